@@ -1,0 +1,59 @@
+"""Every error that tidegate raises: one base, and each also the built-in that fits."""
+
+from __future__ import annotations
+
+
+class TidegateError(Exception):
+    """The base of all errors of the library.
+
+    A message says what was given, what is allowed and what to do instead, each on its own line.
+    """
+
+    def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
+        self.given, self.allowed, self.hint = given, allowed, hint
+        lines = [given, f"  allowed: {allowed}" if allowed else "", f"  instead: {hint}" if hint else ""]
+        super().__init__("\n".join(line for line in lines if line))
+
+
+class ArgumentError(TidegateError, ValueError):
+    """A transform, source or sink was called with a value that it can not take."""
+
+
+class ColumnError(TidegateError, ValueError):
+    """A column is missing, is there twice, or its name is taken."""
+
+
+class ColumnTypeError(TidegateError, TypeError):
+    """A column or an argument has a type that the call can not use."""
+
+
+class WatermarkError(TidegateError, ValueError):
+    """A stream has no watermark where one is needed, or has it on another column."""
+
+
+class ConfigError(TidegateError, ValueError):
+    """A job's configuration does not hold together."""
+
+
+class SourceError(TidegateError, RuntimeError):
+    """The input can not be read as asked: broker, topic, offsets."""
+
+
+class DeadLetterFloodError(TidegateError, RuntimeError):
+    """More rows than the configured limit could not be read."""
+
+
+class AccountingError(TidegateError, RuntimeError):
+    """A batch's rows in do not equal its rows out, dead, late and filtered."""
+
+
+class ReplayMismatchError(TidegateError, RuntimeError):
+    """A table says that a batch was written, but for other offsets than those planned now."""
+
+
+class CheckpointError(TidegateError, RuntimeError):
+    """A checkpoint is damaged, foreign, or does not fit its table."""
+
+
+class SetupError(TidegateError, RuntimeError):
+    """Something outside the library is missing: Java, jars, a port, disk space."""

@@ -1,0 +1,1 @@
+"""Everything around a query: session, configuration, run, progress."""

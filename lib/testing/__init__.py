@@ -1,0 +1,1 @@
+"""For tests of streams: the embedded broker and the stream driver."""
