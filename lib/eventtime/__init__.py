@@ -1,0 +1,1 @@
+"""When did it happen: event time, watermark guards, late rows."""

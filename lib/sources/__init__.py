@@ -1,0 +1,8 @@
+"""Bytes -> typed rows: Kafka, formats, and what could not be read."""
+
+from .formats import Format
+from .json import json_format
+from .kafka import KafkaSource
+from .reading import Reading
+
+__all__ = ["Format", "KafkaSource", "Reading", "json_format"]
