@@ -1,8 +1,10 @@
-"""Where things lie on disk: the project's root and the jars that `make setup` fetched."""
+"""Where things lie on this machine: the project, its conf folder, the jars, Java. The environment is read here."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -12,16 +14,17 @@ JARS_VARIABLE = "TIDEGATE_JARS"
 
 
 def project_root() -> Path:
-    """Give the folder that holds `lib`; in an installed wheel it holds no `conf`."""
+    """Give the folder that holds `lib`: the checkout, or site-packages when installed from a wheel."""
     return Path(__file__).resolve().parents[2]
 
 
-def conf(name: str) -> Path:
-    """Give a file of the project's `conf` folder, or raise a SetupError where there is none."""
-    path = project_root() / "conf" / name
-    if not path.is_file():
-        raise SetupError(f"{path} is missing.", hint="run from a checkout of tidegate: the wheel holds no conf folder.")
-    return path
+def conf(name: str) -> str:
+    """Give the text of a file of `conf`: from the checkout, or from the copy that the wheel and zip carry."""
+    for folder in (files("lib").joinpath("..", "conf"), files("lib").joinpath("conf")):
+        file = folder.joinpath(name)
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise SetupError(f"conf/{name} is missing.", hint="run from a checkout of tidegate, or install its wheel.")
 
 
 def jars(kind: Literal["spark", "broker"]) -> list[Path]:
@@ -38,3 +41,18 @@ def jars(kind: Literal["spark", "broker"]) -> list[Path]:
             "make setup",
         )
     return found
+
+
+def java() -> str:
+    """Give the path of Java: that of JAVA_HOME, or else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if found is None:
+        place = f"JAVA_HOME ({home})" if home else "the PATH"
+        raise SetupError(f"there is no Java on {place}.", "Java 17 or 21.", "make setup says how to install it.")
+    return found
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Give this process's environment with some variables set, for a process to be started."""
+    return {**os.environ, **more}

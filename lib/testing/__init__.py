@@ -1,1 +1,5 @@
-"""For tests of streams: the embedded broker and the stream driver."""
+"""For tests of streams: an embedded Kafka broker, and whatever else a test of a job needs."""
+
+from .broker import Broker
+
+__all__ = ["Broker"]

@@ -1,0 +1,180 @@
+"""A real Kafka broker for tests, demos and notebooks: one JVM on the loopback, up in some three seconds.
+
+>>> from lib.testing import Broker
+>>> with Broker.start() as broker:                                      # doctest: +SKIP
+...     broker.create_topic("clicks", partitions=4)
+...     events = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.servers)
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from ..errors import SetupError
+from ..runtime.paths import conf, jars, java
+from .process import GuardedProcess, free_port, listening, until
+
+_JVM = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+_START_SECONDS = 60.0
+
+
+class Broker:
+    """An embedded Kafka broker, a context manager; `Broker.start()` gives one that is ready.
+
+    Its data lie in a temporary folder that goes when the broker stops, or in `dir`, which stays and can be started
+    again. It is Kafka itself, so transactions, compaction, retention and consumer groups are those of production;
+    there is one broker, on 127.0.0.1, without TLS or SASL. It never outlives the process that started it.
+
+    Raises SetupError when Java or the jars are missing, the port is taken, or the broker does not come up: the
+    message then quotes the broker's last words.
+    """
+
+    def __init__(self, dir: str | Path | None = None, *, port: int | None = None) -> None:
+        self._temporary = dir is None
+        self.dir = Path(tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir).resolve()
+        self.dir.mkdir(parents=True, exist_ok=True)
+        self.log = self.dir / "broker.log"
+        used = self._ports_of_last_time()
+        self.port = port or used.get("PLAINTEXT") or free_port()
+        self._controller_port = used.get("CONTROLLER") or free_port()
+        self._process: GuardedProcess | None = None
+
+    @classmethod
+    def start(cls, dir: str | Path | None = None, *, port: int | None = None) -> Broker:
+        """Start a broker and wait until it answers."""
+        broker = cls(dir, port=port)
+        broker._up()
+        return broker
+
+    @property
+    def servers(self) -> str:
+        """The address, as `kafka.bootstrap.servers` takes it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the broker's process runs."""
+        return self._process is not None and self._process.alive
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str | int | bool) -> str:
+        """Create a topic and give its name back; an option's dots are written as `_`: `cleanup_policy="compact"`.
+
+        Kafka's own refusals, such as of a topic that is there already, come as its KafkaException.
+        """
+        settings = {key.replace("_", "."): _text(value) for key, value in config.items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records."""
+        self._admin.delete_topics([name], operation_timeout=30)[name].result(30)
+
+    def topics(self) -> dict[str, int]:
+        """Give the number of partitions of each topic, without the broker's own topics."""
+        found = self._admin.list_topics(timeout=30).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+
+    def kill(self) -> None:
+        """End the broker as a crash does, by SIGKILL; `restart` brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Start the broker again on the same data and port, after a `kill` or out of its run."""
+        if self._process is not None:
+            self._process.stop()
+        self._up()
+
+    def stop(self) -> None:
+        """Stop the broker, and remove its data if they are temporary."""
+        if self._process is not None:
+            # Temporary data need no clean shutdown, and that takes a second.
+            self._process.kill() if self._temporary else self._process.stop()
+            self._process = None
+        if self._temporary:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> Broker:
+        if self._process is None:
+            self._up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _up(self) -> None:
+        for port in (self.port, self._controller_port):
+            if listening(port):
+                raise SetupError(f"port {port} is taken.", "a free port.", "leave out port=, or stop its user.")
+        try:
+            self._format()
+            self._process = GuardedProcess(
+                [*self._java(), "kafka.Kafka", str(self.dir / "broker.properties")],
+                self.log,
+                name="the Kafka broker",
+                scratch=self.dir if self._temporary else None,
+            )
+            until(self._answers, within=_START_SECONDS, what="the broker's first answer", process=self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _format(self) -> None:
+        data = self.dir / "data"
+        settings = conf("broker.properties")
+        for word, value in {"port": self.port, "controller_port": self._controller_port, "data": data}.items():
+            settings = settings.replace(f"{{{word}}}", str(value))
+        (self.dir / "broker.properties").write_text(settings, encoding="utf-8")
+        (self.dir / "log4j2.properties").write_text(conf("broker-log4j2.properties"), encoding="utf-8")
+        if (data / "meta.properties").exists():
+            return
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "--standalone"]
+        done = subprocess.run(
+            [*tool, "-c", str(self.dir / "broker.properties")], capture_output=True, text=True, timeout=_START_SECONDS
+        )
+        if done.returncode:
+            raise SetupError(f"the broker's folder {data} could not be made:\n{done.stdout}{done.stderr}")
+
+    def _java(self) -> list[str]:
+        logs = [f"-Dlog4j2.configurationFile={self.dir / 'log4j2.properties'}", f"-Dbroker.log={self.log}"]
+        return [java(), *_JVM, *logs, "-cp", os.pathsep.join(map(str, jars("broker")))]
+
+    def _answers(self) -> bool:
+        if not listening(self.port):
+            return False
+        with contextlib.suppress(KafkaException):
+            return bool(self._admin.list_topics(timeout=2).brokers)
+        return False
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        # Without log_level=0 the client writes each refused connection to standard error while the broker comes up.
+        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
+        return AdminClient(settings, logger=logging.getLogger(__name__))
+
+    def _ports_of_last_time(self) -> dict[str, int]:
+        settings = self.dir / "broker.properties"
+        if not settings.exists():
+            return {}
+        listeners = re.findall(r"^listeners=.*$", settings.read_text(encoding="utf-8"), re.MULTILINE)
+        return {name: int(port) for name, port in re.findall(r"(\w+)://[^,:]+:(\d+)", "".join(listeners))}
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
