@@ -1,0 +1,69 @@
+"""What Spark throws, said in the library's own errors: which part failed, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import CheckpointError, SetupError, SourceError, TidegateError
+
+_RULES: tuple[tuple[str, type[TidegateError], str, str], ...] = (
+    (
+        r"UnknownTopicOrPartition|does not host this topic-partition|TopicAuthorization|InvalidTopic",
+        SourceError,
+        "the topic can not be read",
+        "check kafka.topics, and that the topic exists and may be read.",
+    ),
+    (
+        r"failOnDataLoss|OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS",
+        SourceError,
+        "records that were not yet read are gone from the topic",
+        "see the topic's retention; read it again from a new start into new tables.",
+    ),
+    (
+        r"No resolvable bootstrap urls|Failed to construct kafka (consumer|admin)|UnknownHost|"
+        r"org\.apache\.kafka\.common\.errors\.TimeoutException|Timed out waiting for a node|SaslAuthentication",
+        SourceError,
+        "the Kafka broker does not answer",
+        "check kafka.servers and kafka.options.",
+    ),
+    (
+        r"CANNOT_LOAD_STATE_STORE|STREAMING_CHECKPOINT|STATE_STORE_|concurrently using|Error reading (delta|snapshot)|"
+        r"Malformed log file|Incomplete log file|FAILED_TO_READ_STREAMING|cannot be parsed|STATE_SCHEMA",
+        CheckpointError,
+        "the checkpoint can not be used",
+        "restore it from a copy, or begin anew with a new checkpoint and new tables.",
+    ),
+    (
+        r"(Failed to find the data source|DATA_SOURCE_NOT_FOUND)[^\n]*(kafka|delta)|CATALOG_PLUGIN_CLASS_NOT_FOUND|"
+        r"ClassNotFoundException: (io\.delta|org\.apache\.spark\.sql\.(kafka|delta))|DELTA_CONFIGURE_SPARK_SESSION",
+        SetupError,
+        "Spark runs without the jars of Delta or Kafka",
+        "spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' ...",
+    ),
+    (r"No space left on device|DiskSpace", SetupError, "a disk is full", "make room, then start the job again."),
+)
+_TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
+
+
+def plain(error: BaseException) -> TidegateError:
+    """Give an error of the library for one of Spark's, with the sentence that matters and no stack trace."""
+    text = "\n".join(map(str, _chain(error)))
+    sentence = _sentence(error)
+    for pattern, kind, what, hint in _RULES:
+        if re.search(pattern, text):
+            return kind(f"{what}: {sentence}", hint=hint)
+    return TidegateError(f"the job failed: {sentence}", hint="--verbose shows the whole trace.")
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    step: BaseException | None = error
+    while step is not None and step not in found:
+        found.append(step)
+        step = step.__cause__ or step.__context__
+    return found
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not _TRACE.match(line)]
+    return re.sub(r"\s+", " ", " ".join(lines[:3]))[:600] or type(error).__name__

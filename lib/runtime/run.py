@@ -1,0 +1,115 @@
+"""The one runner of all jobs: start the query, watch it, stop it well, say what was done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from .batch import Steps, cause
+from .failures import plain
+from .job import Job, Summary
+from .places import local
+from .progress import Show, gauge, line
+from .stop import Stop, StopAskedError, on_signals
+
+_POLL_SECONDS = 1
+_COMMIT_SECONDS = 30.0
+_LOW_DISK = 2 * 1024**3
+
+
+def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show | None = None) -> Summary:
+    """Run a job until its topic is drained, or until it is stopped by SIGTERM, Ctrl-C or `stop.ask()`.
+
+    A stop lets the running batch finish. Raises the library's errors: those of a batch as they are, Spark's own as the
+    one that fits, with Spark's as its cause; Interrupted on a second signal.
+    """
+    stop, show = stop or Stop(), show or Show()
+    summary, began = Summary(job=job.name), time.monotonic()
+    steps = Steps(job, stop, summary)
+    prepare(job)
+    with on_signals(stop), show:
+        try:
+            query = start(job, spark, steps)
+            watch(query, stop, summary, show)
+        except PySparkException as error:
+            if not isinstance(steps.failure, StopAskedError):
+                raise cause(steps.failure) or plain(error) from error
+    summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
+    return summary
+
+
+def start(job: Job, spark: SparkSession, steps: Steps) -> StreamingQuery:
+    """Start the query, and tell its steps which it is."""
+    rows = job.transform(job.reading.stream(spark))
+    writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint).foreachBatch(steps)
+    writer = writer.trigger(processingTime=job.every) if job.every else writer.trigger(availableNow=True)
+    query = writer.start()
+    steps.query.set_result(query)
+    return query
+
+
+def watch(query: StreamingQuery, stop: Stop, summary: Summary, show: Show) -> None:
+    """Show the query's progress until it ends, or stop it when that was asked for."""
+    shown = -1
+    while True:
+        ended = query.awaitTermination(_POLL_SECONDS)
+        shown = report(query, shown, summary, show)
+        if ended:
+            return
+        if stop.asked:
+            finish(query, stop)
+            report(query, shown, summary, show)
+            return
+
+
+def report(query: StreamingQuery, shown: int, summary: Summary, show: Show) -> int:
+    """Show the last batch if it is a new one, and give its number."""
+    last = query.lastProgress
+    if last is None:
+        return shown
+    if last.batchId != shown:
+        show.update(line(summary.job, gauge(json.loads(last.json)), summary))
+    return int(last.batchId)
+
+
+def finish(query: StreamingQuery, stop: Stop) -> None:
+    """Let the batch that runs be written and committed, then end the query."""
+    while not stop.wait(_POLL_SECONDS) and query.isActive:
+        pass
+    deadline = time.monotonic() + _COMMIT_SECONDS
+    while query.isActive and not committed(query, stop) and time.monotonic() < deadline:
+        query.awaitTermination(_POLL_SECONDS)
+    query.stop()
+
+
+def committed(query: StreamingQuery, stop: Stop) -> bool:
+    """Say whether Spark has noted the last batch as done; without that note it would only be skipped later."""
+    last = query.lastProgress
+    return stop.batch is None or (last is not None and last.batchId >= stop.batch)
+
+
+def prepare(job: Job) -> None:
+    """Make the local folders, and warn when their disk is nearly full."""
+    for place in {job.checkpoint, job.sink.path}:
+        folder = local(place)
+        if folder is None:
+            continue
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+        if free < _LOW_DISK:
+            print(f"warning: only {free / 1024**2:,.0f} MiB are free under {folder.parent}", file=sys.stderr)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the summary as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(summary.as_dict(), indent=2) + "\n", encoding="utf-8")
+    part.replace(path)
