@@ -1,0 +1,56 @@
+# What a person and CI call. PYTHON names the interpreter that .venv is made with.
+PYTHON ?= python3
+VENV := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench chaos notebooks broker wheel lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv, install the locked packages, fetch and verify the jars; skips what is done
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); tidegate needs Python 3.11, 3.12 or 3.13." >&2; exit 3; }
+	@$(PYTHON) -m bootstrap
+
+demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
+	@$(VENV) jobs/demo.py
+
+test: setup check ## run all checks and tests
+	$(VENV) -m pytest
+
+check: setup ## look at style and types: ruff and mypy
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+format: setup ## put the code into the project's form
+	.venv/bin/ruff check --fix-only --quiet .
+	.venv/bin/ruff format .
+
+bench: setup ## measure the library beside plain PySpark
+	$(VENV) -m benchmarks
+
+chaos: setup ## kill drivers and brokers for an hour and compare with the oracle
+	$(VENV) -m pytest -m chaos
+
+notebooks: setup ## execute the notebooks in place
+	.venv/bin/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb
+
+broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
+	@$(VENV) -m lib.testing $(if $(PORT),--port $(PORT))
+
+wheel: setup ## build the wheel into dist/
+	$(VENV) -m build --wheel --no-isolation
+
+# Needs pip-tools in .venv. Packages of the Mac alone are added by hand of appnope, which ipykernel asks for there.
+PINNED = .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+lock: setup ## choose new versions for requirements.lock and jars.lock
+	$(PINNED) --upgrade --all-extras --output-file requirements.lock pyproject.toml
+	sed -i.old -e '/^#/d' -e '/^tidegate @/d' requirements.lock && rm requirements.lock.old
+	echo appnope | $(PINNED) --output-file - - | sed 's/^appnope==[^ ]*/& ; sys_platform == "darwin"/' >> requirements.lock
+	@$(PYTHON) -m bootstrap --lock-jars
+
+clean: ## remove what was built and what runs left behind; .venv and .jars stay
+	rm -rf dist build .run .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars. Plain Python, run before all else."""
