@@ -1,0 +1,152 @@
+"""Aggregates as monoids: rows become partials, partials merge into partials, a partial is finished into the answer.
+
+From these three column builders follow, each without a second implementation: hopping windows by merging panes,
+corrections of a closed window, upserts that add up, roll-ups, and a stream that agrees with its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from .columns import column, names, quoted
+
+Kind = Literal["any", "number", "ordered"]
+Operation = Literal["sum", "min", "max"]
+_AGGREGATE: dict[Operation, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One field of a partial that is the sum, the least or the greatest of a value of each row.
+
+    `lift` gives the row's value from its event time; `operation` joins two such values.
+    """
+
+    lift: Callable[[Column], Column]
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A summary of rows that can be taken in parts and merged, in any order and grouping.
+
+    partial: from the event-time column, the aggregate expression over rows that gives the partial.
+    merge: from a column of partials, the aggregate expression that gives their common partial.
+    finish: from a partial, the answer.
+    inputs: the columns that it reads, and what they must be; checked when a transform is called.
+    folds: by name, the fields of the partial, where each is a fold; empty for a sketch. A sole field named "" means
+    that the partial is no struct but that field.
+    """
+
+    partial: Callable[[Column], Column]
+    merge: Callable[[Column], Column]
+    finish: Callable[[Column], Column]
+    inputs: tuple[tuple[Column, Kind], ...] = ()
+    folds: tuple[tuple[str, Fold], ...] = ()
+
+
+def _itself(partial: Column) -> Column:
+    return partial
+
+
+def folded(
+    folds: Mapping[str, Fold],
+    *,
+    finish: Callable[[Column], Column] = _itself,
+    inputs: Sequence[tuple[Column, Kind]] = (),
+) -> Aggregate:
+    """Give the aggregate whose partial is made of folds; see `Aggregate.folds` for the names."""
+    fields = tuple(folds.items())
+
+    def build(value: Callable[[str, Fold], Column]) -> Column:
+        made = [_AGGREGATE[fold.operation](value(name, fold)).alias(name) for name, fold in fields]
+        return made[0] if fields[0][0] == "" else F.struct(*made)
+
+    return Aggregate(
+        partial=lambda time: build(lambda name, fold: fold.lift(time)),
+        merge=lambda partials: build(lambda name, fold: partials[name] if name else partials),
+        finish=finish,
+        inputs=tuple(inputs),
+        folds=fields,
+    )
+
+
+def count(value: str | Column | None = None) -> Aggregate:
+    """Count the rows, or the rows in which `value` is not null. A whole number."""
+    one = F.lit(1).cast("bigint")
+    if value is None:
+        return folded({"": Fold(lambda time: one, "sum")})
+    counted = column(value)
+    present = F.when(counted.isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
+    return folded({"": Fold(lambda time: present, "sum")}, inputs=[(counted, "any")])
+
+
+def total(value: str | Column) -> Aggregate:
+    """Sum up the values that are not null; null when there is none.
+
+    Whole numbers add up to a bigint and decimals to a wider decimal, exactly; doubles up to rounding, which depends on
+    the order of the rows. A sum beyond its type is an error, as Spark's ANSI mode has it.
+    """
+    summed = column(value)
+    return folded({"": Fold(lambda time: summed, "sum")}, inputs=[(summed, "number")])
+
+
+def mean(value: str | Column) -> Aggregate:
+    """Take the arithmetic mean of the values that are not null; null when there is none. A double, or a decimal."""
+    summed = column(value)
+    one, zero = F.lit(1).cast("bigint"), F.lit(0).cast("bigint")
+    folds = {
+        "total": Fold(lambda time: summed, "sum"),
+        "count": Fold(lambda time: F.when(summed.isNotNull(), one).otherwise(zero), "sum"),
+    }
+    return folded(folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(summed, "number")])
+
+
+def smallest(value: str | Column) -> Aggregate:
+    """Take the least value that is not null; NaN is above all numbers."""
+    chosen = column(value)
+    return folded({"": Fold(lambda time: chosen, "min")}, inputs=[(chosen, "ordered")])
+
+
+def largest(value: str | Column) -> Aggregate:
+    """Take the greatest value that is not null; NaN is above all numbers."""
+    chosen = column(value)
+    return folded({"": Fold(lambda time: chosen, "max")}, inputs=[(chosen, "ordered")])
+
+
+def first(value: str | Column) -> Aggregate:
+    """Take the value of the earliest event, null or not; of events at the same instant the least value, null first."""
+    return _by_time(column(value), "min")
+
+
+def last(value: str | Column) -> Aggregate:
+    """Take the value of the latest event, null or not; of events at the same instant the greatest value, null first."""
+    return _by_time(column(value), "max")
+
+
+def _by_time(chosen: Column, operation: Operation) -> Aggregate:
+    lift = Fold(lambda time: F.struct(time.alias("time"), chosen.alias("value")), operation)
+    return folded({"": lift}, finish=lambda p: p["value"], inputs=[(chosen, "ordered")])
+
+
+def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
+    """Give the same aggregates left unfinished, so that a transform gives partials that can be stored and merged."""
+    return {name: replace(agg, finish=_itself) for name, agg in aggs.items()}
+
+
+def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame:
+    """Merge rows of partials that agree in the `by` columns; columns: by, then one partial an aggregate."""
+    keys = [quoted(name) for name in names(by)]
+    return frame.groupBy(*keys).agg(*[agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()])
+
+
+def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
+    """Turn the columns of partials into answers, under the same names; other columns stay as they are."""
+    return frame.select(
+        *[aggs[name].finish(quoted(name)).alias(name) if name in aggs else quoted(name) for name in frame.columns]
+    )

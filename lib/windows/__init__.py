@@ -1,0 +1,9 @@
+"""Event-time windows: the same calls on batches and on streams, with the same rows."""
+
+from .closing import closes
+from .hopping import hopping
+from .session import session
+from .sliding import sliding
+from .tumbling import tumbling
+
+__all__ = ["closes", "hopping", "session", "sliding", "tumbling"]

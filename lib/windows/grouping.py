@@ -1,0 +1,111 @@
+"""What all windows share: the call's checks, and the grouping of rows by window and key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
+
+from ..aggregates import Aggregate, Kind
+from ..columns import names, quoted, require, require_event_time, require_free
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
+
+WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Checked arguments of a window transform."""
+
+    events: DataFrame
+    time: str
+    by: tuple[str, ...]
+    aggs: dict[str, Aggregate | Column]
+
+    @property
+    def at(self) -> Column:
+        """The event-time column."""
+        return quoted(self.time)
+
+    @property
+    def keys(self) -> list[Column]:
+        """The by columns."""
+        return [quoted(name) for name in self.by]
+
+    @property
+    def mergeable(self) -> dict[str, Aggregate] | None:
+        """The aggregates when all of them merge, else None."""
+        merging = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
+        return merging if len(merging) == len(self.aggs) else None
+
+    def over(self, window: Column, *cuts: Column) -> DataFrame:
+        """Aggregate the rows of each window and key; `cuts` part the rows further and are not in the result."""
+        answers = [
+            (agg.finish(agg.partial(self.at)) if isinstance(agg, Aggregate) else agg).alias(name)
+            for name, agg in self.aggs.items()
+        ]
+        try:
+            rows = self.events.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*answers)
+        except AnalysisException as fault:
+            raise ColumnError(
+                f"aggs can not be computed: {_first_line(fault)}",
+                "an Aggregate such as count(), or a Spark aggregate expression such as F.stddev('ms').",
+            ) from fault
+        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
+
+
+def grouping(
+    events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str
+) -> Grouping:
+    """Check what a window transform was given, before any stream starts."""
+    keys = names(by)
+    require_event_time(events, time)
+    require(events, keys)
+    if not aggs:
+        raise ArgumentError("aggs is empty.", "at least one aggregate by the name of its column.", "aggs={'n': count()}")
+    for name, agg in aggs.items():
+        if not isinstance(agg, Aggregate | Column):
+            raise ColumnTypeError(
+                f"aggs[{name!r}] is {agg!r}, a {type(agg).__name__}.",
+                "an Aggregate such as count(), or a Spark aggregate expression.",
+                f"aggs={{{name!r}: count()}}",
+            )
+        if isinstance(agg, Aggregate):
+            _require_inputs(events, name, agg)
+    require_free([WINDOW], keys, "by")
+    require_free([WINDOW, *keys], aggs)
+    return Grouping(events, time, tuple(keys), dict(aggs))
+
+
+def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
+    for value, kind in agg.inputs:
+        try:
+            found = events.select(value).schema[0].dataType
+        except AnalysisException as fault:
+            raise ColumnError(
+                f"aggs[{name!r}] can not be computed: {_first_line(fault)}",
+                f"the columns are {', '.join(events.columns)}.",
+            ) from fault
+        if not _fits(found, kind):
+            raise ColumnTypeError(
+                f"aggs[{name!r}] reads a column of type {found.simpleString()}.",
+                "a number." if kind == "number" else "a type whose values have an order.",
+                "cast it with withColumn before the transform.",
+            )
+
+
+def _fits(found: DataType, kind: Kind) -> bool:
+    if kind == "number":
+        return isinstance(found, NumericType)
+    if kind == "ordered":
+        if isinstance(found, StructType):
+            return all(_fits(field.dataType, kind) for field in found)
+        return _fits(found.elementType, kind) if isinstance(found, ArrayType) else not isinstance(found, MapType | VariantType)
+    return True
+
+
+def _first_line(fault: AnalysisException) -> str:
+    return str(fault).split("\n", 1)[0].split(" SQLSTATE", 1)[0]

@@ -1,0 +1,57 @@
+"""Tumbling windows: of fixed length, side by side, each event in exactly one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ..aggregates import Aggregate
+from ..columns import interval, microseconds
+from .closing import shift
+from .grouping import grouping
+
+
+def tumbling(
+    events: DataFrame,
+    size: str | timedelta,
+    *,
+    by: str | Sequence[str] = (),
+    aggs: Mapping[str, Aggregate | Column],
+    time: str = "event_time",
+    offset: str | timedelta = "0 seconds",
+) -> DataFrame:
+    """Aggregate the events of each key in windows [start, start + size).
+
+    Windows start at 1970-01-01 00:00:00 UTC plus `offset` plus multiples of `size`, before 1970 as after it, whatever
+    the session's time zone. Events with a null time are in no window; a null key is a key of its own.
+
+    State on a stream: one partial for each key and open window. A row is late, and is left out, when its window's end
+    is at or before the watermark. In append mode a window comes out once, when the watermark reaches its end. A
+    checkpoint is bound to size, offset, by and aggs.
+
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        size: the length of a window, a microsecond or more.
+        by: key columns.
+        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        time: the event-time column, a timestamp.
+        offset: shifts the alignment; any sign.
+
+    Returns:
+        `window` (struct of start inclusive and end exclusive), the by columns, one column an aggregate.
+
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
+
+    Source: fixed windows of Akidau et al., The Dataflow Model (2015).
+
+    >>> from lib.aggregates import count, mean
+    >>> tumbling(clicks, "5 minutes", by="page", aggs={"views": count(), "ms": mean("ms")}).columns
+    ['window', 'page', 'views', 'ms']
+    """
+    rows = grouping(events, by, aggs, time)
+    width = microseconds(size, "size")
+    return rows.over(F.window(rows.at, interval(width), None, interval(shift(offset, width))))
