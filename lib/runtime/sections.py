@@ -1,0 +1,148 @@
+"""The sections of a job's configuration: which keys there are, and what each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ..columns import microseconds
+from ..errors import ColumnTypeError, ConfigError
+from .places import keep_apart, whole
+
+
+def _checked(least: int) -> Callable[[Any], str]:
+    def check(text: Any) -> str:
+        try:
+            microseconds(text, least=least)
+        except ColumnTypeError as error:
+            # pydantic takes ValueErrors for its report and lets a TypeError through.
+            raise ConfigError(error.given, error.allowed) from None
+        return str(text)
+
+    return check
+
+
+def _listed(value: Any) -> Any:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+Duration = Annotated[str, BeforeValidator(_checked(1))]
+Wait = Annotated[str, BeforeValidator(_checked(0))]
+Names = Annotated[list[str], BeforeValidator(_listed)]
+# Strict, since "17" or 17 would else be a time in 1970.
+Moment = Annotated[AwareDatetime, Field(strict=True)]
+Offsets = dict[str, dict[int, int]]
+
+
+class Section(BaseModel):
+    """What all sections share: no unknown keys, and no value that is silently turned into another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, str_min_length=1)
+
+
+class JobSection(Section):
+    """[job]: the name, which is part of every commit and must stay the same over restarts."""
+
+    name: str = Field(default="page_views", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+
+
+class KafkaSection(Section):
+    """[kafka]: what is read, from where on, and how many rows a batch; `options` pass through to Kafka."""
+
+    servers: str = "localhost:9092"
+    topics: Names = []
+    pattern: str | None = None
+    partitions: dict[str, list[int]] | None = None
+    start: Literal["earliest", "latest"] | Moment | Offsets = "earliest"
+    max_rows: int | None = Field(default=1_000_000, gt=0)
+    options: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> KafkaSection:
+        chosen = [key for key in ("topics", "pattern", "partitions") if getattr(self, key)]
+        if len(chosen) != 1:
+            raise ConfigError(
+                f"[kafka] names {' and '.join(chosen) or 'no topic'}.",
+                "exactly one of topics, pattern, partitions.",
+                'kafka.topics = ["clicks"]',
+            )
+        return self
+
+
+class InputSection(Section):
+    """[input]: the values' schema (DDL), the column of the event time, and how late a row may be."""
+
+    event_schema: str = Field(alias="schema")
+    time: str = "event_time"
+    lateness: Wait
+    future_tolerance: Duration | None = "1 hour"
+    value_cap: int = Field(default=65_536, gt=0)
+
+
+class WindowSection(Section):
+    """[window]: the kind, its durations, and the columns that make groups."""
+
+    kind: Literal["tumbling", "hopping", "sliding", "session"] = "tumbling"
+    size: Duration | None = None
+    hop: Duration | None = None
+    gap: Duration | None = None
+    by: Names = ["page"]
+    emission: Literal["final"] = "final"
+
+    @model_validator(mode="after")
+    def _durations(self) -> WindowSection:
+        need = {"tumbling": {"size"}, "hopping": {"size", "hop"}, "sliding": {"size"}, "session": {"gap"}}[self.kind]
+        have = {key for key in ("size", "hop", "gap") if getattr(self, key) is not None}
+        if need != have:
+            raise ConfigError(
+                f"window.kind is {self.kind!r}, with {' and '.join(sorted(have)) or 'no duration'}.",
+                f"for {self.kind}: {' and '.join(sorted(need, reverse=True))}.",
+                " ".join(f"--set window.{key}='10 seconds'" for key in sorted(need, reverse=True)),
+            )
+        if self.size and self.hop and microseconds(self.hop) > microseconds(self.size):
+            raise ConfigError(
+                f"window.hop is {self.hop!r}, longer than window.size, {self.size!r}; there would be gaps.",
+                "a hop as long as the size, or shorter.",
+            )
+        return self
+
+
+class OutputSection(Section):
+    """[output]: the root folder (absolute, or relative to the working directory), and below it the tables."""
+
+    root: Annotated[str, AfterValidator(whole)] = Field(default=".run", validate_default=True)
+    table: str = "page_views"
+    dead_letters: str = "dead_letters"
+    late: str = "late_rows"
+    checkpoint: str = "_checkpoints/page_views"
+    sink: Literal["append", "upsert"] = "append"
+
+    @model_validator(mode="after")
+    def _apart(self) -> OutputSection:
+        keep_apart(self.root, self.tables(), self.place(self.checkpoint))
+        return self
+
+    def place(self, path: str) -> str:
+        """Give a path below the root, absolute and plain."""
+        return whole(path, self.root)
+
+    def tables(self) -> dict[str, str]:
+        """Give each table's key and place."""
+        return {f"output.{key}": self.place(getattr(self, key)) for key in ("table", "dead_letters", "late")}
+
+
+class LimitsSection(Section):
+    """[limits]: how many unreadable rows of one batch stop the job."""
+
+    dead_rows: int | None = Field(default=10_000, ge=0)
+    dead_ratio: float | None = Field(default=0.1, ge=0, le=1)
+    min_rows: int = Field(default=1_000, ge=0)
+
+
+class TriggerSection(Section):
+    """[trigger]: read what there is and end, or run on and look every `interval`."""
+
+    kind: Literal["available-now", "continuous"] = "available-now"
+    interval: Wait = "10 seconds"
