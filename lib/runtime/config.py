@@ -53,9 +53,10 @@ def load(
     its source.
     """
     given: dict[Path_, tuple[Any, str]] = {}
-    for path, value in _leaves(_toml(file)) if file else ():
-        require_reference(".".join(path), value, f"in {file}")
-        given[path] = value, f"file {file.name}"
+    if file is not None:
+        for path, value in _leaves(_toml(file)):
+            require_reference(".".join(path), value, f"in {file}")
+            given[path] = value, f"file {file.name}"
     for name, text in (os.environ if environment is None else environment).items():
         if name.startswith(PREFIX) and "__" in name:
             given[_split(_name_to_key(name))] = _value(text), "environment"
