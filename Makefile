@@ -22,6 +22,7 @@ check: setup ## look at style and types: ruff and mypy
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+	.venv/bin/mypy bootstrap
 
 format: setup ## put the code into the project's form
 	.venv/bin/ruff check --fix-only --quiet .
@@ -39,8 +40,10 @@ notebooks: setup ## execute the notebooks in place
 broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
 	@$(VENV) -m lib.testing $(if $(PORT),--port $(PORT))
 
-wheel: setup ## build the wheel into dist/
+wheel: setup ## build the wheel into dist/, and the same as tidegate.zip for spark-submit --py-files
+	rm -rf dist
 	$(VENV) -m build --wheel --no-isolation
+	cp dist/tidegate-*.whl dist/tidegate.zip
 
 # Needs pip-tools in .venv. Packages of the Mac alone are added by hand of appnope, which ipykernel asks for there.
 PINNED = .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \

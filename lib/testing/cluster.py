@@ -1,0 +1,168 @@
+"""A real Spark standalone cluster on this machine: a master and workers from the installed pyspark.
+
+>>> from lib.testing.cluster import SparkCluster
+>>> with SparkCluster.start(workers=2) as cluster:                      # doctest: +SKIP
+...     done = cluster.submit("jobs/page_views.py", "--config", "conf/jobs/page_views.toml")
+...     assert done.returncode == 0, done.stderr
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from ..errors import SetupError
+from ..runtime.paths import conf, environment, jars
+from .process import GuardedProcess, free_port, listening, until
+
+_START_SECONDS = 90.0
+_HOME = Path(pyspark.__path__[0])
+
+
+class SparkCluster:
+    """A master and workers as JVMs of their own on the loopback, a context manager; `start()` gives a ready one.
+
+    Executors are then other processes than the driver, as on a real cluster, so what a job forgot to ship to them is
+    missed here too. They share this machine's disk. `dir` keeps the logs and the workers' folders; without it they
+    are temporary. Nothing outlives the process that started it.
+
+    Raises SetupError when master or workers do not come up, with their last words.
+    """
+
+    def __init__(self, workers: int = 2, *, cores: int = 1, memory: str = "1g", dir: str | Path | None = None) -> None:
+        self.workers, self.cores, self.memory = workers, cores, memory
+        self._temporary = dir is None
+        self.dir = Path(tempfile.mkdtemp(prefix="tidegate-spark-") if dir is None else dir).resolve()
+        self.dir.mkdir(parents=True, exist_ok=True)
+        self._port, self._page = free_port(), free_port()
+        self._processes: list[GuardedProcess] = []
+
+    @classmethod
+    def start(
+        cls, workers: int = 2, *, cores: int = 1, memory: str = "1g", dir: str | Path | None = None
+    ) -> SparkCluster:
+        """Start a cluster and wait until all its workers have registered."""
+        return cls(workers, cores=cores, memory=memory, dir=dir).__enter__()
+
+    @property
+    def master(self) -> str:
+        """The address, as `spark-submit --master` takes it."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    def state(self) -> dict[str, Any]:
+        """Give what the master's page says: `aliveworkers`, `activeapps`, `completedapps` and so on."""
+        # A proxy of the environment must not be asked for the loopback.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
+            state: dict[str, Any] = json.load(answer)
+        return state
+
+    def submit(
+        self,
+        script: str | Path,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        py_files: Sequence[str | Path] = (),
+        cwd: str | Path | None = None,
+        timeout: float = 300,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `spark-submit` of a script on the cluster in client mode, with tidegate's settings and jars.
+
+        Raises subprocess.TimeoutExpired after `timeout` seconds; the driver has then been killed.
+        """
+        command = spark_submit(self.master, settings=settings, py_files=py_files, properties=self._properties())
+        return subprocess.run(
+            [*command, str(script), *arguments],
+            cwd=cwd,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    def stop(self) -> None:
+        """Stop workers and master, and remove their files if they are temporary."""
+        while self._processes:
+            self._processes.pop().kill()
+        if self._temporary:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> SparkCluster:
+        if self._processes:
+            return self
+        try:
+            ports = ["--port", str(self._port), "--webui-port", str(self._page)]
+            master = self._launch("master", "org.apache.spark.deploy.master.Master", *ports)
+            until(lambda: listening(self._page), within=_START_SECONDS, what="the master's start", process=master)
+            for number in range(self.workers):
+                size = ["--cores", str(self.cores), "--memory", self.memory, "--webui-port", "0"]
+                folder = ["--work-dir", str(self.dir / f"worker-{number}")]
+                self._launch(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *size, *folder, self.master)
+            until(self._complete, within=_START_SECONDS, what="the workers' registration", process=master)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self, name: str, main: str, *arguments: str) -> GuardedProcess:
+        process = GuardedProcess(
+            [str(_HOME / "bin" / "spark-class"), main, "--host", "127.0.0.1", *arguments],
+            self.dir / f"{name}.log",
+            name=f"Spark's {name}",
+            env=_environment(SPARK_DAEMON_MEMORY="256m"),
+            scratch=self.dir if self._temporary else None,
+        )
+        self._processes.append(process)
+        return process
+
+    def _complete(self) -> bool:
+        for process in self._processes:
+            process.require_alive()
+        # The page's server listens before its pages are there, and then answers with an error or the wrong page.
+        with contextlib.suppress(urllib.error.URLError, json.JSONDecodeError):
+            return bool(self.state()["aliveworkers"] == self.workers)
+        return False
+
+    def _properties(self) -> Path:
+        path = self.dir / "spark-defaults.conf"
+        path.write_text(conf("spark-defaults.conf"), encoding="utf-8")
+        return path
+
+
+def spark_submit(
+    master: str,
+    *,
+    properties: Path,
+    settings: Mapping[str, str] | None = None,
+    py_files: Sequence[str | Path] = (),
+) -> list[str]:
+    """Give the command line of `spark-submit`, up to the script, as a user would type it."""
+    for file in py_files:
+        if not Path(file).exists():
+            raise SetupError(f"{file}, named in py_files, is missing.")
+    command = [str(_HOME / "bin" / "spark-submit"), "--master", master, "--properties-file", str(properties)]
+    command += ["--jars", ",".join(map(str, jars("spark")))]
+    command += ["--py-files", ",".join(map(str, py_files))] if py_files else []
+    quiet = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for key, value in {**quiet, **(settings or {})}.items():
+        command += ["--conf", f"{key}={value}"]
+    return command
+
+
+def _environment(**more: str) -> dict[str, str]:
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return environment(SPARK_HOME=str(_HOME), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1", **python, **more)

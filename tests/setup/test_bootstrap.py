@@ -1,0 +1,164 @@
+"""The set-up tool's decisions, by its pure functions: Python, Java, disk, jars and what pip said."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bootstrap import jars, machine, packages
+from bootstrap.machine import SetupError
+from lib.runtime.paths import project_root
+
+
+@pytest.mark.parametrize(
+    ("banner", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ('java version "1.8.0_392"', 8),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2" 2019-01-15', 11),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", None),
+    ],
+)
+def test_the_major_version_of_java_is_read(banner: str, major: int | None) -> None:
+    assert machine.java_major(banner) == major
+
+
+@pytest.mark.parametrize(
+    ("java", "major", "said"),
+    [
+        ("java", None, "there is no Java; Spark needs Java 17 or 21. This installs it here:\n  get java"),
+        ("java", 11, "there is Java 11 (java)"),
+        ("java", 25, "there is Java 25 (java)"),
+        ("/opt/jdk/bin/java", 11, "JAVA_HOME names it"),
+    ],
+)
+def test_a_wrong_java_is_refused_with_what_to_do(java: str, major: int | None, said: str) -> None:
+    assert said in (machine.java_refusal(java, major, "get java") or "")
+
+
+@pytest.mark.parametrize("major", [17, 21])
+def test_a_fitting_java_is_taken(major: int) -> None:
+    assert machine.java_refusal("java", major, None) is None
+
+
+@pytest.mark.parametrize(
+    ("managers", "root", "command"),
+    [
+        ({"apt-get"}, False, "sudo sh -c 'apt-get update && "),
+        ({"apt-get"}, True, "sh -c 'apt-get update && "),
+        ({"dnf"}, True, "dnf install -y java-21-openjdk-headless"),
+        ({"brew"}, False, "brew install openjdk@17 && "),
+    ],
+)
+def test_the_command_that_installs_java_fits_the_machine(managers: set[str], root: bool, command: str) -> None:
+    assert (machine.java_install_command(managers, root) or "").startswith(command)
+
+
+def test_without_a_package_manager_no_command_is_made_up() -> None:
+    assert machine.java_install_command(set(), root=True) is None
+
+
+def test_an_interpreter_that_does_not_run_is_refused() -> None:
+    with pytest.raises(SetupError, match=r"no-such-python does not run; tidegate needs Python 3\.11, 3\.12, 3\.13"):
+        machine.find_python("no-such-python")
+
+
+def test_a_wrong_python_is_passed_over_for_one_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {sys.executable: (3, 9), "python3.12": (3, 12)}
+    monkeypatch.setattr(machine, "python_version", versions.get)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{Path(name).name}")
+    assert machine.find_python(None) == "/bin/python3.12"
+
+
+def test_too_little_room_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"has 1\.0 GB free; the set-up needs 3 GB") as refusal:
+        machine.require_disk(tmp_path, free=10**9)
+    assert refusal.value.code == machine.DISK_FULL
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        ("WARNING: Retrying after connection broken by 'ConnectTimeoutError(...timed out.'", "does not answer"),
+        ("ERROR: Could not install packages: [Errno 28] No space left on device", "the disk is full"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "not the one"),
+        ("ERROR: No matching distribution found for nothing==1", "lacks a locked version"),
+        ("ERROR: something else", "pip failed"),
+    ],
+)
+def test_the_cause_of_pips_failure_is_named(output: str, cause: str) -> None:
+    assert cause in packages.cause(output)
+
+
+def test_the_jars_here_are_those_of_the_lock_file() -> None:
+    root = project_root()
+    assert jars.digests(root / ".jars") == jars.locked(root / "jars.lock")
+
+
+@pytest.fixture
+def two_jars(tmp_path: Path) -> tuple[Path, Path]:
+    """Give a folder of two jars, with their lock file beside it."""
+    for name in ("a.jar", "b.jar"):
+        (tmp_path / "jars" / "spark").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "jars" / "spark" / name).write_bytes(name.encode() * 100)
+    jars.write_lock(tmp_path / "jars", tmp_path / "jars.lock")
+    return tmp_path / "jars", tmp_path / "jars.lock"
+
+
+def test_a_flipped_byte_is_found_and_the_jar_removed_here_and_in_the_cache(
+    two_jars: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, lock = two_jars
+    jar = folder / "spark" / "a.jar"
+    damaged = bytearray(jar.read_bytes())
+    damaged[7] ^= 1
+    jar.write_bytes(damaged)
+    cached = tmp_path / "cache" / "org" / "a.jar"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(damaged)
+    with pytest.raises(SetupError, match=r"removed: spark/a\.jar") as refusal:
+        jars.verify(folder, lock, tmp_path / "cache")
+    assert refusal.value.code == machine.WRONG_JAR
+    assert not jar.exists()
+    assert not cached.exists()
+    assert (folder / "spark" / "b.jar").exists()
+
+
+def test_a_missing_jar_is_named(two_jars: tuple[Path, Path]) -> None:
+    folder, lock = two_jars
+    (folder / "spark" / "b.jar").unlink()
+    assert not jars.complete(folder, lock)
+    with pytest.raises(SetupError, match=r"did not fetch: spark/b\.jar"):
+        jars.verify(folder, lock)
+
+
+def test_a_jar_left_by_an_earlier_version_is_removed(two_jars: tuple[Path, Path]) -> None:
+    folder, lock = two_jars
+    (folder / "spark" / "old-1.0.jar").write_bytes(b"old")
+    jars.verify(folder, lock)
+    assert sorted(jars.locked(lock)) == [f"spark/{jar.name}" for jar in sorted((folder / "spark").iterdir())]
+
+
+def test_the_lock_file_is_in_the_form_of_sha256sum(two_jars: tuple[Path, Path]) -> None:
+    folder, lock = two_jars
+    digest = hashlib.sha256((folder / "spark" / "a.jar").read_bytes()).hexdigest()
+    assert lock.read_text(encoding="utf-8").splitlines()[0] == f"{digest}  spark/a.jar"
+
+
+def test_the_tool_exits_with_the_code_of_its_refusal(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bootstrap"],
+        cwd=project_root(),
+        env={"JAVA_HOME": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == machine.WRONG_JAVA
+    assert done.stderr.startswith("setup: there is no Java that runs at")
+    assert "Traceback" not in done.stderr
