@@ -48,7 +48,7 @@ def guarded(work: Callable[[], object], *, verbose: bool = False) -> int:
     """
     try:
         work()
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, Interrupted) as error:
         told = error if isinstance(error, TidegateError | Interrupted | KeyboardInterrupt) else plain(error)
         if verbose:
             traceback.print_exception(error, file=sys.stderr)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lib.errors import AccountingError, DeadLetterFloodError
+from lib.runtime.accounting import Observed, check_flood, check_stateless, span, tally
+from lib.runtime.job import Limits
+from lib.sinks import Batch
+
+
+def batch(start: int = 100, end: int = 150) -> Batch:
+    return Batch(
+        job="job",
+        query_id="q",
+        run_id="r",
+        number=3,
+        offsets_hash="h",
+        start={"t": {0: start}},
+        end={"t": {0: end, 1: 50}},
+        watermark=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def seen(rows: int, dead: int = 0) -> Observed:
+    return Observed(rows=rows, dead=dead, earliest=None, latest=None)
+
+
+def counts(rows: int | None, dead: int | None = 0) -> dict[str, int | None]:
+    return {"rows": rows, "dead": dead, "earliest": 5, "latest": 9}
+
+
+def test_the_span_counts_offsets_and_new_partitions_from_zero() -> None:
+    assert span(batch()) == 100
+
+
+def test_fewer_rows_than_offsets_are_right_for_offsets_have_holes() -> None:
+    assert tally(batch(), counts(40, 3)) == Observed(rows=40, dead=3, earliest=5, latest=9)
+
+
+def test_a_batch_without_offsets_has_no_rows() -> None:
+    empty = batch(100, 100)
+    assert tally(Batch(**{**vars(empty), "end": empty.start}), None) == seen(0)
+
+
+@pytest.mark.parametrize("given", [None, counts(101), counts(5, 6)])
+def test_counts_that_can_not_be_are_refused(given: dict[str, int | None] | None) -> None:
+    with pytest.raises(AccountingError, match="batch 3"):
+        tally(batch(), given)
+
+
+def test_a_stateless_job_gives_each_good_row_once() -> None:
+    check_stateless(batch(), seen(50, 8), 42)
+    for out in (41, 43):
+        with pytest.raises(AccountingError, match="one row out for each good row"):
+            check_stateless(batch(), seen(50, 8), out)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead", "limits"),
+    [
+        (10_000, 11, Limits(dead_rows=10)),
+        (1_000, 101, Limits(dead_rows=None, dead_ratio=0.1, min_rows=1_000)),
+        (1, 1, Limits(dead_rows=0)),
+    ],
+)
+def test_a_flood_stops_the_job_and_tells_the_reasons(rows: int, dead: int, limits: Limits) -> None:
+    with pytest.raises(DeadLetterFloodError) as told:
+        check_flood(batch(), seen(rows, dead), limits, lambda: ["9 x parse: no JSON"])
+    assert f"{dead} of the {rows:,} rows of batch 3" in str(told.value)
+    assert "9 x parse: no JSON" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead", "limits"),
+    [
+        (10_000, 10, Limits(dead_rows=10, dead_ratio=None)),
+        (999, 999, Limits(dead_rows=None, dead_ratio=0.1, min_rows=1_000)),
+        (1_000, 100, Limits(dead_rows=None, dead_ratio=0.1, min_rows=1_000)),
+        (5, 5, Limits(dead_rows=None, dead_ratio=None)),
+        (0, 0, Limits(dead_rows=0, dead_ratio=0.0, min_rows=0)),
+    ],
+)
+def test_within_the_limits_no_reasons_are_asked_for(rows: int, dead: int, limits: Limits) -> None:
+    check_flood(batch(), seen(rows, dead), limits, lambda: pytest.fail("asked"))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from lib.runtime.job import Counted, Summary
+from lib.runtime.progress import Show, gauge, line, size
+
+REPORT: dict[str, Any] = {
+    "batchId": 12,
+    "durationMs": {"triggerExecution": 2_000},
+    "eventTime": {"watermark": "2026-03-02T09:05:51.250Z"},
+    "stateOperators": [{"numRowsTotal": 10, "memoryUsedBytes": 1_500_000}, {"numRowsTotal": -1, "memoryUsedBytes": 0}],
+    "sources": [
+        {
+            "numInputRows": 15_000,
+            "endOffset": {"clicks": {"0": 40, "1": 50}},
+            "latestOffset": {"clicks": {"0": 60, "1": 50, "2": 7}},
+        }
+    ],
+}
+
+
+def total() -> Summary:
+    summary = Summary(job="page_views")
+    summary.add(Counted(number=0, rows_in=9, rows_out=4, dead=1, late=2, latest=17, outcome="written"))
+    summary.add(Counted(number=1, rows_in=1, rows_out=0, dead=0, late=0, latest=None, outcome="skipped"))
+    return summary
+
+
+def test_a_line_says_speed_lag_watermark_state_rows_and_time() -> None:
+    assert line("page_views", gauge(REPORT), total()) == (
+        "page_views batch 12 | 7,500 rows/s | lag 27 | watermark 2026-03-02 09:05:51.250 | state 10 rows 1.5 MB"
+        " | in 10 out 4 late 2 dead 1 | 2.0 s"
+    )
+
+
+def test_what_is_not_known_is_said_so() -> None:
+    bare = {"batchId": 0, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}, "sources": [{}]}
+    assert line("job", gauge(bare), Summary(job="job")) == (
+        "job batch 0 | 0 rows/s | lag unknown | no watermark yet | state 0 B | in 0 out 0 late 0 dead 0 | 0.0 s"
+    )
+
+
+def test_the_summary_adds_up() -> None:
+    done = total()
+    assert (done.batches, done.skipped, done.rows_in, done.latest) == (2, 1, 10, 17)
+
+
+def test_sizes_are_as_people_read_them() -> None:
+    assert [size(n) for n in (0, 999, 1_000, 2_500_000, 7_000_000_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "2.5 MB",
+        "7000.0 GB",
+    ]
+
+
+def test_plain_lines_come_every_few_seconds_and_the_last_one_always() -> None:
+    out, times = io.StringIO(), iter([0.0, 0.0, 1.0, 2.0, 6.0, 6.0, 7.0, 7.5])
+    with Show(Console(file=out, width=80), lambda: next(times)) as show:
+        for text in ("one", "two", "three", "four", "five"):
+            show.update(text)
+    assert out.getvalue().split() == ["one", "four", "five"]
+
+
+def test_a_terminal_has_one_live_line() -> None:
+    out = io.StringIO()
+    with Show(Console(file=out, width=80, force_terminal=True)) as show:
+        show.update("one")
+        show.update("two")
+    assert "one" in out.getvalue()
+    assert out.getvalue().count("\n") <= 2
