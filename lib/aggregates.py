@@ -46,7 +46,7 @@ class Aggregate:
     partial: Callable[[Column], Column]
     merge: Callable[[Column], Column]
     finish: Callable[[Column], Column]
-    inputs: tuple[tuple[Column, Kind], ...] = ()
+    inputs: tuple[tuple[str | Column, Kind], ...] = ()
     folds: tuple[tuple[str, Fold], ...] = ()
 
 
@@ -58,7 +58,7 @@ def folded(
     folds: Mapping[str, Fold],
     *,
     finish: Callable[[Column], Column] = _itself,
-    inputs: Sequence[tuple[Column, Kind]] = (),
+    inputs: Sequence[tuple[str | Column, Kind]] = (),
 ) -> Aggregate:
     """Give the aggregate whose partial is made of folds; see `Aggregate.folds` for the names."""
     fields = tuple(folds.items())
@@ -76,14 +76,14 @@ def folded(
     )
 
 
+def _ones(value: str | Column | None) -> Column:
+    one = F.lit(1).cast("bigint")
+    return one if value is None else F.when(column(value).isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
+
+
 def count(value: str | Column | None = None) -> Aggregate:
     """Count the rows, or the rows in which `value` is not null. A whole number."""
-    one = F.lit(1).cast("bigint")
-    if value is None:
-        return folded({"": Fold(lambda time: one, "sum")})
-    counted = column(value)
-    present = F.when(counted.isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
-    return folded({"": Fold(lambda time: present, "sum")}, inputs=[(counted, "any")])
+    return folded({"": Fold(lambda time: _ones(value), "sum")}, inputs=[] if value is None else [(value, "any")])
 
 
 def total(value: str | Column) -> Aggregate:
@@ -92,46 +92,38 @@ def total(value: str | Column) -> Aggregate:
     Whole numbers add up to a bigint and decimals to a wider decimal, exactly; doubles up to rounding, which depends on
     the order of the rows. A sum beyond its type is an error, as Spark's ANSI mode has it.
     """
-    summed = column(value)
-    return folded({"": Fold(lambda time: summed, "sum")}, inputs=[(summed, "number")])
+    return folded({"": Fold(lambda time: column(value), "sum")}, inputs=[(value, "number")])
 
 
 def mean(value: str | Column) -> Aggregate:
     """Take the arithmetic mean of the values that are not null; null when there is none. A double, or a decimal."""
-    summed = column(value)
-    one, zero = F.lit(1).cast("bigint"), F.lit(0).cast("bigint")
-    folds = {
-        "total": Fold(lambda time: summed, "sum"),
-        "count": Fold(lambda time: F.when(summed.isNotNull(), one).otherwise(zero), "sum"),
-    }
-    return folded(folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(summed, "number")])
+    folds = {"total": Fold(lambda time: column(value), "sum"), "count": Fold(lambda time: _ones(value), "sum")}
+    return folded(folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")])
 
 
 def smallest(value: str | Column) -> Aggregate:
     """Take the least value that is not null; NaN is above all numbers."""
-    chosen = column(value)
-    return folded({"": Fold(lambda time: chosen, "min")}, inputs=[(chosen, "ordered")])
+    return folded({"": Fold(lambda time: column(value), "min")}, inputs=[(value, "ordered")])
 
 
 def largest(value: str | Column) -> Aggregate:
     """Take the greatest value that is not null; NaN is above all numbers."""
-    chosen = column(value)
-    return folded({"": Fold(lambda time: chosen, "max")}, inputs=[(chosen, "ordered")])
+    return folded({"": Fold(lambda time: column(value), "max")}, inputs=[(value, "ordered")])
 
 
 def first(value: str | Column) -> Aggregate:
     """Take the value of the earliest event, null or not; of events at the same instant the least value, null first."""
-    return _by_time(column(value), "min")
+    return _by_time(value, "min")
 
 
 def last(value: str | Column) -> Aggregate:
     """Take the value of the latest event, null or not; of events at the same instant the greatest value, null first."""
-    return _by_time(column(value), "max")
+    return _by_time(value, "max")
 
 
-def _by_time(chosen: Column, operation: Operation) -> Aggregate:
-    lift = Fold(lambda time: F.struct(time.alias("time"), chosen.alias("value")), operation)
-    return folded({"": lift}, finish=lambda p: p["value"], inputs=[(chosen, "ordered")])
+def _by_time(value: str | Column, operation: Operation) -> Aggregate:
+    lift = Fold(lambda time: F.struct(time.alias("time"), column(value).alias("value")), operation)
+    return folded({"": lift}, finish=lambda p: p["value"], inputs=[(value, "ordered")])
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:

@@ -121,7 +121,7 @@ def require_event_time(frame: DataFrame, time: str) -> None:
         )
     if frame.isStreaming and WATERMARK_KEY not in (field.metadata or {}):
         raise WatermarkError(
-            f"the stream has no watermark on {time!r}, so no window could ever close and its state would grow for ever.",
+            f"the stream has no watermark on {time!r}, so no window could close, and its state would grow.",
             f"a watermark on {time!r}: how late a row may be.",
             f"withWatermark({time!r}, '10 seconds') before the transform.",
         )

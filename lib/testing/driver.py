@@ -26,8 +26,8 @@ PULSE = "_pulse"
 class StreamDriver:
     """Run a transform as a real stream, one micro-batch for each `feed`, with no clock but the events' own.
 
-    The stream reads what is fed, takes a watermark of `lateness` on `time`, and passes the rows to `transform`. It waits
-    for nothing but Spark: `feed` returns when its rows have been worked on, with those that came out. State and
+    The stream reads what is fed, takes a watermark of `lateness` on `time`, and passes the rows to `transform`. It
+    waits for nothing but Spark: `feed` returns when its rows have been worked on, with those that came out. State and
     checkpoint stand in a temporary folder, which goes when the driver closes.
 
     Args:
@@ -59,7 +59,7 @@ class StreamDriver:
         output_mode: Literal["append", "update"] = "append",
     ) -> None:
         self._spark, self._transform, self._time, self._mode = spark, transform, time, output_mode
-        self._schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        self._schema = spark.createDataFrame([], schema).schema
         self._stored = StructType([*self._schema.fields, StructField(PULSE, BooleanType())])
         self._lateness = None if lateness is None else microseconds(lateness, "lateness", least=0)
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
@@ -91,7 +91,9 @@ class StreamDriver:
         if self._lateness is None:
             raise ArgumentError("advance_to moves the watermark, and this stream has none.", "lateness='10 seconds'")
         if watermark.tzinfo is None:
-            raise ArgumentError(f"watermark is {watermark!r}, which has no zone.", "a zone-aware datetime.", "tzinfo=UTC")
+            raise ArgumentError(
+                f"watermark is {watermark!r}, which has no zone.", "a zone-aware datetime.", "tzinfo=UTC"
+            )
         seen = watermark.astimezone(UTC) + timedelta(microseconds=self._lateness)
         values = {self._time: seen, PULSE: True}
         row = tuple(values.get(name) for name in self._stored.names)
@@ -107,7 +109,9 @@ class StreamDriver:
     def results(self) -> DataFrame:
         """Give all rows that came out so far as a batch, for chispa."""
         if self._result is None:
-            raise ArgumentError("results was called before the driver was entered.", "with StreamDriver(...) as stream:")
+            raise ArgumentError(
+                "results was called before the driver was entered.", "with StreamDriver(...) as stream:"
+            )
         return self._spark.createDataFrame(self._came, self._result)
 
     def _start(self) -> None:

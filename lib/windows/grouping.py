@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
 from ..aggregates import Aggregate, Kind
-from ..columns import names, quoted, require, require_event_time, require_free
+from ..columns import column, names, quoted, require, require_event_time, require_free
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WINDOW = "window"
@@ -57,15 +57,15 @@ class Grouping:
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
 
 
-def grouping(
-    events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str
-) -> Grouping:
+def grouping(events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str) -> Grouping:
     """Check what a window transform was given, before any stream starts."""
     keys = names(by)
     require_event_time(events, time)
     require(events, keys)
     if not aggs:
-        raise ArgumentError("aggs is empty.", "at least one aggregate by the name of its column.", "aggs={'n': count()}")
+        raise ArgumentError(
+            "aggs is empty.", "at least one aggregate by the name of its column.", "aggs={'n': count()}"
+        )
     for name, agg in aggs.items():
         if not isinstance(agg, Aggregate | Column):
             raise ColumnTypeError(
@@ -83,7 +83,7 @@ def grouping(
 def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
     for value, kind in agg.inputs:
         try:
-            found = events.select(value).schema[0].dataType
+            found = events.select(column(value)).schema[0].dataType
         except AnalysisException as fault:
             raise ColumnError(
                 f"aggs[{name!r}] can not be computed: {_first_line(fault)}",
@@ -103,7 +103,11 @@ def _fits(found: DataType, kind: Kind) -> bool:
     if kind == "ordered":
         if isinstance(found, StructType):
             return all(_fits(field.dataType, kind) for field in found)
-        return _fits(found.elementType, kind) if isinstance(found, ArrayType) else not isinstance(found, MapType | VariantType)
+        return (
+            _fits(found.elementType, kind)
+            if isinstance(found, ArrayType)
+            else not isinstance(found, MapType | VariantType)
+        )
     return True
 
 

@@ -34,10 +34,10 @@ def hopping(
     Where an event would be in eight windows or more, all aggregates merge and size is a multiple of hop, the events
     are aggregated once, in panes of one hop, and the panes are merged. The rows are the same either way.
 
-    State on a stream: by panes one partial for each key and pane of the open windows, kept twice; else one for each key
-    and open window. A row within the watermark's delay is in all its windows. A later one is left out of windows that
-    have closed; by panes it is left out of all of them once its pane has closed. In append mode a window comes out once,
-    when the watermark reaches its end. A checkpoint is bound to size, hop, offset, by and aggs.
+    State on a stream: by panes one partial for each key and pane of the open windows, and one for each open window;
+    else one for each key and open window. A row within the watermark's delay is in all its windows. A later one is left
+    out of windows that have closed; by panes it is left out of all of them once its pane has closed. In append mode a
+    window comes out once, when the watermark reaches its end. A checkpoint is bound to size, hop, offset, by and aggs.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

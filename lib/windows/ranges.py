@@ -42,11 +42,12 @@ def _sums(values: pa.Array, first: Ints, length: Ints) -> pa.Array:
 def _block_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
     sums = np.zeros(len(first), dtype=values.dtype)
     at, block = first.copy(), values
-    for digit in range(int(length.max(initial=0)).bit_length()):
-        here = np.flatnonzero((length >> digit) & 1)
-        sums[here] += block[at[here]]
-        at[here] += 1 << digit
-        block = block[: -(1 << digit)] + block[1 << digit :]
+    with np.errstate(invalid="ignore"):
+        for digit in range(int(length.max(initial=0)).bit_length()):
+            here = np.flatnonzero((length >> digit) & 1)
+            sums[here] += block[at[here]]
+            at[here] += 1 << digit
+            block = block[: -(1 << digit)] + block[1 << digit :]
     return sums
 
 
@@ -55,13 +56,16 @@ def _refuse_overflow(values: Numbers, first: Ints, length: Ints) -> None:
     if highest * int(length.max(initial=0)) < 2.0**62:
         return
     if (np.abs(_block_sums(values.astype(np.float64), first, length)) >= 2.0**63).any():
-        raise OverflowError("a total in a sliding window is beyond a bigint; cast the column to decimal(38, 0) or double")
+        raise OverflowError(
+            "a total in a sliding window is beyond a bigint; cast the column to decimal(38, 0) or double"
+        )
 
 
 def _decimal_sums(values: pa.Array, first: Ints, length: Ints, empty: Numbers | None) -> pa.Array:
     # A decimal128 is a 16-byte integer: its four 32-bit digits are summed apart, and the carries joined at the end.
-    digits = np.frombuffer(values.fill_null(0).cast(values.type).buffers()[1], dtype="<u4")
-    digits = digits[4 * values.offset : 4 * (values.offset + len(values))].reshape(-1, 4).astype(np.int64)
+    plain = values.fill_null(0)
+    digits = np.frombuffer(plain.buffers()[1], dtype="<u4")
+    digits = digits[4 * plain.offset : 4 * (plain.offset + len(plain))].reshape(-1, 4).astype(np.int64)
     digits[:, 3] = digits[:, 3].astype(np.uint32).view(np.int32)
     sums = [_block_sums(np.ascontiguousarray(digits[:, i]), first, length) for i in range(4)]
     out = np.empty((len(first), 4), dtype=np.uint32)

@@ -38,9 +38,9 @@ def session(
     both sides of a multiple of `longest` counted from 1970-01-01 00:00:00 UTC, as if each such stretch had keys of its
     own. ("1 day" ends all sessions at midnight UTC.) Its window still ends a gap after its last event.
 
-    State on a stream: one partial for each open session. A row is late, and is left out, when its time plus gap is at or
-    before the watermark. In append mode a session comes out once, when the watermark reaches its end. A checkpoint is
-    bound to by, aggs and whether `longest` is given; durations may change, and hold for events from then on.
+    State on a stream: one partial for each open session. A row is late, and is left out, when its time plus gap is at
+    or before the watermark. In append mode a session comes out once, when the watermark reaches its end. A checkpoint
+    is bound to by, aggs and whether `longest` is given; durations may change, and hold for events from then on.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

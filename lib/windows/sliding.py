@@ -55,7 +55,8 @@ def sliding(
         windows: which windows come out, "each" or "all".
 
     Returns:
-        `window` (struct of start and end, here both inclusive), the by columns, the kept columns, one column an aggregate.
+        `window` (struct of start and end, here both inclusive), the by columns, the kept columns, one column an
+        aggregate.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
@@ -152,6 +153,4 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
             fields = {field: quoted(f"{index}:{field}") for field, _ in agg.folds}
             partial = fields[""] if "" in fields else F.struct(*[value.alias(key) for key, value in fields.items()])
             answers.append(agg.finish(partial).alias(name))
-    return rolled.select(
-        quoted(WINDOW), *rows.keys, *[quoted(f"keep:{name}").alias(name) for name in kept], *answers
-    )
+    return rolled.select(quoted(WINDOW), *rows.keys, *[quoted(f"keep:{name}").alias(name) for name in kept], *answers)
