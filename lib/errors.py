@@ -57,3 +57,7 @@ class CheckpointError(TidegateError, RuntimeError):
 
 class SetupError(TidegateError, RuntimeError):
     """Something outside the library is missing: Java, jars, a port, disk space."""
+
+
+class ConflictError(TidegateError, RuntimeError):
+    """Other writers of a table came first, again and again."""

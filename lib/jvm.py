@@ -1,18 +1,100 @@
-"""The only module that reaches into the JVM: Delta's log, Hadoop's file systems, a running query's numbers."""
+"""The only module that reaches into the JVM: Delta's log, Hadoop's file systems, a running query's numbers.
+
+Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 
 def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
-    """Give what `observe(name, ...)` counted in the batch that runs now; None before an action has run it."""
-    raise NotImplementedError
+    """Give what `observe(name, ...)` counted in the batch that runs now; None before an action has run it.
+
+    To be asked inside foreachBatch, after an action on the batch and before anything is committed. Spark adds up the
+    counts of every task that ended: a stage that ran twice after a lost executor counts twice, so these numbers are to
+    be checked against rows counted, never trusted alone. Observe numbers and text only, no timestamps.
+    """
+    execution = _jvm_query(query).lastExecution()
+    if execution is None:
+        return None
+    row = execution.observedMetrics().get(name)
+    if row.isEmpty():
+        return None
+    values = row.get()
+    return {field: values.get(at) for at, field in enumerate(values.schema().fieldNames())}
+
+
+def _jvm_query(query: StreamingQuery) -> Any:
+    return query._jsq.streamingQuery()
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
-    """Give a file's bytes through the Hadoop file system of its scheme; None where there is no file."""
-    raise NotImplementedError
+    """Give a file's bytes through the Hadoop file system of its scheme; None where there is no such file.
+
+    Raises OSError for a file that is there and can not be read: no permission, or a check sum that does not fit.
+    """
+    jvm: Any = spark._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        system = file.getFileSystem(_session(spark).sessionState().newHadoopConf())
+        if not system.exists(file):
+            return None
+        stream = system.open(file)
+        try:
+            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        raise OSError(f"{path} can not be read: {error.java_exception.toString()}") from error
+
+
+@dataclass(frozen=True)
+class DeltaState:
+    """One version of a Delta table's log; version -1 is a table that does not exist."""
+
+    version: int
+    log_path: str
+    _snapshot: Any
+
+    def transaction(self, app_id: str) -> int | None:
+        """Give the last transaction number of an application id; None where it never wrote.
+
+        Delta works this out from the log once for each version, and its own write needs it as well.
+        """
+        found = self._snapshot.transactions().get(app_id)
+        return None if found.isEmpty() else int(found.get())
+
+    def schema(self) -> StructType:
+        """Give the table's columns."""
+        return StructType.fromJson(json.loads(self._snapshot.schema().json()))
+
+    def property(self, name: str) -> str | None:
+        """Give one of the table's properties; None where it is not set."""
+        found = self._snapshot.metadata().configuration().get(name)
+        return None if found.isEmpty() else str(found.get())
+
+    def partition_columns(self) -> list[str]:
+        """Give the columns by which the table's files are partitioned."""
+        columns = self._snapshot.metadata().partitionColumns()
+        return [columns.apply(i) for i in range(columns.size())]
+
+
+def delta_state(spark: SparkSession, path: str) -> DeltaState:
+    """Read a table's log up to its newest version; costs a listing of the log when nothing has changed."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(_session(spark), path)
+    nothing = jvm.scala.Option.empty()
+    snapshot = log.update(False, nothing, nothing)
+    return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
+
+
+def _session(spark: SparkSession) -> Any:
+    return spark._jsparkSession

@@ -1,12 +1,39 @@
-"""Guards for the watermark."""
+"""Guards for the watermark: what a clock far ahead may not do to it."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ..columns import microseconds
 
 
 def ahead_of(time: Column, received: Column, tolerance: str | timedelta) -> Column:
-    """Tell whether an event time lies further ahead of the record's own timestamp than the tolerance."""
-    raise NotImplementedError
+    """Tell whether an event time lies further ahead of the record's own timestamp than the tolerance.
+
+    Exactly `tolerance` ahead is not yet too far. Never null: without an event time, or without a timestamp of the
+    record's own (Kafka gives those as 1 millisecond before 1970), there is nothing to compare and the answer is false.
+    The driver's clock plays no part, so a replay decides as the first run did.
+
+    >>> ahead = ahead_of(F.col("event_time"), F.col("timestamp"), "1 hour")  # doctest: +SKIP
+    """
+    allowed = timedelta(microseconds=microseconds(tolerance, "tolerance", least=0))
+    limit = F.try_add(received, F.lit(allowed))
+    return F.coalesce((time > limit) & (F.unix_millis(received) != -1), F.lit(False))
+
+
+def instant(epoch: Column, unit: str = "milliseconds") -> Column:
+    """Give the timestamp of an epoch number; null, never an error, outside the years 1 to 9999.
+
+    `unit` is "seconds", "milliseconds" or "microseconds". Spark's own `timestamp_millis` raises for a number that is
+    too large, and one such record would stop a job for good; here it becomes a null event time, a dead letter.
+    """
+    scale = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}[unit]
+    low, high = _FIRST // scale + 1, _LAST // scale - 1
+    whole = epoch.cast("bigint")
+    return F.when(whole.between(low, high), F.timestamp_micros(whole * F.lit(scale)))
+
+
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_800_000_000

@@ -2,9 +2,21 @@
 
 from .append import Append
 from .batch import Batch, planned
-from .commit import CommitOptions, Outcome, commit_once
+from .commit import CommitOptions, commit_once
 from .rejected import Rejected
-from .sink import Sink
+from .sink import Outcome, Sink
+from .stamp import Stamp
 from .upsert import Upsert
 
-__all__ = ["Append", "Batch", "CommitOptions", "Outcome", "Rejected", "Sink", "Upsert", "commit_once", "planned"]
+__all__ = [
+    "Append",
+    "Batch",
+    "CommitOptions",
+    "Outcome",
+    "Rejected",
+    "Sink",
+    "Stamp",
+    "Upsert",
+    "commit_once",
+    "planned",
+]

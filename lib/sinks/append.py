@@ -1,19 +1,31 @@
-"""Append to a Delta table."""
+"""Append to a Delta table, each batch exactly once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from . import table
 from .batch import Batch
+from .commit import CommitOptions, commit_once
 from .sink import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class Append:
-    """Append each batch's rows."""
+    """Append each batch's rows to a Delta table: the sink for rows that never change, such as closed windows.
+
+    The first batch makes the table, with its columns and `partition_by`. Afterwards a column that is missing, new or of
+    another type is refused before anything is written; `evolve` lets new ones in. An empty batch commits too, without
+    files, so that the table's log has every batch number. `step` tells a job's writes apart: each needs its own.
+
+    Raises ConfigError (columns), ReplayMismatchError, ConflictError. Costs beside a bare append: see `commit_once`.
+
+    >>> Append(path="/data/page_views", partition_by=["day"]).step
+    'append'
+    """
 
     path: str
     partition_by: Sequence[str] = ()
@@ -22,4 +34,14 @@ class Append:
 
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""
-        raise NotImplementedError
+
+        def write(options: CommitOptions) -> None:
+            table.existing(frame, self.path, self.partition_by, evolve=self.evolve)
+            table.append(frame, self.path, self.partition_by, options, evolve=self.evolve)
+
+        return commit_once(frame.sparkSession, self.path, batch, self.step, write, counts(rows_out))
+
+
+def counts(rows_out: int | None) -> Mapping[str, int]:
+    """Give the stamp's count of written rows, where it is known."""
+    return {} if rows_out is None else {"out": rows_out}

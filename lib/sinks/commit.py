@@ -1,23 +1,183 @@
-"""The commit stamp and the replay check."""
+"""Exactly once: the commit stamp and the replay check, over Delta's transaction numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
-from pyspark.sql import SparkSession
+from delta.exceptions.base import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from pyspark.sql import DataFrameWriter, SparkSession
 
+from ..errors import ConfigError, ConflictError, ReplayMismatchError
+from ..jvm import DeltaState, delta_state, read_bytes
 from .batch import Batch
 from .sink import Outcome
+from .stamp import Stamp
+
+CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+ATTEMPTS = 6
+_RETENTION = "delta.setTransactionRetentionDuration"
+_SETTINGS = {
+    "app_id": "spark.databricks.delta.write.txnAppId",
+    "version": "spark.databricks.delta.write.txnVersion",
+    "user_metadata": "spark.databricks.delta.commitInfo.userMetadata",
+}
+
+
+class CommitLog(Protocol):
+    """What exactly-once needs of a table: Delta's, or a model of it."""
+
+    def done(self, app_id: str) -> int | None:
+        """Give the last number that the table has of an application id."""
+
+    def stamp(self, app_id: str, number: int) -> Stamp | None:
+        """Find the stamp of the commit that bears this application id and number."""
+
+    def commit(self, stamp: Stamp) -> None:
+        """Write the rows under the stamp; does nothing where the number is already done. May raise ConflictError."""
+
+
+def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
+    """Commit what the stamp stands for, unless the table has it; the heart of `commit_once`, for any CommitLog."""
+    for attempt in range(ATTEMPTS):
+        if _has(log, stamp):
+            return "skipped" if attempt == 0 else "written"
+        try:
+            log.commit(stamp)
+        except ConflictError:
+            # The answer to our own commit may have been lost: the next look at the log tells.
+            if attempt == ATTEMPTS - 1 and not _has(log, stamp):
+                raise
+            pause(min(0.1 * 2**attempt, 2.0))
+            continue
+        if _has(log, stamp):
+            return "written"
+        raise ReplayMismatchError(
+            f"batch {stamp.batch} was written and its number is not in the log of {stamp.app_id}.",
+            "a table that keeps transaction numbers.",
+            "look for a writer that restored or replaced the table meanwhile.",
+        )
+    return "written"
+
+
+def _has(log: CommitLog, stamp: Stamp) -> bool:
+    """Tell whether the table has the batch, and refuse a batch of the same number that is another one."""
+    last = log.done(stamp.app_id)
+    if last is None or last < stamp.batch:
+        return False
+    found = log.stamp(stamp.app_id, stamp.batch)
+    if found is not None and found.offsets == stamp.offsets:
+        return True
+    theirs = "no stamp of ours" if found is None else f"offsets {found.offsets} (run {found.run})"
+    raise ReplayMismatchError(
+        f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} with {theirs}; "
+        f"planned now are offsets {stamp.offsets}.",
+        "the same offsets for the same batch: a checkpoint and a table that belong together.",
+        "restore the checkpoint that wrote this table, or start with a new one and a new table; nothing was written.",
+    )
 
 
 @dataclass(frozen=True)
 class CommitOptions:
-    """What a commit carries: application id, version, stamp."""
+    """What a commit carries: Delta's application id and version, and the stamp."""
 
     app_id: str
     version: int
     user_metadata: str
+
+    def on(self, writer: DataFrameWriter) -> DataFrameWriter:
+        """Set them on a DataFrameWriter."""
+        return (
+            writer.option("txnAppId", self.app_id)
+            .option("txnVersion", str(self.version))
+            .option("userMetadata", self.user_metadata)
+        )
+
+    @contextmanager
+    def session(self, spark: SparkSession) -> Iterator[None]:
+        """Set them on the session while MERGE, UPDATE or DELETE run, which take them from there alone.
+
+        They are unset whatever happens: Delta would skip each later write of the session in silence. Spark gives every
+        streaming query a session of its own, so that two queries do not meet here.
+        """
+        try:
+            for name, key in _SETTINGS.items():
+                spark.conf.set(key, str(getattr(self, name)))
+            yield
+        finally:
+            for key in _SETTINGS.values():
+                spark.conf.unset(key)
+
+
+class _DeltaCommitLog:
+    def __init__(self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]) -> None:
+        self.spark, self.path, self.write = spark, path, write
+        self.state: DeltaState | None = None
+
+    def done(self, app_id: str) -> int | None:
+        self.state = delta_state(self.spark, self.path)
+        if self.state.version < 0:
+            return None
+        self._require_memory(self.state)
+        return self.state.transaction(app_id)
+
+    def stamp(self, app_id: str, number: int) -> Stamp | None:
+        state = self.state or delta_state(self.spark, self.path)
+        for version in range(state.version, -1, -1):
+            content = read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+            if content is None:
+                return None
+            found = _stamp_of(content)
+            if found is not None and found.app_id == app_id and found.batch <= number:
+                return found if found.batch == number else None
+        return None
+
+    def _require_memory(self, state: DeltaState) -> None:
+        kept = state.property(_RETENTION)
+        if kept is not None:
+            raise ConfigError(
+                f"{self.path} has {_RETENTION} = {kept}: after that time it forgets which batches it holds.",
+                "a table that never forgets them: the property is not set.",
+                f"ALTER TABLE ... UNSET TBLPROPERTIES ('{_RETENTION}')",
+            )
+
+    def commit(self, stamp: Stamp) -> None:
+        try:
+            self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
+        except CONFLICTS as error:
+            raise ConflictError(
+                f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: {error}",
+                hint="let other writers (compaction, deletes) run between batches, or on other partitions.",
+            ) from error
+
+
+def _stamp_of(commit: bytes) -> Stamp | None:
+    for line in commit.splitlines():
+        if line.startswith(b'{"commitInfo"'):
+            return Stamp.parse(json.loads(line)["commitInfo"].get("userMetadata"))
+    return None
 
 
 def commit_once(
@@ -28,5 +188,16 @@ def commit_once(
     write: Callable[[CommitOptions], None],
     rows: Mapping[str, int],
 ) -> Outcome:
-    """Write once, or skip what was written."""
-    raise NotImplementedError
+    """Run `write` so that the table gets this step of this batch exactly once.
+
+    `write` must make exactly one Delta commit on `path`, with the options it is given, and may be called again after a
+    conflict with another writer (up to six times, 3 seconds in all). "skipped" means that the table had the batch.
+
+    Before writing: if the table's log has the step's application id (job/query/step) at this number or a later one,
+    the stamp of that commit must bear the hash of the offsets planned now. After writing: the log must show our number
+    under our stamp, so that a write which Delta skipped never passes for one that happened. The stamp is looked for in
+    the JSON commits of the log, which Delta keeps for 30 days (delta.logRetentionDuration).
+
+    Raises ReplayMismatchError when the batch that the table has is another, or its stamp is gone.
+    """
+    return once(_DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))

@@ -2,13 +2,144 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-from .formats import Format
+from ..errors import ArgumentError, ColumnError
+
+_CORRUPT = "__tidegate_corrupt"
+_PARSED = "__tidegate_parsed"
+# With options given, the optimiser does not prune the schema to the fields in use: what is malformed stays malformed.
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+    "timeZone": "UTC",
+}
 
 
-def json_format(schema: str | StructType, *, tombstones: Literal["dead", "drop"] = "dead") -> Format:
-    """Read each value as one JSON object of this schema."""
-    raise NotImplementedError
+def json_format(schema: str | StructType, *, tombstones: Literal["dead", "row"] = "dead") -> JsonFormat:
+    """Read each value as one JSON object (RFC 8259, UTF-8) of this schema.
+
+    `schema` is DDL text or a StructType. A field may be missing or null unless it is NOT NULL; fields that the schema
+    does not name are ignored, but must be well-formed. Names count with their capitals. Of a field that is there twice
+    the last one holds. A number or an object in a STRING field is taken as its text. A TIMESTAMP is ISO 8601 text (UTC
+    if without an offset) or whole seconds since 1970; read epoch milliseconds as BIGINT and convert them. NOT NULL is
+    checked through structs, not inside arrays and maps.
+
+    | value | reason |
+    |---|---|
+    | no value (a tombstone) | "null value"; with tombstones="row" a good row whose fields are all null |
+    | no bytes, or white space alone | "empty value" |
+    | bytes that are no UTF-8 | "invalid UTF-8" |
+    | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
+    | cut off, unquoted or single-quoted names, NaN, comments, nested deeper than 1000 | "malformed JSON" |
+    | text after the object, a second object | "text after the JSON object" |
+    | text for a number, fraction for an integer, number out of range, date that is none | "wrong type: <fields>" |
+    | NOT NULL field missing or null | "missing field: <fields>" |
+
+    A value is parsed once. Only when its first closing brace is not its last byte but white space (nested objects,
+    braces in texts) is it scanned a second time, for what follows the object.
+    """
+    given = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(given, StructType) or not given.fields:
+        raise ArgumentError(f"schema is {schema!r}.", "at least one field, as DDL text or StructType.", "'page STRING'")
+    lowered = [name.lower() for name in given.fieldNames()]
+    twice = sorted({name for name in lowered if lowered.count(name) > 1})
+    if twice:
+        raise ColumnError(f"schema has {', '.join(twice)} more than once.", "names that differ by more than capitals.")
+    if tombstones not in ("dead", "row"):
+        raise ArgumentError(f"tombstones is {tombstones!r}.", '"dead" or "row".')
+    return JsonFormat(given, tombstones)
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """JSON objects of a schema; made by `json_format`, where its rules stand."""
+
+    schema: StructType
+    tombstones: Literal["dead", "row"] = "dead"
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Add `record` and `reason`."""
+        text = F.col("value").cast("string")
+        with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
+        parsed = raw.withColumn(_PARSED, F.from_json(text, with_corrupt, _OPTIONS))
+        fields = [F.col(_PARSED).getField(name).alias(name) for name in self.schema.fieldNames()]
+        return parsed.withColumn("record", F.struct(*fields)).withColumn("reason", self._reason(text)).drop(_PARSED)
+
+    def _reason(self, text: Column) -> Column:
+        parsed, value = F.col(_PARSED), F.col("value")
+        one_brace = F.instr(text, "}") == F.length(F.rtrim(text))
+        reason = F.when(parsed.isNull() & value.isNotNull(), "empty value")
+        if self.tombstones == "dead":
+            reason = reason.when(value.isNull(), "null value")
+        reason = (
+            reason.when(value.isNull(), F.lit(None))
+            .when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(parsed.getField(_CORRUPT).isNotNull(), "malformed JSON or wrong type")
+            .when(~one_brace & ~_is_single(text), "text after the JSON object")
+        )
+        required = _required(self.schema, parsed)
+        missing = [F.when(field.isNull(), name) for name, field in required]
+        if missing:
+            any_missing = [field.isNull() for _, field in required]
+            reason = reason.when(_any(any_missing), F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)))
+        return reason
+
+    def diagnose(self, dead: DataFrame) -> DataFrame:
+        """Tell malformed values, values of another kind, and wrong types by field."""
+        text = F.col("value").cast("string")
+        wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
+        finer = (
+            F.when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
+            .when(~F.ltrim(text).startswith("{"), "not a JSON object")
+            .otherwise("malformed JSON")
+        )
+        unclear = F.col("reason") == "malformed JSON or wrong type"
+        return dead.withColumn("reason", F.when(unclear, finer).otherwise(F.col("reason")))
+
+
+def _is_single(text: Column) -> Column:
+    """Tell whether the text is one well-formed object and nothing else: alone in a list, and the list ends there."""
+    shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
+    found = F.from_json(F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, _PLAIN)
+    objects = found.getField("objects")
+    return F.coalesce(found.getField("ended") & (F.size(objects) == 1) & objects.getItem(0).isNotNull(), F.lit(False))
+
+
+_PLAIN = {key: value for key, value in _OPTIONS.items() if key != "columnNameOfCorruptRecord"}
+
+
+def _wrong_type(text: Column, field: StructField) -> Column:
+    shape = StructType([field, StructField(_CORRUPT, StringType())])
+    return F.from_json(text, shape, _OPTIONS).getField(_CORRUPT).isNotNull()
+
+
+def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:
+    """List the fields that may not be null, with what is null when one is missing from a struct that is there."""
+    found: list[tuple[str, Column]] = []
+    for field in schema.fields:
+        value = record.getField(field.name)
+        if not field.nullable:
+            found.append((f"{path}{field.name}", value))
+        if isinstance(field.dataType, StructType):
+            for name, inner in _required(field.dataType, value, f"{path}{field.name}."):
+                found.append((name, F.when(value.isNull(), F.lit(True)).otherwise(_present(inner))))
+    return found
+
+
+def _present(value: Column) -> Column:
+    return F.when(value.isNotNull(), F.lit(True)).cast(BooleanType())
+
+
+def _any(conditions: list[Column]) -> Column:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = result | condition
+    return result

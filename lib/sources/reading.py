@@ -7,19 +7,40 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
+from ..columns import interval, microseconds, quoted
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
+from ..eventtime.guard import ahead_of
 from .formats import Format
-from .kafka import KafkaSource, Offsets
+from .kafka import COLUMNS, KafkaSource, Offsets
 
 OBSERVATION = "tidegate"
+EVENT_TIME = "event_time"
+PLACE = ("topic", "partition", "offset", "timestamp")
+KEEPABLE = (*PLACE, "key")
+_BAD, _STAGE, _REASON = "__tidegate_bad", "__tidegate_stage", "__tidegate_reason"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A source, its format and its event time.
+    """A source, its format and its event time: which rows are good, and which are dead letters.
 
-    Observed under the name `OBSERVATION` in each batch: `rows` (raw rows), `dead`, and `earliest` and `latest`, the
-    good rows' smallest and largest event time in microseconds since 1970 (None without a good row).
+    time: a timestamp field's name, or an expression over the fields and the Kafka columns; it must not raise for any
+        value (`lib.eventtime.guard.instant` turns epoch numbers into timestamps safely).
+    lateness: how far behind the latest event time a row may be: the watermark's delay.
+    keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry beside the fields.
+    future_tolerance: an event time further than this ahead of the record's own timestamp is a dead letter, so that it
+        does not move the watermark; None lets it through.
+    value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside them.
+
+    A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves `kafka_timestamp`.
+
+    Observed under the name `OBSERVATION` in each batch of the stream: `rows` (raw rows), `dead`, and `earliest` and
+    `latest`, the good rows' smallest and largest event time in microseconds since 1970 (None without a good row).
+
+    Raises, at construction, ArgumentError, ColumnError and ColumnTypeError.
     """
 
     source: KafkaSource
@@ -30,17 +51,107 @@ class Reading:
     future_tolerance: str | timedelta | None = "1 hour"
     value_cap: int = 65_536
 
+    def __post_init__(self) -> None:
+        microseconds(self.lateness, "lateness", least=0)
+        if self.future_tolerance is not None:
+            microseconds(self.future_tolerance, "future_tolerance", least=0)
+        if isinstance(self.keep, str) or any(name not in KEEPABLE for name in self.keep):
+            raise ArgumentError(f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]')
+        if self.value_cap < 0:
+            raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
+        fields = self.format.schema.fieldNames()
+        if isinstance(self.time, str):
+            if self.time not in fields:
+                raise ColumnError(f"time names {self.time!r}.", f"the fields are {', '.join(fields)}.")
+            _require_timestamp(self.format.schema[self.time].dataType.simpleString(), self.time)
+        taken = [name for name in fields if name.lower() == EVENT_TIME and name != self.time]
+        if taken:
+            raise ColumnError(f"the record has a field {taken[0]!r} that is not its event time.", "time='event_time'.")
+
     def stream(self, spark: SparkSession) -> DataFrame:
         """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns."""
-        raise NotImplementedError
+        bad = quoted(_BAD)
+        known = F.when(~bad, F.unix_micros(EVENT_TIME))
+        return (
+            self._judged(self.source.stream(spark))
+            .select(*self._kept(self.keep), _BAD)
+            .observe(
+                OBSERVATION,
+                F.count(F.lit(1)).alias("rows"),
+                F.count_if(bad).alias("dead"),
+                F.min(known).alias("earliest"),
+                F.max(known).alias("latest"),
+            )
+            .where(~bad)
+            .drop(_BAD)
+            .withWatermark(EVENT_TIME, interval(microseconds(self.lateness, "lateness", least=0)))
+        )
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Give the good rows of one offset range as a batch, with topic, partition, offset and timestamp."""
-        raise NotImplementedError
+        judged = self._judged(self.source.between(spark, start, end))
+        extra = [name for name in self.keep if name not in PLACE]
+        return judged.where(~quoted(_BAD)).select(*self._kept([*PLACE, *extra]))
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Give the rows of one offset range that could not be read.
 
-        Columns: topic, partition, offset, timestamp, key, value, value_bytes, headers, stage, reason.
+        Columns: topic, partition, offset, timestamp, key, value, value_bytes (the value's full length), headers, stage
+        ("decode" or "event_time"), reason. The same range gives the same rows, for as long as the broker keeps them.
         """
-        raise NotImplementedError
+        raw = self.source.between(spark, start, end)
+        judged = self._judged(raw, COLUMNS).where(quoted(_BAD))
+        found = judged.select(
+            *[quoted(self._kafka(name)).alias(name) for name in COLUMNS],
+            quoted(_STAGE).alias("stage"),
+            quoted(_REASON).alias("reason"),
+        )
+        return self.format.diagnose(found).select(
+            *PLACE,
+            F.substring("key", 1, self.value_cap).alias("key"),
+            F.substring("value", 1, self.value_cap).alias("value"),
+            F.octet_length("value").cast("bigint").alias("value_bytes"),
+            "headers",
+            "stage",
+            "reason",
+        )
+
+    def _judged(self, raw: DataFrame, carried: Sequence[str] = KEEPABLE) -> DataFrame:
+        """Decode each row, take its event time and decide whether it is good."""
+        decoded = self.format.decode(raw)
+        flat = decoded.select(
+            *[F.col("record").getField(name).alias(name) for name in self.format.schema.fieldNames()],
+            *[quoted(name).alias(self._kafka(name)) for name in carried],
+            F.col("reason").alias(_REASON),
+        )
+        timed = flat.withColumn(EVENT_TIME, quoted(self.time) if isinstance(self.time, str) else self.time)
+        if not isinstance(timed.schema[EVENT_TIME].dataType, TimestampType):
+            _require_timestamp(timed.schema[EVENT_TIME].dataType.simpleString(), "the expression")
+        late_reason = F.when(F.col(EVENT_TIME).isNull(), "no event time")
+        if self.future_tolerance is not None:
+            ahead = ahead_of(F.col(EVENT_TIME), quoted(self._kafka("timestamp")), self.future_tolerance)
+            far = f"event time more than {self.future_tolerance} ahead of the record's timestamp"
+            late_reason = late_reason.when(ahead, far)
+        undecoded = quoted(_REASON).isNotNull()
+        return (
+            timed.withColumn(_STAGE, F.when(undecoded, "decode").otherwise("event_time"))
+            .withColumn(_REASON, F.coalesce(quoted(_REASON), late_reason))
+            .withColumn(_BAD, quoted(_REASON).isNotNull())
+        )
+
+    def _kept(self, kafka: Sequence[str]) -> list[Column]:
+        fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]
+        return [*fields, F.col(EVENT_TIME), *[quoted(self._kafka(name)) for name in kafka]]
+
+    def _kafka(self, name: str) -> str:
+        taken = {field.lower() for field in self.format.schema.fieldNames()}
+        return f"kafka_{name}" if name in taken else name
+
+
+def _require_timestamp(found: str, what: str) -> None:
+    if found != "timestamp":
+        raise ColumnTypeError(
+            f"time={what!r} is of type {found}.",
+            "a timestamp (an instant).",
+            "instant(F.col('ts'), 'milliseconds') of lib.eventtime.guard for epoch numbers.",
+        )

@@ -1,0 +1,39 @@
+"""Raw rows without a broker, as a Kafka source would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from lib.sources.kafka import RAW
+
+RECEIVED = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def raw(spark: SparkSession, values: Sequence[bytes | None], received: datetime = RECEIVED) -> DataFrame:
+    rows = [
+        ("clicks", 0, offset, received, None, None if value is None else bytearray(value), None)
+        for offset, value in enumerate(values)
+    ]
+    return spark.createDataFrame(rows, RAW)
+
+
+def produce(
+    servers: str,
+    topic: str,
+    values: Sequence[bytes | None],
+    *,
+    partition: int = 0,
+    key: bytes | None = None,
+    at: datetime = RECEIVED,
+    headers: list[tuple[str, bytes]] | None = None,
+) -> None:
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 20_000_000})
+    for value in values:
+        producer.produce(
+            topic, value, key, partition, timestamp=int(at.timestamp() * 1000), headers=headers or []
+        )
+    assert producer.flush(30) == 0
