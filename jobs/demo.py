@@ -29,7 +29,7 @@ from lib.testing.ledger import Sent, produce
 from lib.testing.process import GuardedProcess
 
 TOPIC = "clicks"
-BATCH_ROWS = 15_000
+BATCH_ROWS = 20_000
 LONGEST_SECONDS = 300.0
 
 say = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -72,7 +72,8 @@ def demo(count: int, seed: int) -> None:
     places = Places(project_root() / ".run" / "demo")
     places.new()
     with say.status("starting a Kafka broker"), Broker.start(places.root / "broker") as broker:
-        broker.create_topic(TOPIC, partitions=4)
+        # The clicks are of a fixed day: a broker that keeps a week would delete them at once.
+        broker.create_topic(TOPIC, partitions=4, retention_ms=-1)
         told("a Kafka broker runs", began)
         with say.status("sending clicks"):
             ledger = produce(broker.servers, TOPIC, clicks(count, seed=seed), partitions=4)

@@ -14,6 +14,7 @@ from ..jvm import observed
 from ..sinks import Batch, planned
 from ..sources.reading import OBSERVATION
 from .accounting import Observed, check_flood, check_stateless, tally
+from .failures import plain
 from .job import Counted, Job, Summary
 from .stop import Stop
 
@@ -77,7 +78,7 @@ def keep_late(job: Job, spark: SparkSession, batch: Batch, seen: Observed) -> in
     """Write the rows that the batch's windows no longer took to the late table, and give their number."""
     if job.late is None or job.closes is None or seen.earliest is None:
         return 0
-    watermark = batch.watermark
+    watermark = batch.late_watermark
     if seen.earliest >= watermark.timestamp() * 1_000_000:
         return 0
     rows = job.reading.rows(spark, batch.start, batch.end).withColumns(
@@ -104,6 +105,6 @@ def reasons(job: Job, spark: SparkSession, batch: Batch) -> list[str]:
     ]
 
 
-def cause(failure: Exception | None) -> TidegateError | None:
-    """Give a batch's failure if it is one of the library's own errors."""
-    return failure if isinstance(failure, TidegateError) else None
+def cause(failure: Exception | None, told: Exception) -> TidegateError:
+    """Give the library's error for a failure inside a batch, or else for what Spark told of the query."""
+    return failure if isinstance(failure, TidegateError) else plain(failure or told)

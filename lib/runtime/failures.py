@@ -14,7 +14,7 @@ _RULES: tuple[tuple[str, type[TidegateError], str, str], ...] = (
         "check kafka.topics, and that the topic exists and may be read.",
     ),
     (
-        r"failOnDataLoss|OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS",
+        r"OffsetOutOfRange|data may have been (lost|missed)|KAFKA_DATA_LOSS",
         SourceError,
         "records that were not yet read are gone from the topic",
         "see the topic's retention; read it again from a new start into new tables.",

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from .batch import Steps, cause
-from .failures import plain
 from .job import Job, Summary
 from .places import local
 from .progress import Show, gauge, line
@@ -40,7 +39,7 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
             watch(query, stop, summary, show)
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
-                raise cause(steps.failure) or plain(error) from error
+                raise cause(steps.failure, error) from (steps.failure or error)
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
 

@@ -34,12 +34,14 @@ class Views:
 def produce(servers: str, topic: str, clicks: Sequence[Click], *, partitions: int = 4) -> list[Sent]:
     """Send the clicks in their order, spread evenly over the partitions, and give the ledger in the same order.
 
-    The producer is idempotent and waits for all replicas; the record's timestamp is the click's arrival. A record
-    that the broker did not acknowledge raises a SourceError.
+    The producer is idempotent and waits for all replicas; the record's timestamp is the click's arrival, which
+    may be long ago: create the topic with `retention_ms=-1`, or the broker deletes it. A record that the broker did not
+    acknowledge raises a SourceError.
     """
     producer = Producer(
         {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 20}
-        | {"queue.buffering.max.messages": 1_000_000, "message.timeout.ms": 60_000}
+        # Without a log level the client writes to standard error that a young broker is not ready yet.
+        | {"queue.buffering.max.messages": 1_000_000, "message.timeout.ms": 60_000, "log_level": 3}
     )
     ledger: list[Sent | None] = [None] * len(clicks)
     failures: list[KafkaError] = []
