@@ -86,6 +86,8 @@ def main(arguments: list[str]) -> int:
     """Run the steps that are not done."""
     relock = "--lock-jars" in arguments
     try:
+        if os.environ.get("PYTHON"):
+            find_python(os.environ["PYTHON"])
         require_java()
         plan = steps(relock)
         todo = [step for step in plan if not step.done()]
