@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -17,12 +18,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from deltalake import DeltaTable
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from lib.errors import TidegateError
 from lib.runtime.exit_codes import guarded
 from lib.runtime.paths import project_root
-from lib.runtime.submit import command, environment, with_options
+from lib.runtime.submit import QUICK, command, environment, with_options
 from lib.testing import Broker
 from lib.testing.clicks import clicks
 from lib.testing.ledger import Sent, produce
@@ -103,7 +104,10 @@ def run_job(places: Places, servers: str) -> dict[str, Any]:
     arguments = ["--summary", str(numbers), *with_options(options)]
     script = project_root() / "jobs" / "page_views.py"
     process = GuardedProcess(
-        command(script, *arguments, conf={"spark.ui.enabled": "false"}), log, name="the job", env=environment()
+        command(script, *arguments, conf={"spark.ui.enabled": "false"}, java=QUICK),
+        log,
+        name="the job",
+        env=environment(),
     )
     try:
         with say.status("spark-submit jobs/page_views.py: Spark is starting") as status:
@@ -131,15 +135,20 @@ def follow(process: GuardedProcess, log: Path, show: Any) -> None:
 def report(places: Places, ledger: Sequence[Sent], summary: dict[str, Any]) -> None:
     """Show the busiest pages by window, the account of all rows, and the dead letters."""
     views = places.rows("views")
-    say.print(busiest(views))
-    say.print(account(views, places.rows("late_rows"), ledger, summary))
-    say.print(dead_letters(places.rows("dead_letters")))
+    headed("The busiest pages by window, with their views and mean response time", busiest(views))
+    headed("Where each record went", account(views, places.rows("late_rows"), ledger, summary))
+    headed("What could not be read", dead_letters(places.rows("dead_letters")))
+
+
+def headed(title: str, table: Table) -> None:
+    """Print a table under its title."""
+    say.print(f"\n{title}", style="bold")
+    say.print(table)
 
 
 def busiest(views: Sequence[dict[str, Any]], top: int = 3) -> Table:
     """Give the pages with the most views of each window."""
     shown = Table("window (UTC)", "views", *(f"{place}. page" for place in ("1", "2", "3")[:top]), box=None)
-    shown.title, shown.title_justify = "\nThe busiest pages by window (views, mean response time)", "left"
     for start in sorted({row["window"]["start"] for row in views}):
         rows = sorted((row for row in views if row["window"]["start"] == start), key=lambda row: -row["views"])
         pages = [f"{row['page']} ({row['views']:,}, {row['mean_ms']:.0f} ms)" for row in rows[:top]]
@@ -154,14 +163,14 @@ def account(
     """Give the account: every record sent is in exactly one of the tables, or in a window that is still open."""
     counted = sum(row["views"] for row in views)
     still_open = summary["rows_in"] - counted - summary["late"] - summary["dead"]
-    shown = Table("where", "rows", "", box=None)
-    shown.columns[1].justify = "right"
-    shown.title, shown.title_justify = "\nWhere each record went", "left"
+    shown = Table("where", Column("rows", justify="right"), "", box=None)
     shown.add_row("sent", f"{len(ledger):,}", "acknowledged by the broker")
     shown.add_row("read", f"{summary['rows_in']:,}", f"in {summary['batches']} micro-batches")
     shown.add_row("= counted", f"{counted:,}", f"in {len(views):,} rows of the views table")
-    oldest = max((row["watermark"] - row["event_time"] for row in late), default=None)
-    shown.add_row("+ late", f"{summary['late']:,}", f"kept in late_rows, by up to {str(oldest).split('.')[0]} hours")
+    oldest = max((row["watermark"] - row["event_time"] for row in late), default=timedelta())
+    shown.add_row(
+        "+ late", f"{summary['late']:,}", f"kept in late_rows; the latest by {oldest.seconds / 3600:.1f} hours"
+    )
     shown.add_row("+ dead", f"{summary['dead']:,}", "kept in dead_letters, with the reason")
     shown.add_row("+ open", f"{still_open:,}", "in windows that the watermark has not passed yet")
     again = sum(sent.click.duplicate for sent in ledger)
@@ -173,13 +182,12 @@ def account(
 
 def dead_letters(dead: Sequence[dict[str, Any]]) -> Table:
     """Give one dead letter for each reason."""
-    shown = Table("rows", "reason", "value", box=None)
-    shown.title, shown.title_justify = "\nWhat could not be read", "left"
+    shown = Table("rows", "reason", Column("value", no_wrap=True, overflow="ellipsis"), box=None)
     counts = Counter(row["reason"] for row in dead)
     for reason, number in counts.most_common(8):
         value = next(row["value"] for row in dead if row["reason"] == reason)
         text = bytes(value or b"").decode("utf-8", "backslashreplace")
-        shown.add_row(str(number), str(reason), text if len(text) <= 56 else f"{text[:53]}...")
+        shown.add_row(str(number), str(reason), text)
     return shown
 
 
@@ -187,11 +195,16 @@ def farewell(places: Places) -> None:
     """Say where things are and what to try."""
     tables = places.root / "tables"
     script = "jobs/page_views.py --set window.kind=hopping --set window.hop='10 seconds'"
-    say.print(f"The tables are in {tables}: views, late_rows, dead_letters. The job's log: {places.root / 'job.log'}")
+    say.print(
+        f"Tables: {tables}/views, late_rows, dead_letters. Log of the job: {places.root / 'job.log'}", soft_wrap=True
+    )
     say.print("\nTry next:", style="bold")
-    say.print(f"  python -c \"import deltalake; print(deltalake.DeltaTable('{tables}/views').to_pandas())\"")
-    say.print("  make broker PORT=9092, and in another terminal, with clicks of your own in a topic:")
-    say.print(f"  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' {script}")
+    for line in (
+        f"  .venv/bin/python -c \"import deltalake; print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
+        "  make broker PORT=9092        and, with clicks of your own in its topic 'clicks', in another terminal:",
+        f"  .venv/bin/spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' {script}",
+    ):
+        say.print(line, soft_wrap=True)
 
 
 if __name__ == "__main__":
