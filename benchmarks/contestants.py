@@ -1,0 +1,105 @@
+"""The queries that are measured, each from Kafka to its end, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.aggregates import Aggregate, count, mean, total
+from lib.eventtime.guard import instant
+from lib.runtime.job import Job
+from lib.runtime.progress import Show
+from lib.runtime.run import run
+from lib.sinks import Append, Rejected
+from lib.sources import KafkaSource, Reading, json_format
+from lib.windows import hopping, session, sliding, tumbling
+
+from .topic import SCHEMA
+
+ROWS_A_BATCH = 1_000_000
+LATENESS = "10 seconds"
+AGGS: Mapping[str, Aggregate] = {"views": count(), "total_ms": total("ms"), "mean_ms": mean("ms")}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes."""
+
+    servers: str
+    topic: str
+    folder: Path
+
+
+Contestant = Callable[[SparkSession, Place], None]
+
+
+def _kafka(spark: SparkSession, place: Place) -> DataFrame:
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", place.servers)
+        .option("subscribe", place.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", ROWS_A_BATCH)
+        .load()
+    )
+
+
+def _clicks(spark: SparkSession, place: Place) -> DataFrame:
+    parsed = _kafka(spark, place).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("click"))
+    timed = parsed.select("click.*").withColumn("event_time", F.timestamp_millis("ts"))
+    return timed.withWatermark("event_time", LATENESS)
+
+
+def floor(spark: SparkSession, place: Place) -> None:
+    """Read the topic, and do nothing with it."""
+    rows = _kafka(spark, place).writeStream.format("noop").option("checkpointLocation", str(place.folder / "checkpoint"))
+    rows.trigger(availableNow=True).start().awaitTermination()
+
+
+def _by_hand(window: Callable[[], object], by: str) -> Contestant:
+    def contest(spark: SparkSession, place: Place) -> None:
+        aggs = [F.count(F.lit(1)).alias("views"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms")]
+        result = _clicks(spark, place).groupBy(window(), by).agg(*aggs)  # type: ignore[arg-type]
+        writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
+
+    return contest
+
+
+def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
+    def contest(spark: SparkSession, place: Place) -> None:
+        source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
+        job = Job(
+            name="bench",
+            reading=Reading(
+                source=source,
+                format=json_format(SCHEMA),
+                time=instant(F.col("ts"), "milliseconds"),
+                lateness=LATENESS,
+                future_tolerance=None,
+            ),
+            transform=transform,
+            sink=Append(path=str(place.folder / "table")),
+            checkpoint=str(place.folder / "checkpoint"),
+            dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+        )
+        run(job, spark, show=Show())
+
+    return contest
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "floor": floor,
+    "tumbling by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page"),
+    "tumbling": _tidegate(lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs=AGGS)),
+    "hopping by hand": _by_hand(lambda: F.window("event_time", "60 seconds", "10 seconds"), "page"),
+    "hopping": _tidegate(lambda clicks: hopping(clicks, "60 seconds", "10 seconds", by="page", aggs=AGGS)),
+    "sliding": _tidegate(lambda clicks: sliding(clicks, "60 seconds", by="user", aggs=AGGS)),
+    "session by hand": _by_hand(lambda: F.session_window("event_time", "30 seconds"), "user"),
+    "session": _tidegate(lambda clicks: session(clicks, "30 seconds", by="user", aggs=AGGS)),
+}
+"""By name. The ratio of each is taken to "tumbling by hand" of the same round."""

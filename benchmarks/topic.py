@@ -1,0 +1,46 @@
+"""The measured topic: seeded JSON clicks of about 120 bytes, a little out of order."""
+
+from __future__ import annotations
+
+import numpy as np
+from confluent_kafka import Producer
+
+PAGES, USERS = 1_000, 100_000
+EVENTS_A_SECOND = 10_000
+DISORDER_MS = 2_000
+START_MS = 1_767_225_600_000
+SCHEMA = "ts BIGINT, page STRING, user STRING, ms INT, bytes INT"
+_CHUNK = 100_000
+
+
+def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11) -> int:
+    """Send the clicks, spread evenly over the partitions, and give their mean size in bytes."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"})
+    random, sent = np.random.default_rng(seed), 0
+    for start in range(0, rows, _CHUNK):
+        for n, value in enumerate(_values(random, start, min(_CHUNK, rows - start))):
+            while True:
+                try:
+                    producer.produce(topic, value, partition=n % partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            sent += len(value)
+        producer.poll(0)
+    producer.flush()
+    return sent // rows
+
+
+def _values(random: np.random.Generator, start: int, rows: int) -> list[bytes]:
+    arrived = START_MS + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND
+    columns = (
+        (arrived - random.integers(0, DISORDER_MS, rows)).tolist(),
+        random.integers(0, PAGES, rows).tolist(),
+        random.integers(0, USERS, rows).tolist(),
+        random.lognormal(4, 1, rows).astype(int).tolist(),
+        random.integers(200, 90_000, rows).tolist(),
+    )
+    return [
+        b'{"ts":%d,"page":"/products/category-%04d/index.html","user":"user-%08d","ms":%d,"bytes":%d}' % row
+        for row in zip(*columns, strict=True)
+    ]
