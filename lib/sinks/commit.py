@@ -88,7 +88,7 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
     if last is None or last < stamp.batch:
         return False
     found = log.stamp(stamp.app_id, stamp.batch)
-    if found is not None and found.offsets == stamp.offsets:
+    if found is not None and (found.offsets, found.step) == (stamp.offsets, stamp.step):
         return True
     theirs = "no stamp of ours" if found is None else f"offsets {found.offsets} (run {found.run})"
     raise ReplayMismatchError(

@@ -70,10 +70,14 @@ class Reading:
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns."""
+        return self._good(self.source.stream(spark))
+
+    def _good(self, raw: DataFrame) -> DataFrame:
+        """Count all rows, keep the good ones, and set the watermark over them alone."""
         bad = quoted(_BAD)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
         return (
-            self._judged(self.source.stream(spark))
+            self._judged(raw)
             .select(*self._kept(self.keep), _BAD)
             .observe(
                 OBSERVATION,

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lib.errors import ArgumentError
+from lib.sources import KafkaSource
+from lib.testing.broker import Broker
+
+from .raw import RECEIVED, produce
+
+
+def drained(spark: SparkSession, source: KafkaSource, checkpoint: Path) -> tuple[list[str], int]:
+    """Give the values that the stream gave, sorted, and its number of batches."""
+    values: list[str] = []
+    batches = []
+
+    def each(batch: DataFrame, number: int) -> None:
+        batches.append(number)
+        values.extend(bytes(row.value).decode() for row in batch.collect())
+
+    query = (
+        source.stream(spark)
+        .writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sorted(values), len(batches)
+
+
+@pytest.fixture
+def filled(broker: Broker, topic: str) -> str:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    produce(broker.servers, topic, [b"a0", b"a1", b"a2"], partition=0)
+    produce(broker.servers, topic, [b"b0", b"b1"], partition=1, at=RECEIVED + timedelta(hours=1))
+    return topic
+
+
+@pytest.mark.broker
+def test_topics_pattern_and_partitions_name_the_input(
+    spark: SparkSession, broker: Broker, filled: str, tmp_path: Path
+) -> None:
+    whole = ["a0", "a1", "a2", "b0", "b1"]
+    by_topic = KafkaSource(servers=broker.servers, topics=[filled], max_rows=2)
+    values, batches = drained(spark, by_topic, tmp_path / "1")
+    assert values == whole
+    assert batches >= 3
+    by_pattern = KafkaSource(servers=broker.servers, pattern=f"{filled[:-3]}.*")
+    assert drained(spark, by_pattern, tmp_path / "2") == (whole, 1)
+    by_partition = KafkaSource(servers=broker.servers, partitions={filled: [1]}, max_rows=None)
+    assert drained(spark, by_partition, tmp_path / "3") == (["b0", "b1"], 1)
+
+
+@pytest.mark.broker
+def test_a_stream_starts_at_offsets_at_a_time_or_at_the_end(
+    spark: SparkSession, broker: Broker, filled: str, tmp_path: Path
+) -> None:
+    def start(value: Any) -> list[str]:
+        source = KafkaSource(servers=broker.servers, topics=[filled], start=value)
+        return drained(spark, source, tmp_path / str(value).replace(":", ""))[0]
+
+    assert start({filled: {0: 2, 1: -1}}) == ["a2"]
+    assert start(RECEIVED + timedelta(minutes=1)) == ["b0", "b1"]
+    assert start(RECEIVED + timedelta(days=1)) == []
+    assert start("latest") == []
+
+
+@pytest.mark.broker
+def test_a_batch_is_exactly_the_offset_range(spark: SparkSession, broker: Broker, filled: str) -> None:
+    source = KafkaSource(servers=broker.servers, pattern=filled, options={"minOffsetsPerTrigger": "1"})
+    rows = source.between(spark, {filled: {0: 1}}, {filled: {0: 2, 1: 2}}).orderBy("value").collect()
+    assert [(bytes(row.value), row.partition, row.offset) for row in rows] == [
+        (b"a1", 0, 1),
+        (b"b0", 1, 0),
+        (b"b1", 1, 1),
+    ]
+    assert source.between(spark, {filled: {0: 2}}, {filled: {0: 2}}).count() == 0
+    with pytest.raises(ArgumentError, match="from 2 to 1"):
+        source.between(spark, {filled: {0: 2}}, {filled: {0: 1}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "no input"),
+        ({"topics": ["a"], "pattern": "a"}, "topics and pattern"),
+        ({"topics": "a"}, r"topics=\['a'\]"),
+        ({"topics": ["a"], "servers": ""}, "localhost:9092"),
+        ({"topics": ["a"], "max_rows": 0}, "max_rows"),
+        ({"topics": ["a"], "start": "yesterday"}, "earliest"),
+        ({"topics": ["a"], "start": datetime(2024, 1, 1)}, "no time zone"),
+        ({"topics": ["a"], "start": {"b": {0: 1}}}, "just \\['a'\\]"),
+        ({"topics": ["a"], "start": {"a": {0: -3}}}, "-2"),
+        ({"topics": ["a"], "options": {"StartingOffsets": "latest"}}, "use start"),
+        ({"topics": ["a"], "options": {"kafka.bootstrap.servers": "x:1"}}, "use servers"),
+    ],
+)
+def test_arguments_that_do_not_fit_together_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        KafkaSource(**({"servers": "localhost:9092"} | arguments))
+
+
+def test_options_reach_the_reader_and_never_a_repr() -> None:
+    source = KafkaSource(
+        servers="s:1",
+        topics=["a"],
+        start=datetime(2024, 1, 1, tzinfo=UTC),
+        options={"kafka.sasl.jaas.config": "canary", "kafka.isolation.level": "read_uncommitted"},
+    )
+    assert "canary" not in repr(source)
+    assert source._common()["kafka.sasl.jaas.config"] == "canary"
+    assert source._common()["kafka.isolation.level"] == "read_uncommitted"
+    assert source._common()["failOnDataLoss"] == "true"

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.errors import ArgumentError, ColumnError, ColumnTypeError
+from lib.eventtime.guard import instant
+from lib.jvm import observed
+from lib.sinks import Batch, Rejected, planned
+from lib.sources import KafkaSource, Reading, json_format
+from lib.sources.reading import OBSERVATION
+from lib.testing.broker import Broker
+
+from .raw import RECEIVED, produce, raw
+
+FORMAT_TEXT = "page STRING, ms BIGINT, at TIMESTAMP"
+
+
+def reading(servers: str, topic: str, **others: Any) -> Reading:
+    source = KafkaSource(servers=servers, topics=[topic])
+    settings: dict[str, Any] = {"time": "at", "lateness": "10 seconds"} | others
+    return Reading(source=source, format=json_format(FORMAT_TEXT), **settings)
+
+
+def click(page: str, at: datetime = RECEIVED) -> bytes:
+    return f'{{"page":"{page}","ms":5,"at":"{at.isoformat()}"}}'.encode()
+
+
+def run_stream(
+    frame: DataFrame, checkpoint: Path, work: Callable[[DataFrame, int, Any], None]
+) -> None:
+    """Run what there is, one call of `work` a batch; a failure inside comes out of awaitTermination."""
+    spark = frame.sparkSession
+
+    def each(batch: DataFrame, number: int) -> None:
+        work(batch, number, spark.streams.active[0])
+
+    query = (
+        frame.writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.broker
+def test_poison_lands_in_the_dead_letters_once_and_its_neighbours_in_the_stream(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    hour = timedelta(hours=1)
+    poison = [
+        b"",
+        None,
+        b"not json",
+        b'{"page":"\xff"}',
+        b'{"page":"/a","ms":"5"}',
+        b'{"page":"/a"}',
+        b"[" * 100_000,
+        click("/future", RECEIVED + hour + timedelta(milliseconds=1)),
+    ]
+    good = [click("/a"), click("/b", RECEIVED + hour), click("/c", RECEIVED - 100 * hour)]
+    produce(broker.servers, topic, [*poison[:4], *good[:2]], key=b"k", headers=[("h", b"1")])
+    produce(broker.servers, topic, [*poison[4:], *good[2:]], partition=1)
+    wanted = reading(broker.servers, topic, keep=["offset"], value_cap=20)
+    seen: list[tuple[set[str], dict[str, Any] | None, Batch]] = []
+    table, checkpoint = str(tmp_path / "dead"), tmp_path / "checkpoint"
+
+    def work(batch: DataFrame, number: int, query: Any) -> None:
+        pages = {row.page for row in batch.persist().collect()}
+        counted = observed(query, OBSERVATION)
+        plan = planned(spark, str(checkpoint), job="j", query_id=query.id, run_id=query.runId, number=number)
+        dead = wanted.dead(batch.sparkSession, plan.start, plan.end)
+        outcomes = [Rejected(path=table).write(dead, plan, expected=len(poison)) for _ in range(2)]
+        assert outcomes == ["written", "skipped"]
+        seen.append((pages, counted, plan))
+
+    run_stream(wanted.stream(spark), checkpoint, work)
+    [(pages, counted, plan)] = seen
+    micros = [int((RECEIVED + step).timestamp() * 1e6) for step in (-100 * hour, hour)]
+    assert pages == {"/a", "/b", "/c"}
+    assert counted == {"rows": 11, "dead": 8, "earliest": micros[0], "latest": micros[1]}
+    assert (plan.start, plan.end) == ({topic: {0: 0, 1: 0}}, {topic: {0: 6, 1: 5}})
+
+    rows = spark.read.format("delta").load(table).orderBy("partition", "offset").collect()
+    assert [(row.partition, row.offset, row.stage, row.reason) for row in rows] == [
+        (0, 0, "decode", "empty value"),
+        (0, 1, "decode", "null value"),
+        (0, 2, "decode", "not a JSON object"),
+        (0, 3, "decode", "invalid UTF-8"),
+        (1, 0, "decode", "wrong type: ms"),
+        (1, 1, "event_time", "no event time"),
+        (1, 2, "decode", "not a JSON object"),
+        (1, 3, "event_time", "event time more than 1 hour ahead of the record's timestamp"),
+    ]
+    kept = [None if value is None else value[:20] for value in poison]
+    assert [row.value for row in rows] == kept
+    assert [row.value_bytes for row in rows] == [None if value is None else len(value) for value in poison]
+    assert (rows[0].topic, rows[0].key, rows[0].headers) == (topic, b"k", [("h", b"1")])
+    again = wanted.rows(spark, plan.start, plan.end)
+    assert again.columns == ["page", "ms", "at", "event_time", "topic", "partition", "offset", "timestamp"]
+    assert {row.page for row in again.collect()} == pages
+
+
+@pytest.mark.broker
+def test_the_second_batch_begins_where_the_first_ended_and_bad_times_leave_the_watermark(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    wanted, checkpoint = reading(broker.servers, topic), tmp_path / "checkpoint"
+    plans: list[Batch] = []
+
+    def work(batch: DataFrame, number: int, query: Any) -> None:
+        batch.collect()
+        plans.append(planned(spark, str(checkpoint), job="j", query_id=query.id, run_id="r", number=number))
+
+    counted = wanted.stream(spark).groupBy(F.window("event_time", "1 minute")).count()
+    produce(broker.servers, topic, [click("/a"), click("/x", RECEIVED + timedelta(days=9000)), b"bad"])
+    run_stream(counted, checkpoint, work)
+    produce(broker.servers, topic, [click("/b")])
+    run_stream(counted, checkpoint, work)
+    data = [plan for plan in plans if plan.start != plan.end]
+    assert [(plan.start, plan.end) for plan in data] == [
+        ({topic: {0: 0}}, {topic: {0: 3}}),
+        ({topic: {0: 3}}, {topic: {0: 4}}),
+    ]
+    assert data[-1].watermark == RECEIVED - timedelta(seconds=10)
+    assert plans[0].watermark == plans[0].late_watermark == datetime(1970, 1, 1, tzinfo=UTC)
+    assert all(later.late_watermark == earlier.watermark for earlier, later in zip(plans, plans[1:], strict=False))
+
+
+@pytest.mark.broker
+def test_a_field_that_is_called_as_a_kafka_column_is_leaves_that_one_a_longer_name(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    produce(broker.servers, topic, [b'{"timestamp":1714564800000,"offset":"o"}', b'{"timestamp":9000000000000000000}'])
+    wanted = Reading(
+        source=KafkaSource(servers=broker.servers, topics=[topic]),
+        format=json_format("timestamp BIGINT, offset STRING"),
+        time=instant(F.col("timestamp")),
+        lateness="1 minute",
+    )
+    [row] = wanted.rows(spark, {}, {topic: {0: 2}}).collect()
+    assert (row.timestamp, row.offset, row.kafka_offset, row.topic) == (1714564800000, "o", 0, topic)
+    [dead] = wanted.dead(spark, {}, {topic: {0: 2}}).collect()
+    assert (dead.offset, dead.stage, dead.reason) == (1, "event_time", "no event time")
+
+
+def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:
+    good = reading("nowhere:9092", "clicks")._good(raw(spark, [b"{}"])).select("page", "event_time")
+    plan = good._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+    assert plan.count("columnNameOfCorruptRecord") == 1
+
+
+def test_what_does_not_fit_is_refused_at_the_call(spark: SparkSession) -> None:
+    with pytest.raises(ColumnError, match="time names 'when'"):
+        reading("s:1", "t", time="when")
+    with pytest.raises(ColumnTypeError, match="bigint"):
+        reading("s:1", "t", time="ms")
+    with pytest.raises(ColumnTypeError, match="bigint"):
+        reading("s:1", "t", time=F.col("ms") + 1).stream(spark)
+    with pytest.raises(ArgumentError, match="keep"):
+        reading("s:1", "t", keep=["value"])
+    with pytest.raises(ArgumentError, match="lateness"):
+        reading("s:1", "t", lateness="-1 second")
+    with pytest.raises(ArgumentError, match="value_cap"):
+        reading("s:1", "t", value_cap=-1)
