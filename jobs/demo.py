@@ -57,20 +57,20 @@ class Places:
 def main(
     count: Annotated[int, typer.Option(help="How many clicks.", min=1_000)] = 60_000,
     seed: Annotated[int, typer.Option(help="Another seed, other clicks.")] = 11,
+    folder: Annotated[Path | None, typer.Option(help="Emptied first.", show_default=".run/demo")] = None,
 ) -> None:
     """Run the page views job on a made-up click stream, from an embedded Kafka broker to Delta tables."""
     signal.signal(signal.SIGTERM, _terminated)
-    raise typer.Exit(guarded(lambda: demo(count, seed)))
+    raise typer.Exit(guarded(lambda: demo(count, seed, Places(folder or project_root() / ".run" / "demo"))))
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(143)
 
 
-def demo(count: int, seed: int) -> None:
+def demo(count: int, seed: int, places: Places) -> None:
     """Make the clicks, run the job, show the tables; whatever was started is stopped, come what may."""
     began = time.monotonic()
-    places = Places(project_root() / ".run" / "demo")
     places.new()
     with say.status("starting a Kafka broker"), Broker.start(places.root / "broker") as broker:
         # The clicks are of a fixed day: a broker that keeps a week would delete them at once.
@@ -182,27 +182,28 @@ def account(
 
 def dead_letters(dead: Sequence[dict[str, Any]]) -> Table:
     """Give one dead letter for each reason."""
-    shown = Table("rows", "reason", Column("value", no_wrap=True, overflow="ellipsis"), box=None)
+    shown = Table("rows", "reason", "value", box=None)
     counts = Counter(row["reason"] for row in dead)
     for reason, number in counts.most_common(8):
         value = next(row["value"] for row in dead if row["reason"] == reason)
         text = bytes(value or b"").decode("utf-8", "backslashreplace")
-        shown.add_row(str(number), str(reason), text)
+        shown.add_row(str(number), str(reason), text if len(text) <= 44 else f"{text[:41]}...")
     return shown
 
 
 def farewell(places: Places) -> None:
     """Say where things are and what to try."""
     tables = places.root / "tables"
-    script = "jobs/page_views.py --set window.kind=hopping --set window.hop='10 seconds'"
+    job = "jobs/page_views.py --set window.kind=hopping --set window.hop='10 seconds'"
     say.print(
         f"Tables: {tables}/views, late_rows, dead_letters. Log of the job: {places.root / 'job.log'}", soft_wrap=True
     )
     say.print("\nTry next:", style="bold")
     for line in (
-        f"  .venv/bin/python -c \"import deltalake; print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
-        "  make broker PORT=9092        and, with clicks of your own in its topic 'clicks', in another terminal:",
-        f"  .venv/bin/spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' {script}",
+        "  . .venv/bin/activate",
+        f"  python -c \"import deltalake; print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
+        "  make broker PORT=9092      # and, with clicks of your own in its topic 'clicks', in another terminal:",
+        f"  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' {job}",
     ):
         say.print(line, soft_wrap=True)
 

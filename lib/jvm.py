@@ -6,10 +6,12 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -98,3 +100,31 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
 
 def _session(spark: SparkSession) -> Any:
     return spark._jsparkSession
+
+
+class SignalHandler:
+    """A sun.misc.SignalHandler that calls Python with the signal's number."""
+
+    def __init__(self, action: Callable[[int], None]) -> None:
+        self._action = action
+
+    def handle(self, number: Any) -> None:
+        """Called by the JVM."""
+        self._action(int(number.getNumber()))
+
+    class Java:
+        """What py4j asks for."""
+
+        implements = ("sun.misc.SignalHandler",)
+
+
+def on_jvm_signals(spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]) -> None:
+    """Let Python decide on signals that the JVM gets, such as ("TERM", "INT").
+
+    Under spark-submit the JVM is the parent: a signal reaches it first, and by itself it would stop Spark in the
+    middle of a batch. `action` runs in a thread of its own.
+    """
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    jvm: Any = spark._jvm
+    for name in names:
+        jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), SignalHandler(action))

@@ -12,10 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..jvm import on_jvm_signals
 from .batch import Steps, cause
 from .job import Job, Summary
 from .places import local
 from .progress import Show, gauge, line
+from .session import submitted
 from .stop import Stop, StopAskedError, on_signals
 
 _POLL_SECONDS = 1
@@ -33,6 +35,8 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     summary, began = Summary(job=job.name), time.monotonic()
     steps = Steps(job, stop, summary)
     prepare(job)
+    if submitted():
+        on_jvm_signals(spark, ("TERM", "INT"), stop.tell)
     with on_signals(stop), show:
         try:
             query = start(job, spark, steps)

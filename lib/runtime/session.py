@@ -36,15 +36,19 @@ def session(name: str, *, master: str | None = None, conf: Mapping[str, str] | N
     given = dict(conf or {})
     if master is not None:
         given["spark.master"] = master
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    already = dict(SparkConf().getAll()) if submitted else {}
+    already = dict(SparkConf().getAll()) if submitted() else {}
     settings = choose(defaults(), already, given)
-    if not submitted and not (settings.keys() & {"spark.jars", "spark.jars.packages"}) and not _bundled():
+    if not submitted() and not (settings.keys() & {"spark.jars", "spark.jars.packages"}) and not _bundled():
         settings["spark.jars"] = ",".join(map(str, jars("spark")))
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def submitted() -> bool:
+    """Say whether spark-submit runs this program: then the JVM is its parent, and was there first."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def defaults() -> dict[str, str]:

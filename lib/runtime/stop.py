@@ -51,6 +51,13 @@ class Stop:
         elif self._clock() - self._asked_at >= _ECHO_SECONDS:
             raise Interrupted(number)
 
+    def tell(self, number: int) -> None:
+        """Ask for the stop from a thread that can not raise in the main one; the second time the process ends."""
+        try:
+            self.ask(number)
+        except Interrupted:
+            leave(128 + number)
+
     @contextmanager
     def during(self, batch: int) -> Iterator[None]:
         """Mark a batch as under way; raises StopAskedError if the job is to stop before it begins."""
