@@ -118,10 +118,10 @@ class Broker:
         self.stop()
 
     def _up(self) -> None:
-        for port in (self.port, self._controller_port):
-            if listening(port):
-                raise SetupError(f"port {port} is taken.", "a free port.", "leave out port=, or stop its user.")
         try:
+            for port in (self.port, self._controller_port):
+                if listening(port):
+                    raise SetupError(f"port {port} is taken.", "a free port.", "leave out port=, or stop its user.")
             self._format()
             self._process = GuardedProcess(
                 [*self._java(), "kafka.Kafka", str(self.dir / "broker.properties")],

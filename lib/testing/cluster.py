@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,14 +84,23 @@ class SparkCluster:
         Raises subprocess.TimeoutExpired after `timeout` seconds; the driver has then been killed.
         """
         command = spark_submit(self.master, settings=settings, py_files=py_files, properties=self._properties())
-        return subprocess.run(
-            [*command, str(script), *arguments],
+        command += [str(script), *arguments]
+        # The driver is a Python process below spark-submit's JVM: a group of its own lets both be ended as one.
+        with subprocess.Popen(
+            command,
             cwd=cwd,
             env=_environment(),
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=timeout,
-        )
+            start_new_session=True,
+        ) as driver:
+            try:
+                out, err = driver.communicate(timeout=timeout)
+            except BaseException:
+                os.killpg(driver.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(command, driver.returncode, out, err)
 
     def stop(self) -> None:
         """Stop workers and master, and remove their files if they are temporary."""

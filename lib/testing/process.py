@@ -14,7 +14,11 @@ from pathlib import Path
 from ..errors import SetupError
 
 # Blocks until the pipe from its starter closes, however that process ends; then ends what it guards.
-_GUARD = 'read _; kill -9 -- "-$1" 2>/dev/null; [ -z "$2" ] || rm -rf -- "$2"'
+# It tries more than once, for a process that is just dying may still write into the folder.
+_GUARD = """
+read _; kill -9 -- "-$1" 2>/dev/null
+[ -z "$2" ] || for attempt in 1 2 3; do rm -rf -- "$2" 2>/dev/null && break; sleep 1; done
+"""
 
 
 class GuardedProcess:

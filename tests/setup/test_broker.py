@@ -76,12 +76,14 @@ def test_a_folder_given_keeps_the_data_for_the_next_broker(tmp_path: Path, topic
         assert second.topics() == {topic: 3}
 
 
-def test_a_port_in_use_is_refused() -> None:
+def test_a_port_in_use_is_refused_and_nothing_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(SetupError, match=r"port \d+ is taken"):
             Broker.start(port=taken.getsockname()[1])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broker_that_dies_says_why(tmp_path: Path) -> None:
