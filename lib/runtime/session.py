@@ -19,6 +19,13 @@ SMALL = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartiti
 REDACTED = "(?i)secret|password|passphrase|token|credential|access[.]?key|private[.]?key|jaas|keystore[.]key"
 """What Spark masks in its own log and pages: its default, and Kafka's names for secrets besides."""
 
+BUILT_IN = {
+    "spark.master": "local[*]",
+    "spark.redaction.regex": REDACTED,
+    # Spark's own bar would overwrite the job's line.
+    "spark.ui.showConsoleProgress": "false",
+}
+
 
 def session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Give a Spark session with Delta, Kafka and RocksDB state.
@@ -63,7 +70,7 @@ def choose(file: Mapping[str, str], already: Mapping[str, str], given: Mapping[s
 
     A value that equals the file's counts as the file's: spark-submit does not say where a setting comes from.
     """
-    merged = {**file, "spark.redaction.regex": REDACTED, "spark.master": "local[*]", **already, **given}
+    merged = {**file, **BUILT_IN, **already, **given}
     cores = local_cores(merged["spark.master"])
     for key in SMALL:
         if cores and key not in given and merged.get(key) == file.get(key):
