@@ -35,7 +35,7 @@ chaos: setup ## kill drivers and brokers for an hour and compare with the oracle
 	$(VENV) -m pytest -m chaos
 
 notebooks: setup ## execute the notebooks in place
-	.venv/bin/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb
+	$(VENV) notebooks/run.py
 
 broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
 	@$(VENV) -m lib.testing $(if $(PORT),--port $(PORT))

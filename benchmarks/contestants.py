@@ -56,7 +56,9 @@ def _clicks(spark: SparkSession, place: Place) -> DataFrame:
 
 def floor(spark: SparkSession, place: Place) -> None:
     """Read the topic, and do nothing with it."""
-    rows = _kafka(spark, place).writeStream.format("noop").option("checkpointLocation", str(place.folder / "checkpoint"))
+    rows = (
+        _kafka(spark, place).writeStream.format("noop").option("checkpointLocation", str(place.folder / "checkpoint"))
+    )
     rows.trigger(availableNow=True).start().awaitTermination()
 
 

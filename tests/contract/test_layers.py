@@ -1,0 +1,70 @@
+"""Data flows down one way, and so do imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import lib
+
+LIB = Path(lib.__file__).parent
+MODULES = sorted(LIB.rglob("*.py"))
+ROOT = {"errors", "columns", "aggregates"}
+TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "columns": {"errors"},
+    "aggregates": {"errors", "columns"},
+    "jvm": {"errors"},
+    "eventtime": ROOT,
+    **{folder: ROOT | {"eventtime"} for folder in TRANSFORMS},
+    "sources": ROOT | {"eventtime", "jvm"},
+    "sinks": ROOT | {"jvm", "sources"},
+    "runtime": ROOT | {"jvm", "eventtime", "sources", "sinks", *TRANSFORMS},
+    "testing": ROOT | {"runtime", "eventtime", "sources", "sinks", *TRANSFORMS},
+}
+INTO_THE_JVM = re.compile(r"\._(jvm|jdf|jsq|jsc|jsparkSession|jdt|sc|jc)\b|\.sparkContext\b|\.rdd\b")
+CONTEXT = {"runtime/session.py"}
+"""Spark's log level can be set by its context alone."""
+
+
+def place(path: Path) -> str:
+    """Give the folder or root module of lib that a file belongs to."""
+    return path.relative_to(LIB).with_suffix("").parts[0]
+
+
+def imported(path: Path) -> set[str]:
+    """Give the folders and root modules of lib that a file imports, itself left out."""
+    package = path.relative_to(LIB).parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            inside = [*base, *(node.module or "").split(".")] if node.module else [*base]
+            found |= {inside[0]} if inside else {alias.name for alias in node.names}
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert not any(name == "lib" or name.startswith("lib.") for name in names), f"{path}: write it relative"
+    return found - {place(path)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(LIB)) for path in MODULES])
+def test_a_module_imports_only_what_is_below_it(path: Path) -> None:
+    if path == LIB / "__init__.py":
+        assert imported(path) == set()
+    else:
+        assert imported(path) <= ALLOWED[place(path)]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(LIB)) for path in MODULES])
+def test_one_module_alone_reaches_into_the_jvm(path: Path) -> None:
+    name = str(path.relative_to(LIB))
+    if name != "jvm.py" and name not in CONTEXT:
+        assert not INTO_THE_JVM.findall(path.read_text(encoding="utf-8"))
+
+
+def test_every_folder_has_its_place_in_the_layers() -> None:
+    assert {place(path) for path in MODULES} - {"__init__"} <= set(ALLOWED)
