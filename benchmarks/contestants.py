@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lib.aggregates import Aggregate, count, mean, total
@@ -62,10 +62,10 @@ def floor(spark: SparkSession, place: Place) -> None:
     rows.trigger(availableNow=True).start().awaitTermination()
 
 
-def _by_hand(window: Callable[[], object], by: str) -> Contestant:
+def _by_hand(window: Callable[[], Column], by: str) -> Contestant:
     def contest(spark: SparkSession, place: Place) -> None:
         aggs = [F.count(F.lit(1)).alias("views"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms")]
-        result = _clicks(spark, place).groupBy(window(), by).agg(*aggs)  # type: ignore[arg-type]
+        result = _clicks(spark, place).groupBy(window(), by).agg(*aggs)
         writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
         writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 

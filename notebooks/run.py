@@ -14,7 +14,7 @@ SECONDS_A_CELL = 300
 
 def executed(path: Path) -> Any:
     """Run a notebook from top to bottom and give it with its outputs, less what the JVM says on its error stream."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(notebook, timeout=SECONDS_A_CELL, resources={"metadata": {"path": str(FOLDER)}})
     client.execute()
     for cell in notebook.cells:
@@ -27,4 +27,4 @@ def executed(path: Path) -> Any:
 if __name__ == "__main__":
     for path in sorted(FOLDER.glob("*.ipynb")):
         print(f"running {path.name}")
-        nbformat.write(executed(path), path)
+        nbformat.write(executed(path), path)  # type: ignore[no-untyped-call]

@@ -6,7 +6,6 @@ import doctest
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,12 @@ def given(spark: SparkSession, clicks: DataFrame) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def clicks(spark: SparkSession) -> Iterator[DataFrame]:
+def clicks(spark: SparkSession) -> DataFrame:
     rows = [
         (datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC), f"/{second % 3}", f"u{second % 2}", second)
         for second in range(9)
     ]
-    yield spark.createDataFrame(rows, "event_time timestamp, page string, user string, ms int")
+    return spark.createDataFrame(rows, "event_time timestamp, page string, user string, ms int")
 
 
 def example_modules() -> list[str]:

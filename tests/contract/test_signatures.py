@@ -10,6 +10,14 @@ import pytest
 from lib import aggregates, windows
 
 COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
+OF_A_VALUE: tuple[Callable[..., object], ...] = (
+    aggregates.total,
+    aggregates.mean,
+    aggregates.smallest,
+    aggregates.largest,
+    aggregates.first,
+    aggregates.last,
+)
 PINNED: dict[Callable[..., object], str] = {
     windows.tumbling: (
         f"(events: DataFrame, size: str | timedelta, {COMMON}, offset: str | timedelta = '0 seconds') -> DataFrame"
@@ -31,17 +39,7 @@ PINNED: dict[Callable[..., object], str] = {
         "offset: str | timedelta = '0 seconds') -> Column"
     ),
     aggregates.count: "(value: str | Column | None = None) -> Aggregate",
-    **{
-        agg: "(value: str | Column) -> Aggregate"
-        for agg in (
-            aggregates.total,
-            aggregates.mean,
-            aggregates.smallest,
-            aggregates.largest,
-            aggregates.first,
-            aggregates.last,
-        )
-    },
+    **dict.fromkeys(OF_A_VALUE, "(value: str | Column) -> Aggregate"),
     aggregates.partials: "(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]",
     aggregates.merged: "(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame",
     aggregates.finished: "(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame",
