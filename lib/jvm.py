@@ -34,6 +34,11 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
     return {field: values.get(at) for at, field in enumerate(values.schema().fieldNames())}
 
 
+def message(error: Exception) -> str:
+    """Give an error's text; asking one of Delta's for it with `str` raises another, as Spark does not know its class."""
+    return str(getattr(error, "_desc", None) or error)
+
+
 def _jvm_query(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery()
 

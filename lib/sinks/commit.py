@@ -22,7 +22,7 @@ from delta.exceptions.base import (
 from pyspark.sql import DataFrameWriter, SparkSession
 
 from ..errors import ConfigError, ConflictError, ReplayMismatchError
-from ..jvm import DeltaState, delta_state, read_bytes
+from ..jvm import DeltaState, delta_state, message, read_bytes
 from .batch import Batch
 from .sink import Outcome
 from .stamp import Stamp
@@ -168,7 +168,7 @@ class _DeltaCommitLog:
             self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
         except CONFLICTS as error:
             raise ConflictError(
-                f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: {error}",
+                f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: {message(error)}",
                 hint="let other writers (compaction, deletes) run between batches, or on other partitions.",
             ) from error
 

@@ -8,12 +8,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
 from ..errors import ArgumentError, ColumnError, ConflictError
+from ..jvm import message
 from . import table
 from .append import counts
 from .batch import Batch
@@ -83,25 +83,26 @@ class Upsert:
         spark = rows.sparkSession
         target = DeltaTable.forPath(spark, self.path)
         source = self._added(target.toDF(), rows, self.aggs) if self.aggs else rows
-        values: dict[str, str | Column] = {name: quoted_in("new", name) for name in rows.columns}
-        changed = {name: value for name, value in values.items() if name not in self.keys}
+        inserted: dict[str, str | Column] = {name: quoted_in("new", name) for name in rows.columns}
+        updated = {name: value for name, value in inserted.items() if name not in self.keys}
+        if self.aggs:
+            # The row that was read must still be the row that is replaced: else two writers' partials would be lost. It
+            # stands in a value, as Delta works out the clauses' conditions for rows that they do not concern as well.
+            first, kind = next(iter(self.aggs)), rows.schema[next(iter(self.aggs))].dataType
+            value, refuse = quoted_in("new", first), F.raise_error(F.lit(_CHANGED)).cast(kind)
+            unchanged = _fingerprint("old", self.aggs).eqNullSafe(quoted_in("new", _PRINT))
+            updated[first] = F.when(unchanged, value).otherwise(refuse)
+            inserted[first] = F.when(quoted_in("new", _SEEN), refuse).otherwise(value)
         merge = target.alias("old").merge(source.alias("new"), self._same("old", "new"))
         if self.evolve:
             merge = merge.withSchemaEvolution()
-        same, inserted = F.lit(True), F.lit(True)
-        if self.aggs:
-            # The row that was read must still be the row that is replaced: else two writers' partials would be lost.
-            refuse = F.raise_error(F.lit(_CHANGED)).cast("boolean")
-            unchanged = _fingerprint("old", self.aggs).eqNullSafe(quoted_in("new", _PRINT))
-            same = F.when(unchanged, F.lit(True)).otherwise(refuse)
-            inserted = F.when(quoted_in("new", _SEEN), refuse).otherwise(F.lit(True))
-        if changed:
-            merge = merge.whenMatchedUpdate(condition=same, set=changed)
+        if updated:
+            merge = merge.whenMatchedUpdate(set=updated)
         with options.session(spark):
             try:
-                merge.whenNotMatchedInsert(condition=inserted, values=values).execute()
-            except PySparkException as error:
-                if _CHANGED in str(error):
+                merge.whenNotMatchedInsert(values=inserted).execute()
+            except Exception as error:
+                if _CHANGED in message(error):
                     raise ConflictError(f"{self.path}: {_CHANGED}.", hint="let one job alone write a table.") from error
                 raise
 

@@ -33,7 +33,5 @@ def produce(
 ) -> None:
     producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 20_000_000})
     for value in values:
-        producer.produce(
-            topic, value, key, partition, timestamp=int(at.timestamp() * 1000), headers=headers or []
-        )
+        producer.produce(topic, value, key, partition, timestamp=int(at.timestamp() * 1000), headers=headers or [])
     assert producer.flush(30) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,7 @@ def click(page: str, at: datetime = RECEIVED) -> bytes:
     return f'{{"page":"{page}","ms":5,"at":"{at.isoformat()}"}}'.encode()
 
 
-def run_stream(
-    frame: DataFrame, checkpoint: Path, work: Callable[[DataFrame, int, Any], None]
-) -> None:
+def run_stream(frame: DataFrame, checkpoint: Path, work: Callable[[DataFrame, int, Any], None]) -> None:
     """Run what there is, one call of `work` a batch; a failure inside comes out of awaitTermination."""
     spark = frame.sparkSession
 
@@ -133,7 +132,7 @@ def test_the_second_batch_begins_where_the_first_ended_and_bad_times_leave_the_w
     ]
     assert data[-1].watermark == RECEIVED - timedelta(seconds=10)
     assert plans[0].watermark == plans[0].late_watermark == datetime(1970, 1, 1, tzinfo=UTC)
-    assert all(later.late_watermark == earlier.watermark for earlier, later in zip(plans, plans[1:], strict=False))
+    assert all(later.late_watermark == earlier.watermark for earlier, later in pairwise(plans))
 
 
 @pytest.mark.broker

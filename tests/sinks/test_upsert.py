@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.aggregates import count, largest, mean
+from lib.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
+from lib.sinks import Upsert
+
+from .batches import batch, rows, settings_left
+
+AGGS = {"views": count(), "mean_ms": mean("ms"), "slowest": largest("ms")}
+Event = tuple[str | None, int | None]
+
+
+def partials(spark: SparkSession, events: list[Event]) -> DataFrame:
+    frame = spark.createDataFrame(events, "page STRING, ms BIGINT")
+    return frame.groupBy("page").agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()])
+
+
+def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chance, path = random.Random(7), str(tmp_path / "t")
+    cut: list[list[Event]] = [
+        [(chance.choice([None, "/a", "/b", f"/{n}"]), chance.choice([None, 1, 5, 9])) for _ in range(12)]
+        for n in range(3)
+    ]
+    sink = Upsert(path=path, keys=["page"], aggs=AGGS)
+    for number, events in enumerate(cut):
+        assert sink.write(partials(spark, events), batch(number)) == "written"
+        assert settings_left(spark) == []
+    assert sink.write(partials(spark, cut[2]), batch(2)) == "skipped"
+    with pytest.raises(ReplayMismatchError):
+        sink.write(partials(spark, cut[2]), batch(2, "other"))
+
+    by_page: dict[str | None, list[int | None]] = defaultdict(list)
+    for page, ms in (event for events in cut for event in events):
+        by_page[page].append(ms)
+    expected = {}
+    for page, values in by_page.items():
+        known = [ms for ms in values if ms is not None]
+        expected[page] = (len(values), sum(known) / len(known) if known else None, max(known, default=None))
+    finished = spark.read.format("delta").load(path)
+    finished = finished.select("page", *[agg.finish(F.col(name)).alias(name) for name, agg in AGGS.items()])
+    assert {row[0]: tuple(row)[1:] for row in finished.collect()} == expected
+    assert finished.count() == len(expected)
+
+
+def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    sink = Upsert(path=path, keys=["page", "day"])
+    shape = "page STRING, day INT, n INT"
+    sink.write(spark.createDataFrame([("/a", 1, 1), (None, 1, 1), ("/a", None, 1)], shape), batch(0))
+    sink.write(spark.createDataFrame([("/a", 1, 2), (None, 1, 2), (None, None, 2)], shape), batch(1))
+    assert {tuple(row) for row in rows(spark, path)} == {
+        ("/a", 1, 2),
+        (None, 1, 2),
+        ("/a", None, 1),
+        (None, None, 2),
+    }
+    assert len(rows(spark, path)) == 4
+
+
+def test_a_key_that_is_there_twice_is_named_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    sink = Upsert(path=path, keys=["page"])
+    twice = spark.createDataFrame([("/a", 1), ("/a", 2), ("/b", 1)], "page STRING, n INT")
+    for number in range(2):
+        with pytest.raises(ColumnError, match=r"2 rows of the key \{'page': '/a'\}"):
+            sink.write(twice, batch(number))
+        if number == 0:
+            assert not Path(path).exists()
+            sink.write(twice.where("page = '/b'"), batch(0))
+    assert len(rows(spark, path)) == 1
+
+
+def test_a_merge_that_fails_leaves_no_setting_behind(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    sink = Upsert(path=path, keys=["id"])
+    sink.write(spark.range(2), batch(0))
+    broken = spark.range(2).select(F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("bigint").alias("id"))
+    with pytest.raises(Exception, match="boom"):
+        Upsert(path=path, keys=["id"], step="other")._merge(broken, _options())
+    assert settings_left(spark) == []
+
+
+def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    sink = Upsert(path=path, keys=["page"], aggs={"views": count()})
+    one = spark.createDataFrame([("/a", 1)], "page STRING, views BIGINT")
+    sink.write(one, batch(0))
+    added = Upsert._added
+    left = [2]
+
+    def while_another_writes(self: Upsert, *arguments: object) -> DataFrame:
+        read = added(self, *arguments).localCheckpoint()  # type: ignore[arg-type]
+        if left[0]:
+            left[0] -= 1
+            spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT").write.format("delta").mode(
+                "overwrite"
+            ).save(path)
+        return read
+
+    monkeypatch.setattr(Upsert, "_added", while_another_writes)
+    assert sink.write(one, batch(1)) == "written"
+    assert [tuple(row) for row in rows(spark, path)] == [("/a", 11)]
+    left[0] = 100
+    with pytest.raises(ConflictError, match="another writer"):
+        sink.write(one, batch(2))
+
+
+def test_a_sink_without_keys_or_with_a_key_for_an_aggregate_is_refused(spark: SparkSession) -> None:
+    for keys in ([], "page"):
+        with pytest.raises(ArgumentError, match="keys"):
+            Upsert(path="t", keys=keys)
+    with pytest.raises(ColumnError, match="is a key and an aggregate"):
+        Upsert(path="t", keys=["n"], aggs={"n": count()})
+    with pytest.raises(ColumnError, match="page"):
+        Upsert(path="t", keys=["page"]).write(spark.range(1), batch(0))
+
+
+def _options() -> object:
+    from lib.sinks import CommitOptions
+
+    return CommitOptions("j/q/other", 1, "{}")
