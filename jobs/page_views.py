@@ -127,8 +127,8 @@ def main(
     """Count page views in event-time windows, from Kafka to Delta.
 
     Exit codes: 0 done, or stopped by SIGTERM or Ctrl-C after its batch; 2 configuration; 3 source; 4 too many dead
-    letters; 5 table and checkpoint do not fit; 6 rows do not add up; 7 setup; 1 anything else; 130, 143 stopped at once
-    by a second signal.
+    letters; 5 table and checkpoint do not fit; 6 rows do not add up; 7 setup; 8 other writers of the table; 1 anything
+    else; 130, 143 stopped at once by a second signal.
     """
     code = guarded(lambda: work(config, set_ or (), show_config, summary, verbose), verbose=verbose)
     leave(code)

@@ -6,7 +6,8 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
 
 
 def message(error: Exception) -> str:
-    """Give an error's text; asking one of Delta's for it with `str` raises another, as Spark does not know its class."""
+    """Give an error's text; `str` of one of Delta's raises another, as Spark does not know its class."""
     return str(getattr(error, "_desc", None) or error)
 
 
@@ -123,13 +124,19 @@ class SignalHandler:
         implements = ("sun.misc.SignalHandler",)
 
 
-def on_jvm_signals(spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]) -> None:
-    """Let Python decide on signals that the JVM gets, such as ("TERM", "INT").
+@contextmanager
+def jvm_signals(spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]) -> Iterator[None]:
+    """Let Python decide, while the block runs, on signals that the JVM gets, such as ("TERM", "INT").
 
-    Under spark-submit the JVM is the parent: a signal reaches it first, and by itself it would stop Spark in the
-    middle of a batch. `action` runs in a thread of its own.
+    Under spark-submit the JVM is the parent, and a signal to the whole process group reaches it as well: by itself it
+    would stop Spark in the middle of a batch. `action` runs in a thread of its own.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    jvm: Any = spark._jvm
-    for name in names:
-        jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), SignalHandler(action))
+    signals: Any = spark._jvm.sun.misc.Signal  # type: ignore[union-attr]
+    handler = SignalHandler(action)
+    before = [(signals(name), signals.handle(signals(name), handler)) for name in names]
+    try:
+        yield
+    finally:
+        for name, old in before:
+            signals.handle(name, old)

@@ -8,26 +8,37 @@ from collections.abc import Callable
 
 from ..errors import (
     AccountingError,
+    ArgumentError,
     CheckpointError,
+    ColumnError,
+    ColumnTypeError,
     ConfigError,
+    ConflictError,
     DeadLetterFloodError,
     ReplayMismatchError,
     SetupError,
     SourceError,
     TidegateError,
+    WatermarkError,
 )
 from .failures import plain
 from .stop import Interrupted
 
 DONE = 0
+_WRONG = (2, "the configuration or the command line is wrong")
 CODES: dict[type[BaseException], tuple[int, str]] = {
-    ConfigError: (2, "the configuration or the command line is wrong"),
+    ConfigError: _WRONG,
+    ArgumentError: _WRONG,
+    ColumnError: _WRONG,
+    ColumnTypeError: _WRONG,
+    WatermarkError: _WRONG,
     SourceError: (3, "the input can not be read: broker, topic, offsets"),
     DeadLetterFloodError: (4, "more rows than allowed could not be read; nothing of that batch was written"),
     ReplayMismatchError: (5, "the table and the checkpoint do not fit each other"),
     CheckpointError: (5, "the table and the checkpoint do not fit each other"),
     AccountingError: (6, "a batch's rows do not add up; nothing of that batch was written"),
     SetupError: (7, "something outside is missing: Java, jars, disk space"),
+    ConflictError: (8, "other writers of a table came first, again and again"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM, which stops at once."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..errors import CheckpointError, SetupError, SourceError, TidegateError
+from ..errors import CheckpointError, ConfigError, SetupError, SourceError, TidegateError
+from ..jvm import message
 
 _RULES: tuple[tuple[str, type[TidegateError], str, str], ...] = (
     (
@@ -40,6 +41,12 @@ _RULES: tuple[tuple[str, type[TidegateError], str, str], ...] = (
         "Spark runs without the jars of Delta or Kafka",
         "spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' ...",
     ),
+    (
+        r"PARSE_SYNTAX_ERROR|UNSUPPORTED_DATATYPE",
+        ConfigError,
+        "a schema or an expression can not be read",
+        'a schema is written as input.schema = "page string, ms double".',
+    ),
     (r"No space left on device|DiskSpace", SetupError, "a disk is full", "make room, then start the job again."),
 )
 _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
@@ -47,12 +54,16 @@ _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stac
 
 def plain(error: BaseException) -> TidegateError:
     """Give an error of the library for one of Spark's, with the sentence that matters and no stack trace."""
-    text = "\n".join(map(str, _chain(error)))
+    text = "\n".join(map(_text, _chain(error)))
     sentence = _sentence(error)
     for pattern, kind, what, hint in _RULES:
         if re.search(pattern, text):
             return kind(f"{what}: {sentence}", hint=hint)
     return TidegateError(f"the job failed: {sentence}", hint="--verbose shows the whole trace.")
+
+
+def _text(error: BaseException) -> str:
+    return message(error) if isinstance(error, Exception) else str(error)
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -65,5 +76,5 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _sentence(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not _TRACE.match(line)]
+    lines = [line.strip() for line in _text(error).splitlines() if line.strip() and not _TRACE.match(line)]
     return re.sub(r"\s+", " ", " ".join(lines[:3]))[:600] or type(error).__name__

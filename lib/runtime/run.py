@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..jvm import on_jvm_signals
+from ..jvm import jvm_signals
 from .batch import Steps, cause
 from .job import Job, Summary
 from .places import local
 from .progress import Show, gauge, line
-from .session import submitted
 from .stop import Stop, StopAskedError, on_signals
 
 _POLL_SECONDS = 1
@@ -35,9 +36,7 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     summary, began = Summary(job=job.name), time.monotonic()
     steps = Steps(job, stop, summary)
     prepare(job)
-    if submitted():
-        on_jvm_signals(spark, ("TERM", "INT"), stop.tell)
-    with on_signals(stop), show:
+    with on_signals(stop), jvm_signals(spark, ("TERM", "INT"), stop.tell), show:
         try:
             query = start(job, spark, steps)
             watch(query, stop, summary, show)
@@ -99,7 +98,10 @@ def committed(query: StreamingQuery, stop: Stop) -> bool:
 
 
 def prepare(job: Job) -> None:
-    """Make the local folders, and warn when their disk is nearly full."""
+    """Make the local folders; warn when their disk is nearly full, and when no broker answers yet."""
+    servers = job.reading.source.servers
+    if not answers(servers):
+        print(f"warning: no broker answers at {servers}; Kafka's client tries for some minutes", file=sys.stderr)
     for place in {job.checkpoint, job.sink.path}:
         folder = local(place)
         if folder is None:
@@ -108,6 +110,16 @@ def prepare(job: Job) -> None:
         free = shutil.disk_usage(folder.parent).free
         if free < _LOW_DISK:
             print(f"warning: only {free / 1024**2:,.0f} MiB are free under {folder.parent}", file=sys.stderr)
+
+
+def answers(servers: str, seconds: float = 2.0) -> bool:
+    """Say whether one of the bootstrap servers takes connections."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        # An address that can not be read is left for Kafka's client to tell.
+        with suppress(OSError, ValueError, OverflowError), socket.create_connection((host, int(port)), seconds):
+            return True
+    return False
 
 
 def write_summary(summary: Summary, path: Path) -> None:

@@ -4,8 +4,10 @@ import pytest
 
 from lib.errors import (
     AccountingError,
+    ArgumentError,
     CheckpointError,
     ConfigError,
+    ConflictError,
     DeadLetterFloodError,
     ReplayMismatchError,
     SetupError,
@@ -20,6 +22,8 @@ from lib.runtime.stop import Interrupted
     ("error", "code"),
     [
         (ConfigError("x"), 2),
+        (ArgumentError("x"), 2),
+        (ConflictError("x"), 8),
         (SourceError("x"), 3),
         (DeadLetterFloodError("x"), 4),
         (ReplayMismatchError("x"), 5),
@@ -76,6 +80,7 @@ Caused by: {message}
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] failed", 5),
         ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka.", 7),
         ("java.io.IOException: No space left on device", 7),
+        ("[PARSE_SYNTAX_ERROR] Syntax error at or near", 2),
         ("something else", 1),
     ],
 )
