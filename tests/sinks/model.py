@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lib.errors import ConflictError, ReplayMismatchError
-from lib.sinks.commit import CommitLog, Outcome, once
+from lib.sinks import Outcome
+from lib.sinks.commit import CommitLog, once
 from lib.sinks.stamp import Stamp
 
 Fault = Literal[

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from lib.errors import ReplayMismatchError
+from lib.errors import ConflictError, ReplayMismatchError
 from lib.sinks import commit
 from lib.sinks.stamp import Stamp
 
@@ -50,7 +50,7 @@ def explore(examples: int, **broken: Any) -> Callable[[], None]:
     def schedules(schedule: Schedule) -> None:
         play(schedule, **broken)
 
-    return schedules  # type: ignore[no-any-return]
+    return schedules
 
 
 def test_no_schedule_of_crashes_loses_or_repeats_a_row() -> None:
@@ -86,7 +86,7 @@ def test_without_looking_again_a_lost_answer_is_taken_for_a_failure() -> None:
             log.commit(stamp)
         return "written"
 
-    with pytest.raises((*BROKEN, commit.ConflictError)):
+    with pytest.raises((*BROKEN, ConflictError)):
         explore(500, write=gives_up)()
 
 
@@ -117,10 +117,10 @@ def test_conflicts_without_end_are_given_up_after_a_while() -> None:
             return None
 
         def commit(self, stamp: Stamp) -> None:
-            raise commit.ConflictError("busy")
+            raise ConflictError("busy")
 
     stamp = Stamp(job="j", query="q", run="r", batch=1, step="s", offsets="o", end={}, rows={})
-    with pytest.raises(commit.ConflictError):
+    with pytest.raises(ConflictError):
         commit.once(Busy(), stamp, pause=pauses.append)
     assert len(pauses) == commit.ATTEMPTS - 1
     assert sum(pauses) < 5

@@ -29,7 +29,7 @@ def produce(
     partition: int = 0,
     key: bytes | None = None,
     at: datetime = RECEIVED,
-    headers: list[tuple[str, bytes]] | None = None,
+    headers: list[tuple[str, str | bytes | None]] | None = None,
 ) -> None:
     producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 20_000_000})
     for value in values:

@@ -68,7 +68,7 @@ BAD: list[tuple[bytes | None, str]] = [
 
 def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession) -> None:
     form = json_format(SCHEMA)
-    values: list[bytes | None] = [value for value, _ in GOOD] + [value for value, _ in BAD]
+    values = [*[value for value, _ in GOOD], *[value for value, _ in BAD]]
     decoded = form.decode(raw(spark, values))
     rows = form.diagnose(decoded).orderBy("offset").select("record.page", "record.ms", "reason").collect()
     assert [row[:2] for row in rows[: len(GOOD)]] == [expected for _, expected in GOOD]
@@ -105,7 +105,7 @@ def test_a_wrong_type_is_found_though_its_field_is_not_used(spark: SparkSession)
 def test_a_value_is_parsed_once_in_the_plan(spark: SparkSession) -> None:
     decoded = json_format("page STRING, ms BIGINT, at TIMESTAMP").decode(raw(spark, [b"{}"]))
     used = decoded.select("record.page", "record.ms", "record.at", "reason", F.col("record.ms") + 1)
-    plan = used._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = used._jdf.queryExecution().executedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 1
 
 
