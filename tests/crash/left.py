@@ -1,0 +1,117 @@
+"""How far a job had come: its checkpoint and its tables' logs, looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Point = Literal["planned", "state written", "dead letters written", "late rows written", "target written", "committed"]
+"""The steps of the protocol, in their order. Where a batch is committed, the next is not planned yet."""
+
+TABLES: dict[Point, str] = {
+    "dead letters written": "dead_letters",
+    "late rows written": "late_rows",
+    "target written": "views",
+}
+_NUMBER = re.compile(r"\d+")
+_COMMIT = re.compile(r"\d+\.json")
+_STATE = re.compile(r"\d+(_[^.]*)?\.changelog")
+
+
+def checkpoint(root: Path) -> Path:
+    """Give the job's checkpoint."""
+    return root / "_checkpoints" / "page_views"
+
+
+def traces(root: Path, point: Point) -> set[str]:
+    """Give the files that show that a batch has reached a point: a new one appears with each batch."""
+    if point in TABLES:
+        return _names(root / TABLES[point] / "_delta_log", _COMMIT)
+    if point == "state written":
+        return {f"{part}/{name}" for part in ("0", "1") for name in _names(_states(root) / part, _STATE)}
+    return _names(checkpoint(root) / {"planned": "offsets", "committed": "commits"}[point], _NUMBER)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What there is of the newest batch that was planned; its number is -1 before the first."""
+
+    batch: int
+    states: int
+    dead: bool
+    late: bool
+    target: bool
+    committed: bool
+
+    @property
+    def point(self) -> Point:
+        """How far the batch has come."""
+        if self.committed:
+            return "committed"
+        if self.target:
+            return "target written"
+        if self.late:
+            return "late rows written"
+        if self.dead:
+            return "dead letters written"
+        return "state written" if self.states else "planned"
+
+    def __str__(self) -> str:
+        """Tell which files are there."""
+        marks = {"dead": self.dead, "late": self.late, "target": self.target, f"commits/{self.batch}": self.committed}
+        there = [f"offsets/{self.batch}", f"state {self.states}/2", *(name for name, yes in marks.items() if yes)]
+        return f"{self.point} ({', '.join(there)})"
+
+
+def left(root: Path) -> Left:
+    """Look at what a job has left; to be asked when no process writes any more."""
+    batch = max(map(int, traces(root, "planned")), default=-1)
+    states = {name for name in traces(root, "state written") if re.match(rf"\d/{batch + 1}[_.]", name)}
+    written = {table: batch in batches(root, table) for table in TABLES.values()}
+    return Left(
+        batch=batch,
+        states=len({name[0] for name in states}),
+        dead=written["dead_letters"],
+        late=written["late_rows"],
+        target=written["views"],
+        committed=batch == -1 or str(batch) in traces(root, "committed"),
+    )
+
+
+def batches(root: Path, table: str) -> list[int]:
+    """Give the batch number of each commit of a table, in the order of its log, by Delta's own transaction entries."""
+    log = root / table / "_delta_log"
+    return [
+        entry["txn"]["version"]
+        for name in sorted(_names(log, _COMMIT))
+        for entry in map(json.loads, (log / name).read_text(encoding="utf-8").splitlines())
+        if "txn" in entry
+    ]
+
+
+def planned_watermark(root: Path) -> int:
+    """Give the watermark in ms of the newest batch."""
+    newest = max(map(int, traces(root, "planned")))
+    lines = (checkpoint(root) / "offsets" / str(newest)).read_text(encoding="utf-8").splitlines()
+    return int(json.loads(lines[1])["batchWatermarkMs"])
+
+
+def _states(root: Path) -> Path:
+    return checkpoint(root) / "state" / "0"
+
+
+def _names(folder: Path, pattern: re.Pattern[str]) -> set[str]:
+    return {name for name in _listed(folder) if pattern.fullmatch(name)}
+
+
+def _listed(folder: Path) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.name for entry in entries)
+    except FileNotFoundError:
+        return
