@@ -1,4 +1,4 @@
-"""What a format is: raw rows in, a record or the reason why there is none out."""
+"""What a format is: raw rows in, a record or the fact that there is none out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Format(Protocol):
     """How the bytes of a value become typed fields, by Spark expressions alone.
 
     Both methods take and give DataFrames, batch or stream, with the raw rows' columns kept. No row is dropped and no
-    row raises: what can't be read has a reason.
+    row raises. Every row of a stream is decoded, so that must be quick; reasons are sought for bad rows alone.
     """
 
     @property
@@ -20,7 +20,7 @@ class Format(Protocol):
         """The record's fields."""
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, a struct of the fields, and `reason`, a text that is null where the record is good."""
+        """Add `record`, a struct of the fields, and `bad`, a boolean: the value could not be read."""
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
-        """Say more in `reason` of rows that decode found bad; runs over the bad rows only, so it may be slow."""
+        """Add `reason`, a text, to rows that decode found bad."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -66,51 +68,57 @@ class JsonFormat:
     tombstones: Literal["dead", "row"] = "dead"
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record` and `reason`."""
-        text = F.col("value").cast("string")
-        with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
-        parsed = raw.withColumn(_PARSED, F.from_json(text, with_corrupt, _OPTIONS))
+        """Add `record` and `bad`."""
+        parsed = self._parsed(raw)
         fields = [F.col(_PARSED).getField(name).alias(name) for name in self.schema.fieldNames()]
-        return parsed.withColumn("record", F.struct(*fields)).withColumn("reason", self._reason(text)).drop(_PARSED)
+        return parsed.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(_PARSED)
 
-    def _reason(self, text: Column) -> Column:
-        parsed, value = F.col(_PARSED), F.col("value")
-        one_brace = F.instr(text, "}") == F.length(F.rtrim(text))
-        reason = F.when(parsed.isNull() & value.isNotNull(), "empty value")
-        if self.tombstones == "dead":
-            reason = reason.when(value.isNull(), "null value")
-        reason = (
-            reason.when(value.isNull(), F.lit(None))
-            .when(~F.is_valid_utf8(text), "invalid UTF-8")
-            .when(parsed.getField(_CORRUPT).isNotNull(), "malformed JSON or wrong type")
-            .when(~one_brace & ~_is_single(text), "text after the JSON object")
-        )
-        required = _required(self.schema, parsed)
-        missing = [F.when(field.isNull(), name) for name, field in required]
-        if missing:
-            any_missing = [field.isNull() for _, field in required]
-            reason = reason.when(_any(any_missing), F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)))
-        return reason
+    def _parsed(self, raw: DataFrame) -> DataFrame:
+        with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
+        return raw.withColumn(_PARSED, F.from_json(_text(), with_corrupt, _OPTIONS))
+
+    def _bad(self) -> Column:
+        parsed, text = F.col(_PARSED), _text()
+        # Bytes are cheap to count: the first closing brace is the last byte of nearly every flat object.
+        ends_at_once = F.octet_length(F.substring_index(text, "}", 1)) == F.octet_length(text) - 1
+        checks = [
+            parsed.isNull(),
+            parsed.getField(_CORRUPT).isNotNull(),
+            ~F.is_valid_utf8(text),
+            ~ends_at_once & ~_is_single(text),
+            *[field.isNull() for _, field in _required(self.schema, parsed)],
+        ]
+        bad, tombstone = reduce(or_, checks), F.col("value").isNull()
+        return (tombstone | bad) if self.tombstones == "dead" else (~tombstone & bad)
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
-        """Tell malformed values, values of another kind, and wrong types by field."""
-        text = F.col("value").cast("string")
+        """Add `reason`."""
+        text, parsed = _text(), F.col(_PARSED)
         wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
-        finer = (
-            F.when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
+        missing = [F.when(field.isNull(), name) for name, field in _required(self.schema, parsed)]
+        reason = (
+            F.when(F.col("value").isNull(), "null value")
+            .when(parsed.isNull(), "empty value")
+            .when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(parsed.getField(_CORRUPT).isNull() & ~_is_single(text), "text after the JSON object")
+            .when(parsed.getField(_CORRUPT).isNull(), F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)))
+            .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
             .when(~F.ltrim(text).startswith("{"), "not a JSON object")
             .otherwise("malformed JSON")
         )
-        unclear = F.col("reason") == "malformed JSON or wrong type"
-        return dead.withColumn("reason", F.when(unclear, finer).otherwise(F.col("reason")))
+        return self._parsed(dead).withColumn("reason", reason).drop(_PARSED)
+
+
+def _text() -> Column:
+    return F.col("value").cast("string")
 
 
 def _is_single(text: Column) -> Column:
     """Tell whether the text is one well-formed object and nothing else: alone in a list, and the list ends there."""
     shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
     found = F.from_json(F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, _PLAIN)
-    objects = found.getField("objects")
-    return F.coalesce(found.getField("ended") & (F.size(objects) == 1) & objects.getItem(0).isNotNull(), F.lit(False))
+    alone = F.struct(F.array(F.struct(F.lit(None).cast("string"))), F.lit(True)).cast(f"STRUCT<{shape}>")
+    return found.eqNullSafe(alone)
 
 
 _PLAIN = {key: value for key, value in _OPTIONS.items() if key != "columnNameOfCorruptRecord"}
@@ -136,10 +144,3 @@ def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[
 
 def _present(value: Column) -> Column:
     return F.when(value.isNotNull(), F.lit(True)).cast(BooleanType())
-
-
-def _any(conditions: list[Column]) -> Column:
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = result | condition
-    return result

@@ -20,7 +20,7 @@ OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
 KEEPABLE = (*PLACE, "key")
-_BAD, _STAGE, _REASON = "__tidegate_bad", "__tidegate_stage", "__tidegate_reason"
+_BAD, _UNREAD, _UNTIMED = "__tidegate_bad", "__tidegate_unread", "__tidegate_untimed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,17 +107,18 @@ class Reading:
         judged = self._judged(raw, COLUMNS).where(quoted(_BAD))
         found = judged.select(
             *[quoted(self._kafka(name)).alias(name) for name in COLUMNS],
-            quoted(_STAGE).alias("stage"),
-            quoted(_REASON).alias("reason"),
+            quoted(_UNREAD).alias(_UNREAD),
+            self._timing().alias(_UNTIMED),
         )
+        unread = quoted(_UNREAD)
         return self.format.diagnose(found).select(
             *PLACE,
             F.substring("key", 1, self.value_cap).alias("key"),
             F.substring("value", 1, self.value_cap).alias("value"),
             F.octet_length("value").cast("bigint").alias("value_bytes"),
             "headers",
-            "stage",
-            "reason",
+            F.when(unread, "decode").otherwise("event_time").alias("stage"),
+            F.when(unread, F.col("reason")).otherwise(quoted(_UNTIMED)).alias("reason"),
         )
 
     def _judged(self, raw: DataFrame, carried: Sequence[str] = KEEPABLE) -> DataFrame:
@@ -126,22 +127,20 @@ class Reading:
         flat = decoded.select(
             *[F.col("record").getField(name).alias(name) for name in self.format.schema.fieldNames()],
             *[quoted(name).alias(self._kafka(name)) for name in carried],
-            F.col("reason").alias(_REASON),
+            F.col("bad").alias(_UNREAD),
         )
         timed = flat.withColumn(EVENT_TIME, quoted(self.time) if isinstance(self.time, str) else self.time)
         if not isinstance(timed.schema[EVENT_TIME].dataType, TimestampType):
             _require_timestamp(timed.schema[EVENT_TIME].dataType.simpleString(), "the expression")
-        late_reason = F.when(F.col(EVENT_TIME).isNull(), "no event time")
+        return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
+
+    def _timing(self) -> Column:
+        """Say what is wrong with a row's event time; null where nothing is."""
+        wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
         if self.future_tolerance is not None:
             ahead = ahead_of(F.col(EVENT_TIME), quoted(self._kafka("timestamp")), self.future_tolerance)
-            far = f"event time more than {self.future_tolerance} ahead of the record's timestamp"
-            late_reason = late_reason.when(ahead, far)
-        undecoded = quoted(_REASON).isNotNull()
-        return (
-            timed.withColumn(_STAGE, F.when(undecoded, "decode").otherwise("event_time"))
-            .withColumn(_REASON, F.coalesce(quoted(_REASON), late_reason))
-            .withColumn(_BAD, quoted(_REASON).isNotNull())
-        )
+            wrong = wrong.when(ahead, f"event time more than {self.future_tolerance} ahead of the record's timestamp")
+        return wrong
 
     def _kept(self, kafka: Sequence[str]) -> list[Column]:
         fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]
