@@ -1,0 +1,43 @@
+"""The page views job inside the tests' own Spark session, and a topic that fills in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jobs.page_views import PageViews, job
+from lib.runtime.config import load
+from lib.runtime.job import Job
+from lib.testing import Broker
+from lib.testing.clicks import SCHEMA, Click
+from lib.testing.ledger import Sent, produce
+
+WINDOW_MS, LATENESS_MS = 60_000, 10_000
+PARTITIONS = 4
+
+
+def page_views(broker: Broker, topic: str, root: Path, options: Mapping[str, object] | None = None) -> Job:
+    """Put the job together with its tables below `root`."""
+    given: dict[str, object] = {
+        "kafka.servers": broker.servers,
+        "kafka.topics": topic,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "window.size": f"{WINDOW_MS} milliseconds",
+        "output.root": root,
+        "output.table": "views",
+        **(options or {}),
+    }
+    return job(load(PageViews, None, [f"{key}={value}" for key, value in given.items()], {}).config)
+
+
+class Filling:
+    """A topic that clicks come to in steps, and the ledger of what has come."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._servers, self.topic = broker.servers, broker.create_topic(topic, PARTITIONS, retention_ms=-1)
+        self.ledger: list[Sent] = []
+
+    def add(self, clicks: Sequence[Click]) -> None:
+        """Send more clicks."""
+        self.ledger += produce(self._servers, self.topic, clicks, partitions=PARTITIONS)
