@@ -71,15 +71,21 @@ def contest(name: str, servers: str, folder: Path) -> dict[str, float]:
 
 def shown(runs: Runs, rows: int) -> Table:
     """Give the medians as a table; times are relative to the rival of the same round."""
-    table = Table("contestant", "thousand/s", f"time / {RIVAL}", "peak MiB", "rows out", title="Kafka to Delta")
+    table = Table(
+        "contestant", "thousand/s", f"time / {RIVAL}", "CPU / the same", "peak MiB", "rows out", title="Kafka to Delta"
+    )
     for name, found in runs.items():
         seconds = statistics.median(run["seconds"] for run in found)
-        pairs = zip(found, runs.get(RIVAL, []), strict=False)
-        ratios = [run["seconds"] / rival["seconds"] for run, rival in pairs]
-        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else "-"
+        ratios = [ratio(found, runs.get(RIVAL, []), key) for key in ("seconds", "cpu")]
         peak = statistics.median(run["peak_mib"] for run in found)
-        table.add_row(name, f"{rows / seconds / 1e3:,.1f}", ratio, f"{peak:,.0f}", f"{int(found[0]['rows_out']):,}")
+        table.add_row(name, f"{rows / seconds / 1e3:,.1f}", *ratios, f"{peak:,.0f}", f"{int(found[0]['rows_out']):,}")
     return table
+
+
+def ratio(found: list[dict[str, float]], rival: list[dict[str, float]], key: str) -> str:
+    """Give the median of the ratios by round, and their range."""
+    ratios = [run[key] / other[key] for run, other in zip(found, rival, strict=False)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else "-"
 
 
 if __name__ == "__main__":

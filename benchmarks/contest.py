@@ -5,11 +5,13 @@ python -m benchmarks.contest NAME SERVERS WARM_TOPIC TOPIC FOLDER
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -21,32 +23,39 @@ from .contestants import CONTESTANTS, Place
 _SAMPLE_SECONDS = 0.2
 
 
-class Peak:
-    """The largest resident memory of this process, its JVM and its Python workers, in MiB."""
+class Usage:
+    """What this process, its JVM and its Python workers take: the largest resident memory in MiB, and CPU seconds."""
 
     def __init__(self) -> None:
         self.mib = 0.0
+        self.cpu = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Peak:
+    def __enter__(self) -> Usage:
+        self.cpu = -_cpu_seconds()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.cpu += _cpu_seconds()
         self._done.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        here = psutil.Process(os.getpid())
         while not self._done.wait(_SAMPLE_SECONDS):
-            total = 0
-            for process in [here, *here.children(recursive=True)]:
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.mib = max(self.mib, total / 1024**2)
+            self.mib = max(self.mib, sum(_each(lambda process: float(process.memory_info().rss))) / 1024**2)
+
+
+def _cpu_seconds() -> float:
+    return sum(_each(lambda process: sum(process.cpu_times()[:4])))
+
+
+def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
+    here = psutil.Process(os.getpid())
+    for process in [here, *here.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield measure(process)
 
 
 def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
@@ -55,13 +64,14 @@ def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
     contestant(spark, Place(servers, warm, place / "warm"))
-    with Peak() as peak:
+    with Usage() as usage:
         began = time.monotonic()
         contestant(spark, Place(servers, topic, place / "measured"))
         seconds = time.monotonic() - began
     table = place / "measured" / "table"
     rows = spark.read.format("delta").load(str(table)).count() if table.exists() else 0
-    print(json.dumps({"name": name, "seconds": seconds, "peak_mib": peak.mib, "rows_out": rows}), flush=True)
+    found = {"name": name, "seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": rows}
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def closes(
     aggregates are taken to merge), else the end of the last window that holds it. sliding: the end of its pane, at most
     `size` plus a microsecond after it. session: its time plus the gap, which is passed as `size`.
 
-    >>> late = closes("tumbling", F.col("event_time"), "1 minute") <= F.lit(watermark)
+    >>> late = closes("tumbling", F.col("event_time"), "1 minute") <= F.lit(datetime(2026, 1, 1, 10, 5, tzinfo=UTC))
     """
     width = microseconds(size, "size")
     if kind == "session":
