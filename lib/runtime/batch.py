@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..errors import TidegateError
 from ..jvm import observed
-from ..sinks import Batch, planned
+from ..sinks import Batch, planned, require_current
 from ..sources.reading import OBSERVATION
 from .accounting import Observed, check_flood, check_stateless, tally
 from .failures import plain
@@ -32,6 +32,7 @@ class Steps:
         self._job, self._stop, self._summary = job, stop, summary
         self.query: Future[StreamingQuery] = Future()
         self.failure: Exception | None = None
+        self._begun = False
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Take one batch from its plan to its tables."""
@@ -46,6 +47,9 @@ class Steps:
         job, spark = self._job, frame.sparkSession
         query = self.query.result(_START_SECONDS)
         batch = planned(spark, job.checkpoint, job=job.name, query_id=query.id, run_id=query.runId, number=number)
+        if not self._begun:
+            require_tables(job, spark, batch)
+            self._begun = True
         frame.persist()
         try:
             rows_out = frame.count()
@@ -72,6 +76,13 @@ class Steps:
             latest=seen.latest,
             outcome=outcome,
         )
+
+
+def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
+    """Refuse a run whose checkpoint is older than one of its tables."""
+    require_current(spark, job.sink.path, first, job.sink.step)
+    for rejected in filter(None, (job.dead, job.late)):
+        require_current(spark, rejected.path, first, rejected.step)
 
 
 def keep_late(job: Job, spark: SparkSession, batch: Batch, seen: Observed) -> int:

@@ -2,7 +2,7 @@
 
 from .append import Append
 from .batch import Batch, planned
-from .commit import CommitOptions, commit_once
+from .commit import CommitOptions, commit_once, require_current
 from .rejected import Rejected
 from .sink import Outcome, Sink
 from .stamp import Stamp
@@ -19,4 +19,5 @@ __all__ = [
     "Upsert",
     "commit_once",
     "planned",
+    "require_current",
 ]

@@ -99,6 +99,19 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
     )
 
 
+def current(log: CommitLog, stamp: Stamp) -> None:
+    """Refuse a table that is ahead of the batch that a run begins with; the heart of `require_current`."""
+    last = log.done(stamp.app_id)
+    if last is not None and last > stamp.batch:
+        raise ReplayMismatchError(
+            f"{getattr(log, 'path', 'the table')} has batch {last} of {stamp.app_id}; "
+            f"the checkpoint goes on with batch {stamp.batch}.",
+            "a checkpoint as new as its tables.",
+            "restore its newest copy, or start with a new one and new tables; nothing was written.",
+        )
+    _has(log, stamp)
+
+
 @dataclass(frozen=True)
 class CommitOptions:
     """What a commit carries: Delta's application id and version, and the stamp."""
@@ -201,3 +214,18 @@ def commit_once(
     Raises ReplayMismatchError when the batch that the table has is another, or its stamp is gone.
     """
     return once(_DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))
+
+
+def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> None:
+    """Refuse a checkpoint older than the table; to be asked before the first batch of a run.
+
+    A batch that writes nothing leaves no number in the table. So a checkpoint restored from an old copy could pass the
+    table's last number by batches without rows, and write again what the table has; `commit_once` would not notice.
+
+    Raises ReplayMismatchError.
+    """
+    current(_DeltaCommitLog(spark, path, _nothing), Stamp.of(batch, step, {}))
+
+
+def _nothing(_: CommitOptions) -> None:
+    """Write no rows."""
