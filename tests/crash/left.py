@@ -29,11 +29,11 @@ def checkpoint(root: Path) -> Path:
 
 
 def traces(root: Path, point: Point) -> set[str]:
-    """Give the files that show that a batch has reached a point: a new one appears with each batch."""
+    """Give what shows that a batch has reached a point: one more name with each batch."""
     if point in TABLES:
         return _names(root / TABLES[point] / "_delta_log", _COMMIT)
     if point == "state written":
-        return {f"{part}/{name}" for part in ("0", "1") for name in _names(_states(root) / part, _STATE)}
+        return set().union(*_states(root))
     return _names(checkpoint(root) / {"planned": "offsets", "committed": "commits"}[point], _NUMBER)
 
 
@@ -71,11 +71,11 @@ class Left:
 def left(root: Path) -> Left:
     """Look at what a job has left; to be asked when no process writes any more."""
     batch = max(map(int, traces(root, "planned")), default=-1)
-    states = {name for name in traces(root, "state written") if re.match(rf"\d/{batch + 1}[_.]", name)}
+    states = sum(str(batch + 1) in versions for versions in _states(root))
     written = {table: batch in batches(root, table) for table in TABLES.values()}
     return Left(
         batch=batch,
-        states=len({name[0] for name in states}),
+        states=states,
         dead=written["dead_letters"],
         late=written["late_rows"],
         target=written["views"],
@@ -101,8 +101,10 @@ def planned_watermark(root: Path) -> int:
     return int(json.loads(lines[1])["batchWatermarkMs"])
 
 
-def _states(root: Path) -> Path:
-    return checkpoint(root) / "state" / "0"
+def _states(root: Path) -> list[set[str]]:
+    """Give the versions that each of the two state stores has written; batch N writes version N + 1."""
+    folder = checkpoint(root) / "state" / "0"
+    return [{re.split("[_.]", name)[0] for name in _names(folder / part, _STATE)} for part in ("0", "1")]
 
 
 def _names(folder: Path, pattern: re.Pattern[str]) -> set[str]:
