@@ -43,7 +43,7 @@ def session(name: str, *, master: str | None = None, conf: Mapping[str, str] | N
     given = dict(conf or {})
     if master is not None:
         given["spark.master"] = master
-    already = dict(SparkConf().getAll()) if submitted() else {}
+    already = _submitted_with() if submitted() else {}
     settings = choose(defaults(), already, given)
     if not submitted() and not (settings.keys() & {"spark.jars", "spark.jars.packages"}) and not _bundled():
         settings["spark.jars"] = ",".join(map(str, jars("spark")))
@@ -56,6 +56,13 @@ def session(name: str, *, master: str | None = None, conf: Mapping[str, str] | N
 def submitted() -> bool:
     """Say whether spark-submit runs this program: then the JVM is its parent, and was there first."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted_with() -> dict[str, str]:
+    """Give spark-submit's settings, its --master among them."""
+    # They are the JVM's: a SparkConf that is made before Python has met it is empty, and says nothing of it.
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def defaults() -> dict[str, str]:
