@@ -79,8 +79,9 @@ class JsonFormat:
 
     def _bad(self) -> Column:
         parsed, text = F.col(_PARSED), _text()
-        # Bytes are cheap to count: the first closing brace is the last byte of nearly every flat object.
-        ends_at_once = F.octet_length(F.substring_index(text, "}", 1)) == F.octet_length(text) - 1
+        # The only closing brace of nearly every flat object is its last byte, and bytes are quick to look through.
+        but_last = F.substring(F.col("value"), F.lit(1), F.octet_length("value") - 1).cast("string")
+        ends_at_once = text.endswith("}") & ~but_last.contains("}")
         checks = [
             parsed.isNull(),
             parsed.getField(_CORRUPT).isNotNull(),
