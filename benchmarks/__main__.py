@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -22,12 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 from lib.testing import Broker
+from lib.testing.process import GuardedProcess, until
 
 from .contestants import CONTESTANTS
 from .topic import fill
 
 RIVAL = "tumbling by hand"
 PARTITIONS = 4
+LONGEST_SECONDS = 1_800.0
 Runs = dict[str, list[dict[str, float]]]
 
 
@@ -46,7 +47,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, Broker.start() as broker:
         broker.create_topic("warm", partitions=PARTITIONS)
         broker.create_topic("clicks", partitions=PARTITIONS)
-        fill(broker.servers, "warm", max(1, rows // 10), PARTITIONS)
+        fill(broker.servers, "warm", max(1, rows // 4), PARTITIONS)
         size = fill(broker.servers, "clicks", rows, PARTITIONS)
         console.print(f"{rows:,} messages of {size} bytes on {PARTITIONS} partitions, {rounds} rounds")
         for number in range(rounds):
@@ -61,12 +62,18 @@ def main(
 
 def contest(name: str, servers: str, folder: Path) -> dict[str, float]:
     """Run one contestant and give what it measured."""
+    folder.mkdir()
     command = [sys.executable, "-m", "benchmarks.contest", name, servers, "warm", "clicks", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name} failed with {done.returncode}:\n{done.stderr[-4000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    process = GuardedProcess(command, folder / "log", name=name)
+    try:
+        until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")
+        result = folder / "measured.json"
+        if not result.exists():
+            raise SystemExit(f"{name} failed:\n{process.tail()}")
+        found: dict[str, float] = json.loads(result.read_text(encoding="utf-8"))
+        return found
+    finally:
+        process.kill()
 
 
 def shown(runs: Runs, rows: int) -> Table:

@@ -59,7 +59,7 @@ def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
 
 
 def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
-    """Run the contestant and print what was measured as one line of JSON."""
+    """Run the contestant and leave what was measured in the folder, as measured.json."""
     spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
@@ -71,7 +71,7 @@ def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
     table = place / "measured" / "table"
     rows = spark.read.format("delta").load(str(table)).count() if table.exists() else 0
     found = {"name": name, "seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": rows}
-    print(json.dumps(found), flush=True)
+    (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
