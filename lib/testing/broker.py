@@ -143,7 +143,9 @@ class Broker:
         (self.dir / "log4j2.properties").write_text(conf("broker-log4j2.properties"), encoding="utf-8")
         if (data / "meta.properties").exists():
             return
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        first, *rest = uuid.uuid4().bytes
+        # With the highest bit clear the id begins with a letter; a dash would be taken for an option.
+        cluster = base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
         tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "--standalone"]
         done = subprocess.run(
             [*tool, "-c", str(self.dir / "broker.properties")], capture_output=True, text=True, timeout=_START_SECONDS
