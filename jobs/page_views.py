@@ -86,7 +86,8 @@ def views(events: DataFrame, window: WindowSection) -> DataFrame:
 
 def late_from(window: WindowSection) -> Column:
     """Give the instant from which a click is late."""
-    return closes(window.kind, F.col(TIME), window.size or window.gap or "", hop=window.hop)
+    length = window.gap if window.kind == "session" else window.size
+    return closes(window.kind, F.col(TIME), length or "", hop=window.hop)
 
 
 def job(config: PageViews) -> Job:

@@ -82,7 +82,10 @@ class InputSection(Section):
 
 
 class WindowSection(Section):
-    """[window]: the kind, its durations, and the columns that make groups."""
+    """[window]: the kind, its durations, and the columns that make groups.
+
+    A session has no size, and one that stands in the file counts for nothing, so that `--set` can change the kind.
+    """
 
     kind: Literal["tumbling", "hopping", "sliding", "session"] = "tumbling"
     size: Duration | None = None
@@ -95,7 +98,7 @@ class WindowSection(Section):
     def _durations(self) -> WindowSection:
         need = {"tumbling": {"size"}, "hopping": {"size", "hop"}, "sliding": {"size"}, "session": {"gap"}}[self.kind]
         have = {key for key in ("size", "hop", "gap") if getattr(self, key) is not None}
-        if need != have:
+        if need != have - ({"size"} if self.kind == "session" else set()):
             raise ConfigError(
                 f"window.kind is {self.kind!r}, with {' and '.join(sorted(have)) or 'no duration'}.",
                 f"for {self.kind}: {' and '.join(sorted(need, reverse=True))}.",

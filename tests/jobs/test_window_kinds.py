@@ -1,0 +1,30 @@
+"""The command line alone turns the job's shipped configuration to another kind of window."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs.page_views import PageViews, late_from
+from lib.runtime.config import load
+from lib.runtime.paths import project_root
+
+SHIPPED = project_root() / "conf" / "jobs" / "page_views.toml"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "closes"),
+    [
+        ([], "10:04:00"),
+        (["window.kind=hopping", "window.hop=20 seconds"], "10:04:40"),
+        (["window.kind=session", "window.gap=30 minutes"], "10:33:45"),
+    ],
+)
+def test_a_click_is_late_by_its_own_kind_of_window(spark: SparkSession, overrides: list[str], closes: str) -> None:
+    window = load(PageViews, SHIPPED, overrides).config.window
+    click = spark.createDataFrame([(datetime(2026, 3, 2, 10, 3, 45, tzinfo=UTC),)], "event_time timestamp")
+    row = click.select(F.unix_seconds(late_from(window)).alias("at")).collect()[0]
+    assert datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S") == closes
