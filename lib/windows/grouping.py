@@ -82,19 +82,23 @@ def grouping(events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggr
 
 def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
     for value, kind in agg.inputs:
-        try:
-            found = events.select(column(value)).schema[0].dataType
-        except AnalysisException as fault:
-            raise ColumnError(
-                f"aggs[{name!r}] can not be computed: {_first_line(fault)}",
-                f"the columns are {', '.join(events.columns)}.",
-            ) from fault
+        found = type_of(events, column(value), f"aggs[{name!r}]")
         if not _fits(found, kind):
             raise ColumnTypeError(
                 f"aggs[{name!r}] reads a column of type {found.simpleString()}.",
                 "a number." if kind == "number" else "a type whose values have an order.",
                 "cast it with withColumn before the transform.",
             )
+
+
+def type_of(events: DataFrame, value: Column, what: str) -> DataType:
+    """Give the type of an expression over the events, and refuse one that can not be computed."""
+    try:
+        return events.select(value).schema[0].dataType
+    except AnalysisException as fault:
+        raise ColumnError(
+            f"{what} can not be computed: {_first_line(fault)}", f"the columns are {', '.join(events.columns)}."
+        ) from fault
 
 
 def _fits(found: DataType, kind: Kind) -> bool:

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DayTimeIntervalType
 
 from ..aggregates import Aggregate
 from ..columns import interval, microseconds
-from ..errors import ColumnError, ColumnTypeError
+from ..errors import ColumnTypeError
 from .closing import floor
-from .grouping import Grouping, grouping
+from .grouping import Grouping, grouping, type_of
 
 
 def session(
@@ -74,10 +73,7 @@ def session(
 
 
 def _gaps(rows: Grouping, gap: Column) -> Column:
-    try:
-        found = rows.events.select(gap).schema[0].dataType
-    except AnalysisException as fault:
-        raise ColumnError(f"gap can not be computed: {fault}", f"the columns are {rows.events.columns}.") from fault
+    found = type_of(rows.events, gap, "gap")
     if not isinstance(found, DayTimeIntervalType):
         raise ColumnTypeError(
             f"gap is a column of type {found.simpleString()}.",
