@@ -1,14 +1,18 @@
-"""What every test may use: one small Spark session with Delta and Kafka, a broker and a fresh topic name."""
+"""What every test may use: one small Spark session with Delta and Kafka, a broker, a fresh topic, and lib as a zip."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lib.runtime.paths import project_root
 from lib.runtime.session import session
 
 pytest_plugins = ["lib.testing.fixtures"]
@@ -34,3 +38,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`lib` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a wheel is one."""
+    folder = tmp_path_factory.mktemp("shipped")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project_root())]
+    subprocess.run(build, check=True, capture_output=True)
+    return Path(shutil.copy(next(folder.glob("*.whl")), folder / "tidegate.zip"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,14 +20,6 @@ from .inside import LATENESS_MS, WINDOW_MS, Filling
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.slow]
 
 SEED, COUNT = 41, 3_000
-
-
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shipped")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project_root())]
-    subprocess.run(build, check=True, capture_output=True)
-    return Path(shutil.copy(next(folder.glob("*.whl")), folder / "tidegate.zip"))
 
 
 def test_the_job_gives_the_windows_of_the_ledger(shipped: Path, broker: Broker, topic: str, tmp_path: Path) -> None:

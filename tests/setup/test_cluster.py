@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from lib.runtime.paths import project_root
 from lib.testing.cluster import SparkCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -45,15 +41,6 @@ SEEN = r"\S*/tidegate\.zip/lib/__init__\.py 60000000"
 def cluster() -> Iterator[SparkCluster]:
     with SparkCluster.start(workers=2) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project_root())]
-    subprocess.run(build, check=True, capture_output=True)
-    # Spark's workers import from .zip, not from .whl, though a wheel is one.
-    return Path(shutil.copy(next(folder.glob("*.whl")), folder / "tidegate.zip"))
 
 
 def test_a_script_writes_a_delta_table_with_lib_by_py_files_alone(
