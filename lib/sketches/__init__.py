@@ -1,0 +1,1 @@
+"""Sketches: small summaries of many values that merge, with the bounds of their error."""
