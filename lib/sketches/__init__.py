@@ -1,1 +1,26 @@
 """Sketches: small summaries of many values that merge, with the bounds of their error."""
+
+from .heavy_hitters import count_error, top
+from .hyperloglog import distinct, distinct_bounds, distinct_estimate
+from .quantiles import quantile, quantile_bounds, rank_error
+from .stored import is_sound, reason
+from .theta import difference, intersection, theta, theta_bounds, theta_estimate, union
+
+__all__ = [
+    "count_error",
+    "difference",
+    "distinct",
+    "distinct_bounds",
+    "distinct_estimate",
+    "intersection",
+    "is_sound",
+    "quantile",
+    "quantile_bounds",
+    "rank_error",
+    "reason",
+    "theta",
+    "theta_bounds",
+    "theta_estimate",
+    "top",
+    "union",
+]

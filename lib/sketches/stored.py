@@ -1,0 +1,169 @@
+"""The envelope that sketches are stored in: what they are, a check sum, and the bytes; Spark's own expressions alone.
+
+| bytes | what |
+|---|---|
+| 3 | "TGS" |
+| 1 | the version of this format, 1 |
+| 4 | CRC-32 (IEEE 802.3, big-endian) of all bytes that follow |
+| 56 | the label in ASCII, filled up with spaces: the aggregate's name and parameters, "distinct precision=12" |
+| rest | the sketch |
+
+A check sum finds damage, not forgery: whoever can write the table can write a sketch that passes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ..columns import column
+from ..errors import ArgumentError
+
+MAGIC, VERSION = b"TGS", 1
+LABEL_BYTES = 56
+HEADER_BYTES = 64
+LARGEST = 16 * 1024 * 1024
+_LABEL_AT = HEADER_BYTES - LABEL_BYTES
+_BEGINNING = MAGIC + bytes([VERSION])
+
+
+def sealed(sketch: Column, label: str | Column) -> Column:
+    """Put a sketch's bytes into an envelope; null stays null, and one too large to be read again raises."""
+    name, most = _padded(label), LARGEST - HEADER_BYTES
+
+    def enveloped(given: Column) -> Column:
+        whole = F.concat(F.lit(_BEGINNING), F.unhex(_check_sum(F.concat(name, given))), name, given)
+        refusal = F.concat(
+            F.lit("A sketch has "),
+            F.octet_length(given).cast("string"),
+            F.lit(f" bytes.\n  allowed: at most {most} bytes.\n  instead: a smaller sketch, or shorter values."),
+        )
+        return F.when(F.octet_length(given) <= most, whole).when(given.isNotNull(), _raised(refusal))
+
+    return once(sketch, enveloped)
+
+
+def opened(stored: Column, wanted: str | Column) -> Column:
+    """Take a sketch's bytes out of its envelope; they exist only where every check has passed.
+
+    `wanted` is a label, or its first words. Null stays null; anything else that is not sound raises an error which says
+    what was found, what is needed and what to do.
+    """
+
+    def checked(given: Column) -> Column:
+        refusal = F.concat(
+            F.lit("A stored sketch can not be used: it is "),
+            _reason(given, wanted),
+            F.lit(".\n  allowed: a whole sketch of `"),
+            _text(wanted),
+            F.lit("`.\n  instead: route such rows away with lib.sketches.reason, or make the sketch anew."),
+        )
+        payload = F.substring(given, HEADER_BYTES + 1, LARGEST)
+        return F.when(_is_whole(given, wanted), payload).when(given.isNotNull(), _raised(refusal))
+
+    return once(stored, checked)
+
+
+def once(value: Column, used: Callable[[Column], Column]) -> Column:
+    """Give `used(value)` with the value computed once and written into the plan once, however often it is used.
+
+    Plans are made anew for each micro-batch, and a sketch's expression copied for each check would make them slow.
+    """
+    return F.transform(F.array(value), used)[0]
+
+
+def reason(stored: str | Column, wanted: str | Column) -> Column:
+    """Say why stored bytes are no sound sketch of what is wanted; null where they are one, or are null.
+
+    For rows that go to a dead-letter table instead of stopping the job. `wanted` is the aggregate's name, with its
+    parameters or without: "distinct precision=12", "distinct", "quantile k=200", "theta precision=12". The partial of
+    `top` is a struct whose field `sketch` holds the bytes.
+
+    >>> sketches = spark.createDataFrame([(b"hello",)], "users binary")
+    >>> sketches.select(reason("users", "distinct")).head()[0]
+    'no sketch: it does not begin with TGS'
+    """
+    return once(column(stored), lambda given: _reason(given, wanted))
+
+
+def _reason(given: Column, wanted: str | Column) -> Column:
+    size = F.octet_length(given).cast("string")
+    return (
+        F.when(F.substring(given, 1, len(MAGIC)) != F.lit(MAGIC), f"no sketch: it does not begin with {MAGIC.decode()}")
+        .when(
+            F.substring(given, 1, len(_BEGINNING)) != F.lit(_BEGINNING),
+            F.concat(F.lit("of format version x"), F.hex(F.substring(given, 4, 1)), F.lit(f", not x{VERSION:02X}")),
+        )
+        .when(F.octet_length(given) < HEADER_BYTES, F.concat(F.lit("cut off after "), size, F.lit(" bytes")))
+        .when(F.octet_length(given) > LARGEST, F.concat(F.lit("too large: "), size, F.lit(" bytes")))
+        .when(~_sums_up(given), "damaged: its check sum does not fit its bytes")
+        .when(
+            ~_is_of(given, wanted), F.concat(F.lit("a sketch of `"), F.rtrim(_label(given).cast("string")), F.lit("`"))
+        )
+    )
+
+
+def is_sound(stored: str | Column, wanted: str | Column) -> Column:
+    """Tell whether stored bytes are a sound sketch of what is wanted, as `reason` has it; null counts as sound.
+
+    >>> sketches = spark.createDataFrame([(b"hello",), (None,)], "users binary")
+    >>> [row[0] for row in sketches.select(is_sound("users", "distinct")).collect()]
+    [False, True]
+    """
+    return once(column(stored), lambda given: F.coalesce(_is_whole(given, wanted), given.isNull()))
+
+
+def unsealed(stored: bytes, wanted: str) -> tuple[dict[str, str], bytes]:
+    """Give a stored sketch's parameters and its bytes, in plain Python; raises ArgumentError where it is not sound."""
+    body = bytes(stored[_LABEL_AT:])
+    label = body[:LABEL_BYTES].decode("ascii", errors="replace").rstrip()
+    if bytes(stored[: len(_BEGINNING)]) != _BEGINNING:
+        found = f"no sketch: it does not begin with {MAGIC.decode()} and version {VERSION}"
+    elif not HEADER_BYTES <= len(stored) <= LARGEST:
+        found = f"cut off or too large: {len(stored)} bytes"
+    elif zlib.crc32(body) != int.from_bytes(stored[len(_BEGINNING) : _LABEL_AT], "big"):
+        found = "damaged: its check sum does not fit its bytes"
+    elif not f"{label} ".startswith(f"{wanted} "):
+        found = f"a sketch of `{label}`"
+    else:
+        return dict(word.split("=", 1) for word in label.split(" ")[1:]), body[LABEL_BYTES:]
+    raise ArgumentError(f"A stored sketch can not be used: it is {found}.", f"a whole sketch of `{wanted}`.")
+
+
+def _is_whole(stored: Column, wanted: str | Column) -> Column:
+    size = F.octet_length(stored).between(HEADER_BYTES, LARGEST)
+    return size & stored.startswith(F.lit(_BEGINNING)) & _is_of(stored, wanted) & _sums_up(stored)
+
+
+def _is_of(stored: Column, wanted: str | Column) -> Column:
+    # The space keeps precision=1 and precision=12 apart; every label ends in one.
+    return _label(stored).startswith(F.concat(_text(wanted), F.lit(" ")).cast("binary"))
+
+
+def _sums_up(stored: Column) -> Column:
+    body = F.substring(stored, _LABEL_AT + 1, LARGEST)
+    return F.hex(F.substring(stored, len(_BEGINNING) + 1, 4)) == _check_sum(body)
+
+
+def _check_sum(body: Column) -> Column:
+    return F.lpad(F.hex(F.crc32(body)), 8, "0")
+
+
+def _label(stored: Column) -> Column:
+    return F.substring(stored, _LABEL_AT + 1, LABEL_BYTES)
+
+
+def _padded(label: str | Column) -> Column:
+    # A byte less than there is room for, so that the last one is always a space.
+    return F.rpad(F.rpad(_text(label), LABEL_BYTES - 1, " "), LABEL_BYTES, " ").cast("binary")
+
+
+def _text(label: str | Column) -> Column:
+    return F.lit(label) if isinstance(label, str) else label
+
+
+def _raised(message: Column) -> Column:
+    return F.raise_error(message).cast("binary")
