@@ -11,7 +11,7 @@ from ..aggregates import Aggregate
 from ..columns import column
 from ..errors import ArgumentError
 from .bounds import unsigned
-from .stored import once, opened, sealed
+from .stored import LARGEST, once, opened, sealed
 
 KIND = "top"
 MOST_CAPACITY = 1_000_000
@@ -49,38 +49,40 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     """
     if n < 1 or not n <= capacity <= MOST_CAPACITY:
         raise ArgumentError(f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}.")
-    given = column(value)
 
-    def stored(state: Column) -> Column:
-        made = sealed(state["sketch"], _label(capacity, state["itemDataType"]))
+    def partial(time: Column) -> Column:
+        counted = F.call_function("approx_top_k_accumulate", column(value), F.lit(capacity))
+        return stored(counted, F.count(column(value)))
+
+    def merge(partials: Column) -> Column:
+        combined = F.call_function("approx_top_k_combine", state(partials), F.lit(capacity))
+        seen = once(opened(partials["sketch"], KIND), _seen)
+        return F.when(F.count(partials) > 0, stored(combined, F.sum(seen)))
+
+    def stored(state: Column, seen: Column) -> Column:
+        payload = F.concat(F.unhex(F.lpad(F.hex(seen), 2 * _SEEN_BYTES, "0")), state["sketch"])
+        made = sealed(payload, _label(capacity, state["itemDataType"]))
         return F.struct(made.alias("sketch"), state["itemDataType"].alias("of"))
 
     def state(partial: Column) -> Column:
         """Give the struct that Spark's functions take; an empty sketch for null."""
-        sketch = opened(partial["sketch"], _label(capacity, partial["of"]))
+        payload = opened(partial["sketch"], _label(capacity, partial["of"]))
         kind = F.concat(F.lit("item "), F.typeof(partial["of"]), F.lit(" not null"))
         return F.struct(
-            F.coalesce(sketch, F.lit(_EMPTY)).alias("sketch"),
+            F.coalesce(F.substring(payload, _SEEN_BYTES + 1, LARGEST), F.lit(_EMPTY)).alias("sketch"),
             F.lit(capacity).alias("maxItemsTracked"),
             partial["of"].alias("itemDataType"),
             kind.alias("itemDataTypeDDL"),
         )
 
-    def merge(partials: Column) -> Column:
-        combined = F.call_function("approx_top_k_combine", state(partials), F.lit(capacity))
-        return F.when(F.count(partials) > 0, stored(combined))
-
     def finish(partial: Column) -> Column:
         found = F.call_function("approx_top_k_estimate", state(partial), F.lit(capacity))
-        known = F.filter(found, lambda item: item["item"].isNotNull())
-        ranked = F.transform(known, lambda item: F.struct((-item["count"]).alias("less"), item["item"].alias("value")))
-        first = F.slice(F.sort_array(ranked), 1, n)
-        error = once(opened(partial["sketch"], KIND), lambda sketch: unsigned(sketch, *_ERROR_AT).cast("bigint"))
-        answer = once(F.coalesce(error, F.lit(0)), lambda error: F.transform(first, lambda one: _counted(one, error)))
+        errors = once(opened(partial["sketch"], KIND), lambda payload: _errors(payload, capacity))
+        answer = once(errors, lambda errors: _answer(found, errors, n))
         return F.when(partial["sketch"].isNotNull(), answer)
 
     return Aggregate(
-        partial=lambda time: stored(F.call_function("approx_top_k_accumulate", given, F.lit(capacity))),
+        partial=partial,
         merge=merge,
         finish=finish,
         inputs=((value, "any"),),
@@ -95,17 +97,47 @@ def count_error(capacity: int) -> float:
     >>> round(count_error(1_000), 5)
     0.00171
     """
-    return 3.5 / (1 << ceil(log2(ceil(capacity / 0.75))))
+    return 3.5 / max(8, 1 << ceil(log2(ceil(capacity / 0.75))))
 
 
+# The number of values counted stands before Spark's sketch.
+_SEEN_BYTES = 8
 # An empty sketch: length and version of its head, family, sizes as powers of two, "empty"; then the count of nulls.
 _EMPTY = bytes([1, 1, 10, 8, 3, 5]).ljust(16, b"\0")
-_ERROR_AT = (25, 32)
-
-
-def _counted(ranked: Column, error: Column) -> Column:
-    return F.struct(ranked["value"].alias("value"), (-ranked["less"]).alias("count"), error.alias("error"))
+_WEIGHT_AT, _ERROR_AT = (_SEEN_BYTES + 17, _SEEN_BYTES + 24), (_SEEN_BYTES + 25, _SEEN_BYTES + 32)
 
 
 def _label(capacity: int, of: Column) -> Column:
     return F.concat(F.lit(f"{KIND} capacity={capacity} of="), F.typeof(of))
+
+
+def _seen(payload: Column) -> Column:
+    return F.conv(F.hex(F.substring(payload, 1, _SEEN_BYTES)), 16, 10).cast("bigint")
+
+
+def _errors(payload: Column, capacity: int) -> Column:
+    """Give the error that Spark's sketch knows of, and that of parts which it forgot.
+
+    A sketch that has dropped all its values is stored, and merged, as an empty one: its error and its share of the
+    values seen are gone. What is missing from all that were seen tells how large that error can have been.
+    """
+    own = F.coalesce(unsigned(payload, *_ERROR_AT), F.lit(0)).cast("bigint")
+    weight = F.coalesce(unsigned(payload, *_WEIGHT_AT), F.lit(0)).cast("bigint")
+    forgotten = F.ceil((_seen(payload) - weight) * F.lit(count_error(capacity)))
+    return F.struct(own.alias("own"), forgotten.alias("forgotten"))
+
+
+def _answer(found: Column, errors: Column, n: int) -> Column:
+    error = errors["own"] + errors["forgotten"]
+
+    def stands_out(item: Column) -> Column:
+        return item["item"].isNotNull() & (item["count"] - errors["own"] > error)
+
+    def ranked(item: Column) -> Column:
+        return F.struct((-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value"))
+
+    def listed(one: Column) -> Column:
+        return F.struct(one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error"))
+
+    first = F.slice(F.sort_array(F.transform(F.filter(found, stands_out), ranked)), 1, n)
+    return F.transform(first, listed)

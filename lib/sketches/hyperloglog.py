@@ -48,8 +48,10 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
     """
     if not LEAST_PRECISION <= precision <= MOST_PRECISION:
         raise ArgumentError(f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12")
-    given, label = column(value), f"{KIND} precision={precision}"
-    hashed = F.when(given.isNotNull(), F.xxhash64(given))
+    label = f"{KIND} precision={precision}"
+
+    def partial(time: Column) -> Column:
+        return sealed(_unordered(F.hll_sketch_agg(hashed(value), precision)), label)
 
     def merge(partials: Column) -> Column:
         union = F.hll_union_agg(opened(partials, label))
@@ -57,7 +59,7 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
         return F.when(F.count(partials) > 0, sealed(_unordered(union), label))
 
     return Aggregate(
-        partial=lambda time: sealed(_unordered(F.hll_sketch_agg(hashed, precision)), label),
+        partial=partial,
         merge=merge,
         finish=lambda partial: F.hll_sketch_estimate(opened(partial, label)),
         inputs=((value, "any"),),
@@ -91,6 +93,11 @@ def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
         return F.when(sketch.isNotNull(), made)
 
     return once(opened(column(stored), KIND), bounds)
+
+
+def hashed(value: str | Column) -> Column:
+    """Give the 64-bit hash by which values of any type are counted; null for null, which Spark would hash too."""
+    return F.when(column(value).isNotNull(), F.xxhash64(column(value)))
 
 
 def _unordered(sketch: Column) -> Column:

@@ -43,17 +43,20 @@ def quantile(value: str | Column, at: float | Sequence[float], *, k: int = 200) 
     >>> tumbling(clicks, "1 minute", aggs={"ms": quantile("ms", [0.5, 0.99])}).head().ms
     [4.0, 8.0]
     """
-    ranks, label = _ranks(at), f"{KIND} k={_k(k)}"
-    number = column(value).cast("double")
+    label = f"{KIND} k={_k(k)}"
+    _require_ranks(at)
+
+    def partial(time: Column) -> Column:
+        return sealed(F.kll_sketch_agg_double(column(value).cast("double"), F.lit(k)), label)
 
     def merge(partials: Column) -> Column:
         union = F.kll_merge_agg_double(opened(partials, label), F.lit(k))
         return F.when(F.count(partials) > 0, sealed(union, label))
 
     return Aggregate(
-        partial=lambda time: sealed(F.kll_sketch_agg_double(number, F.lit(k)), label),
+        partial=partial,
         merge=merge,
-        finish=lambda partial: once(opened(partial, label), lambda sketch: _quantile(sketch, ranks)),
+        finish=lambda partial: once(opened(partial, label), lambda sketch: _quantile(sketch, at)),
         inputs=((value, "number"),),
     )
 
@@ -79,7 +82,7 @@ def quantile_bounds(stored: str | Column, at: float, *, k: int = 200) -> Column:
     >>> minutes.select(quantile_bounds("ms", 0.5).alias("ms")).select("ms.*").head()
     Row(low=4.0, estimate=4.0, high=4.0)
     """
-    _ranks(at)
+    _require_ranks(at)
     error = rank_error(k)
     ends = {"low": max(0.0, at - error), "estimate": float(at), "high": min(1.0, at + error)}
 
@@ -90,16 +93,15 @@ def quantile_bounds(stored: str | Column, at: float, *, k: int = 200) -> Column:
     return once(opened(column(stored), f"{KIND} k={k}"), bounds)
 
 
-def _quantile(sketch: Column, ranks: Column) -> Column:
+def _quantile(sketch: Column, at: float | Sequence[float]) -> Column:
+    ranks = F.lit(float(at)) if isinstance(at, int | float) else F.array(*[F.lit(float(rank)) for rank in at])
     return F.when(F.kll_sketch_get_n_double(sketch) > 0, F.kll_sketch_get_quantile_double(sketch, ranks))
 
 
-def _ranks(at: float | Sequence[float]) -> Column:
-    several = [at] if isinstance(at, int | float) else list(at)
-    if not several or not all(isinstance(rank, int | float) and 0 <= rank <= 1 for rank in several):
+def _require_ranks(at: float | Sequence[float]) -> None:
+    ranks = [at] if isinstance(at, int | float) else list(at)
+    if not ranks or not all(isinstance(rank, int | float) and 0 <= rank <= 1 for rank in ranks):
         raise ArgumentError(f"at is {at!r}.", "a number from 0 to 1, or a list of such.", "at=[0.5, 0.99]")
-    made = [F.lit(float(rank)) for rank in several]
-    return made[0] if isinstance(at, int | float) else F.array(*made)
 
 
 def _k(k: int) -> int:

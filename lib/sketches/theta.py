@@ -11,6 +11,7 @@ from ..aggregates import Aggregate
 from ..columns import column
 from ..errors import ArgumentError
 from .bounds import require_deviations, unsigned
+from .hyperloglog import hashed
 from .stored import once, opened, sealed
 
 KIND = "theta"
@@ -41,15 +42,14 @@ def theta(value: str | Column, *, precision: int = 12) -> Aggregate:
     >>> tumbling(clicks, "1 minute", aggs={"users": theta("user")}).head().users
     2
     """
-    given, label = column(value), _label(precision)
-    hashed = F.when(given.isNotNull(), F.xxhash64(given))
+    label = _label(precision)
 
     def merge(partials: Column) -> Column:
         merged = F.theta_union_agg(opened(partials, label), precision)
         return F.when(F.count(partials) > 0, sealed(merged, label))
 
     return Aggregate(
-        partial=lambda time: sealed(F.theta_sketch_agg(hashed, precision), label),
+        partial=lambda time: sealed(F.theta_sketch_agg(hashed(value), precision), label),
         merge=merge,
         finish=lambda partial: F.theta_sketch_estimate(opened(partial, label)),
         inputs=((value, "any"),),
