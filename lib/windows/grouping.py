@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
-from ..aggregates import Aggregate, Kind
-from ..columns import column, names, quoted, require, require_event_time, require_free
+from ..aggregates import Aggregate, Kind, partials
+from ..columns import WATERMARK_KEY, column, names, quoted, require, require_event_time, require_free
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WINDOW = "window"
+SPAN = "tidegate:window"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,32 @@ class Grouping:
                 "an Aggregate such as count(), or a Spark aggregate expression such as F.stddev('ms').",
             ) from fault
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
+
+    def spanning(self, window: Column) -> DataFrame:
+        """Aggregate the rows of each key and window, where the window is any struct of start and end of a row."""
+        spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
+        return replace(self, events=spans).over(quoted(SPAN))
+
+    def parts(self) -> Grouping:
+        """The same grouping with its aggregates left unfinished; all of them must merge."""
+        return replace(self, aggs=dict(partials(self.mergeable or {})))
+
+    def merged(self, parts: DataFrame, window: Column) -> DataFrame:
+        """Merge rows of unfinished aggregates that share a window and a key, and finish them."""
+        aggs = self.mergeable or {}
+        merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
+        rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
+        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
+
+
+def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:
+    """Add a column SPAN of windows, to be grouped by, which Spark closes when the watermark of `time` passes their end.
+
+    Spark knows a window by a mark on its column, and takes its second field for the end, whatever has computed it.
+    """
+    watermark = (frame.schema[time].metadata or {}).get(WATERMARK_KEY)
+    mark = {} if watermark is None else {WATERMARK_KEY: watermark}
+    return frame.withColumn(SPAN, window).withMetadata(SPAN, {"spark.timeWindow": True, **mark})
 
 
 def grouping(events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str) -> Grouping:
