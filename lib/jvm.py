@@ -75,10 +75,14 @@ class DeltaState:
     def transaction(self, app_id: str) -> int | None:
         """Give the last transaction number of an application id; None where it never wrote.
 
-        Delta works this out from the log once for each version, and its own write needs it as well.
+        Delta works this out from the log by a Spark job, once for each version.
         """
         found = self._snapshot.transactions().get(app_id)
         return None if found.isEmpty() else int(found.get())
+
+    def table_id(self) -> str:
+        """Give the id that the table got when it was made."""
+        return str(self._snapshot.metadata().id())
 
     def schema(self) -> StructType:
         """Give the table's columns."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from delta.exceptions.base import (
     ConcurrentAppendException,
@@ -38,6 +39,7 @@ CONFLICTS = (
     ProtocolChangedException,
 )
 ATTEMPTS = 6
+_FEW = 20
 _RETENTION = "delta.setTransactionRetentionDuration"
 _SETTINGS = {
     "app_id": "spark.databricks.delta.write.txnAppId",
@@ -144,28 +146,66 @@ class CommitOptions:
                 spark.conf.unset(key)
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What the log of a table said up to a version: the last number of an application id, and that version's commit."""
+
+    version: int
+    number: int | None
+    commit: str
+
+
+_KNOWN: dict[tuple[str, str], _Known] = {}
+"""By table id and application id. Delta works its numbers out by a Spark job, anew for each version; the few commits
+since the version that is known here are read in milliseconds."""
+
+
 class _DeltaCommitLog:
     def __init__(self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]) -> None:
         self.spark, self.path, self.write = spark, path, write
         self.state: DeltaState | None = None
 
     def done(self, app_id: str) -> int | None:
-        self.state = delta_state(self.spark, self.path)
-        if self.state.version < 0:
+        self.state = state = delta_state(self.spark, self.path)
+        if state.version < 0:
             return None
-        self._require_memory(self.state)
-        return self.state.transaction(app_id)
+        self._require_memory(state)
+        key, newest = (state.table_id(), app_id), self._content(state, state.version)
+        number = self._since(state, app_id, _KNOWN.get(key))
+        if newest is not None:
+            _KNOWN[key] = _Known(state.version, number, _digest(newest))
+        return number
+
+    def _since(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
+        """Find the last number in the commits after the version that is known, if they are few and all there."""
+        oldest = 0 if known is None else known.version
+        if not 0 <= state.version - oldest <= _FEW:
+            return state.transaction(app_id)
+        for version in range(state.version, oldest - 1, -1):
+            content = self._content(state, version)
+            if content is None:
+                return state.transaction(app_id)
+            if known is not None and version == known.version:
+                # Another commit under that version: an older copy of the table was restored, and went on from there.
+                return known.number if _digest(content) == known.commit else state.transaction(app_id)
+            numbers = [txn["version"] for txn in _actions(content, "txn") if txn["appId"] == app_id]
+            if numbers:
+                return int(numbers[-1])
+        return None
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
         state = self.state or delta_state(self.spark, self.path)
         for version in range(state.version, -1, -1):
-            content = read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+            content = self._content(state, version)
             if content is None:
                 return None
             found = _stamp_of(content)
             if found is not None and found.app_id == app_id and found.batch <= number:
                 return found if found.batch == number else None
         return None
+
+    def _content(self, state: DeltaState, version: int) -> bytes | None:
+        return read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
 
     def _require_memory(self, state: DeltaState) -> None:
         kept = state.property(_RETENTION)
@@ -186,11 +226,20 @@ class _DeltaCommitLog:
             ) from error
 
 
+def _digest(commit: bytes) -> str:
+    return hashlib.sha256(commit).hexdigest()
+
+
 def _stamp_of(commit: bytes) -> Stamp | None:
-    for line in commit.splitlines():
-        if line.startswith(b'{"commitInfo"'):
-            return Stamp.parse(json.loads(line)["commitInfo"].get("userMetadata"))
+    for info in _actions(commit, "commitInfo"):
+        return Stamp.parse(info.get("userMetadata"))
     return None
+
+
+def _actions(commit: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """Give a commit's actions of one kind."""
+    start = f'{{"{kind}"'.encode()
+    return (json.loads(line)[kind] for line in commit.splitlines() if line.startswith(start))
 
 
 def commit_once(

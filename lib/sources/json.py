@@ -15,6 +15,7 @@ from ..errors import ArgumentError, ColumnError
 
 _CORRUPT = "__tidegate_corrupt"
 _PARSED = "__tidegate_parsed"
+_FAULTY = "__tidegate_faulty"
 # With options given, the optimiser does not prune the schema to the fields in use: what is malformed stays malformed.
 _OPTIONS = {
     "mode": "PERMISSIVE",
@@ -69,28 +70,26 @@ class JsonFormat:
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""
-        parsed = self._parsed(raw)
-        fields = [F.col(_PARSED).getField(name).alias(name) for name in self.schema.fieldNames()]
-        return parsed.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(_PARSED)
+        parsed = F.col(_PARSED)
+        fields = [parsed.getField(name).alias(name) for name in self.schema.fieldNames()]
+        # What needs the text stands beside the parsing, so that the text itself is not carried on from row to row.
+        read = self._parsed(raw).withColumn(_FAULTY, _faulty())
+        return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(_PARSED, _FAULTY)
 
     def _parsed(self, raw: DataFrame) -> DataFrame:
         with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
         return raw.withColumn(_PARSED, F.from_json(_text(), with_corrupt, _OPTIONS))
 
     def _bad(self) -> Column:
-        parsed, text = F.col(_PARSED), _text()
-        # The only closing brace of nearly every flat object is its last byte, and bytes are quick to look through.
-        but_last = F.substring(F.col("value"), F.lit(1), F.octet_length("value") - 1).cast("string")
-        ends_at_once = text.endswith("}") & ~but_last.contains("}")
+        parsed, faulty = F.col(_PARSED), F.col(_FAULTY)
         checks = [
             parsed.isNull(),
             parsed.getField(_CORRUPT).isNotNull(),
-            ~F.is_valid_utf8(text),
-            ~ends_at_once & ~_is_single(text),
+            F.coalesce(faulty, F.lit(True)),
             *[field.isNull() for _, field in _required(self.schema, parsed)],
         ]
-        bad, tombstone = reduce(or_, checks), F.col("value").isNull()
-        return (tombstone | bad) if self.tombstones == "dead" else (~tombstone & bad)
+        bad = reduce(or_, checks)
+        return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         """Add `reason`."""
@@ -112,6 +111,15 @@ class JsonFormat:
 
 def _text() -> Column:
     return F.col("value").cast("string")
+
+
+def _faulty() -> Column:
+    """Tell whether the text is one that the parser alone would let pass; null for a tombstone."""
+    text = _text()
+    # The only closing brace of nearly every flat object is its last byte, and bytes are quick to look through.
+    but_last = F.substring(F.col("value"), F.lit(1), F.octet_length("value") - 1).cast("string")
+    ends_at_once = text.endswith("}") & ~but_last.contains("}")
+    return ~F.is_valid_utf8(text) | (~ends_at_once & ~_is_single(text))
 
 
 def _is_single(text: Column) -> Column:
