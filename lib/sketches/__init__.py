@@ -3,9 +3,12 @@
 from .bloom import contains, fullness, members
 from .bloom_size import BloomSize
 from .bloom_table import BloomTable
+from .datasketch import to_datasketch
 from .deduplicate import decided, deduplicate
 from .heavy_hitters import count_error, top
 from .hyperloglog import distinct, distinct_bounds, distinct_estimate
+from .minhash import signature, to_minhash
+from .near_duplicates import near_duplicates
 from .quantiles import quantile, quantile_bounds, rank_error
 from .stored import is_sound, reason
 from .theta import difference, intersection, theta, theta_bounds, theta_estimate, union
@@ -25,13 +28,17 @@ __all__ = [
     "intersection",
     "is_sound",
     "members",
+    "near_duplicates",
     "quantile",
     "quantile_bounds",
     "rank_error",
     "reason",
+    "signature",
     "theta",
     "theta_bounds",
     "theta_estimate",
+    "to_datasketch",
+    "to_minhash",
     "top",
     "union",
 ]
