@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
 from ..errors import ArgumentError, ConfigError, ReplayMismatchError
-from ..jvm import delta_state
+from ..jvm import DeltaState, delta_state
 from .append import Append
 from .batch import Batch
+from .commit import CommitOptions, commit_once
 from .sink import Outcome
 from .stamp import Stamp
-from .upsert import Upsert
-
-if TYPE_CHECKING:
-    from ..aggregates import Aggregate
 
 _KNOWN, _RANK = "__tidegate_known", "__tidegate_rank"
 _SEEN, _REBUILT = "seen", "rebuilt"
@@ -35,12 +32,11 @@ class KeyFilter(Protocol):
     def key(self) -> str | Sequence[str]:
         """The columns of a key."""
 
-    @property
-    def aggs(self) -> Mapping[str, Aggregate]:
-        """How two rows of one block become one."""
-
     def blocks(self, rows: DataFrame) -> DataFrame:
         """The blocks of the rows' keys, by a column `block`."""
+
+    def merged(self, *tables: DataFrame) -> DataFrame:
+        """One table of several."""
 
     def probe(self, rows: DataFrame, table: DataFrame, *, into: str) -> DataFrame:
         """The rows, and whether the table may hold their key."""
@@ -67,7 +63,8 @@ class Unseen:
     Growth: with more keys than planned each batch warns, and says how often a new key is now taken for a known one.
     Where that is `refuse_at` times what is allowed, the batch is refused before anything is written.
 
-    State: the filter's table, 9.6 bits a key at 0.01, read and written as a whole by each batch.
+    State: the filter's table, 9.6 bits a key at 0.01, read and written as a whole by each batch. Nobody else may write
+    to it; VACUUM frees its older versions.
 
     Raises ConfigError (columns, a full filter), ReplayMismatchError (also where filter and target do not belong
     together), ConflictError.
@@ -98,13 +95,13 @@ class Unseen:
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         """Write the batch's new rows, or skip them when the table already has this batch."""
         spark = frame.sparkSession
-        written = self._last(spark, self.path, batch, self.step)
+        written = self._last(delta_state(spark, self.path), batch, self.step)
         if written is not None and written >= batch.number:
             outcome = self._target().write(frame, batch, rows_out=rows_out)
         else:
             self._require_memory(spark, batch, written)
             outcome = self._split(frame, batch)
-        self._memory(_SEEN).write(self.known.blocks(frame), batch)
+        self._remember(frame, batch, _SEEN)
         return outcome
 
     def _split(self, frame: DataFrame, batch: Batch) -> Outcome:
@@ -120,12 +117,12 @@ class Unseen:
 
     def _marked(self, frame: DataFrame) -> DataFrame:
         """Add whether a row's key was there before, in this batch or in the filter."""
-        spark, keys = frame.sparkSession, names(self.known.key, "key")
+        keys = names(self.known.key, "key")
         require(frame, [*keys, *self.order], "key and order")
-        if delta_state(spark, self.seen).version < 0:
+        table = self._table(frame.sparkSession)
+        if table is None:
             marked = frame.withColumn(_KNOWN, F.lit(False))
         else:
-            table = spark.read.format("delta").load(self.seen)
             self._require_room(table)
             marked = self.known.probe(frame, table, into=_KNOWN)
         place = Window.partitionBy(*map(quoted, keys)).orderBy(*map(quoted, self.order or frame.columns))
@@ -152,12 +149,12 @@ class Unseen:
 
     def _require_memory(self, spark: SparkSession, batch: Batch, written: int | None) -> None:
         """Make sure that the filter knows all that the target holds, and no more."""
-        if delta_state(spark, self.seen).version < 0:
+        memory = delta_state(spark, self.seen)
+        if memory.version < 0:
             if delta_state(spark, self.path).version >= 0:
-                held = spark.read.format("delta").load(self.path)
-                self._memory(_REBUILT).write(self.known.blocks(held), batch)
+                self._remember(spark.read.format("delta").load(self.path), batch, _REBUILT)
             return
-        seen, rebuilt = (self._last(spark, self.seen, batch, step) for step in (_SEEN, _REBUILT))
+        seen, rebuilt = (self._last(memory, batch, step) for step in (_SEEN, _REBUILT))
         if seen == written and seen is not None:
             return
         if seen is None and rebuilt is not None and (written is None or written < rebuilt):
@@ -171,12 +168,23 @@ class Unseen:
     def _target(self) -> Append:
         return Append(path=self.path, partition_by=self.partition_by, step=self.step)
 
-    def _memory(self, step: str) -> Upsert:
-        return Upsert(path=self.seen, keys=["block"], aggs=self.known.aggs, step=step)
+    def _table(self, spark: SparkSession) -> DataFrame | None:
+        exists = delta_state(spark, self.seen).version >= 0
+        return spark.read.format("delta").load(self.seen) if exists else None
+
+    def _remember(self, rows: DataFrame, batch: Batch, step: str) -> None:
+        """Add the rows' keys to the filter's table, which is small beside them, by writing it anew in one commit."""
+        spark = rows.sparkSession
+
+        def write(options: CommitOptions) -> None:
+            table, added = self._table(spark), self.known.blocks(rows)
+            whole = added if table is None else self.known.merged(table, added)
+            options.on(whole.write.format("delta").mode("overwrite")).save(self.seen)
+
+        commit_once(spark, self.seen, batch, step, write, {})
 
     @staticmethod
-    def _last(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
-        state = delta_state(spark, path)
+    def _last(state: DeltaState, batch: Batch, step: str) -> int | None:
         return None if state.version < 0 else state.transaction(Stamp.of(batch, step, {}).app_id)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lib.errors import ArgumentError, ConfigError, ReplayMismatchError
-from lib.sinks import Append, Batch, Outcome, Upsert
+from lib.sinks import Append, Batch, Outcome, append, commit_once, unseen
 from lib.sinks.unseen import Unseen
 from lib.sketches import BloomTable
 
@@ -61,20 +62,18 @@ def test_a_key_passes_once_though_batches_run_again_after_crashes_between_the_ta
     # By batch, the table after whose commit the process dies; then the batch runs again.
     deaths = {1: "repeated", 2: "path", 3: "seen"}
 
-    def mortal(sink: type[Append] | type[Upsert]) -> None:
-        write = sink.write
-
-        def write_and_die(self: Any, frame: DataFrame, at: Batch, **options: Any) -> Outcome:
-            outcome: Outcome = write(self, frame, at, **options)
-            if self.path == str(tmp_path / deaths.get(at.number, "none")):
+    def mortal(write: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        def write_and_die(spark: SparkSession, path: str, at: Batch, *rest: Any) -> Outcome:
+            outcome = write(spark, path, at, *rest)
+            if path == str(tmp_path / deaths.get(at.number, "none")):
                 del deaths[at.number]
                 raise CrashError
             return outcome
 
-        monkeypatch.setattr(sink, "write", write_and_die)
+        return write_and_die
 
-    mortal(Append)
-    mortal(Upsert)
+    for module in (append, unseen):
+        monkeypatch.setattr(module, "commit_once", mortal(commit_once))
     for number, events in enumerate(BATCHES):
         if number in deaths:
             with pytest.raises(CrashError):
