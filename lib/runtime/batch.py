@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..errors import TidegateError
 from ..jvm import observed
-from ..sinks import Batch, planned, require_current
+from ..sinks import Batch, planned, require_current, tables
 from ..sources.reading import OBSERVATION
 from .accounting import Observed, check_flood, check_stateless, tally
 from .failures import plain
@@ -80,9 +80,9 @@ class Steps:
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
-    require_current(spark, job.sink.path, first, job.sink.step)
-    for rejected in filter(None, (job.dead, job.late)):
-        require_current(spark, rejected.path, first, rejected.step)
+    rejected = [(kept.path, kept.step) for kept in (job.dead, job.late) if kept is not None]
+    for path, step in [*tables(job.sink), *rejected]:
+        require_current(spark, path, first, step)
 
 
 def keep_late(job: Job, spark: SparkSession, batch: Batch, seen: Observed) -> int:

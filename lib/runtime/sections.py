@@ -30,6 +30,7 @@ def _listed(value: Any) -> Any:
 
 Duration = Annotated[str, BeforeValidator(_checked(1))]
 Wait = Annotated[str, BeforeValidator(_checked(0))]
+JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = Annotated[list[str], BeforeValidator(_listed)]
 # Strict, since "17" or 17 would else be a time in 1970.
 Moment = Annotated[AwareDatetime, Field(strict=True)]
@@ -45,7 +46,7 @@ class Section(BaseModel):
 class JobSection(Section):
     """[job]: the name, which is part of every commit and must stay the same over restarts."""
 
-    name: str = Field(default="page_views", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: JobName = "page_views"
 
 
 class KafkaSection(Section):

@@ -4,6 +4,7 @@ from .append import Append
 from .batch import Batch, planned
 from .commit import CommitOptions, commit_once, require_current
 from .rejected import Rejected
+from .several import Derived, Several, tables
 from .sink import Outcome, Sink
 from .stamp import Stamp
 from .upsert import Upsert
@@ -12,12 +13,15 @@ __all__ = [
     "Append",
     "Batch",
     "CommitOptions",
+    "Derived",
     "Outcome",
     "Rejected",
+    "Several",
     "Sink",
     "Stamp",
     "Upsert",
     "commit_once",
     "planned",
     "require_current",
+    "tables",
 ]

@@ -2,8 +2,9 @@
 
 from .closing import closes
 from .hopping import hopping
+from .rolled_up import rolled_up
 from .session import session
 from .sliding import sliding
 from .tumbling import tumbling
 
-__all__ = ["closes", "hopping", "session", "sliding", "tumbling"]
+__all__ = ["closes", "hopping", "rolled_up", "session", "sliding", "tumbling"]
