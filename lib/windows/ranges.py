@@ -1,7 +1,8 @@
 """Folds over many overlapping ranges of one sorted column, in numpy: n log n, whatever the ranges' lengths.
 
-A range is a pair of positions (first, length), length at least 1. A sum is put together from blocks of 1, 2, 4, ...
-values, one for each binary digit of the length; a minimum from the two longest blocks that cover the range. Nothing is
+A range is a pair of positions (first, length), length at least 1. A sum of whole numbers is the difference of two
+running totals, exact even where those overflow. A sum of doubles is put together from blocks of 1, 2, 4, ... values,
+one for each binary digit of the length; a minimum from the two longest blocks that cover the range. Of these nothing is
 subtracted, so that a NaN or an infinity touches only the ranges that hold it. (Sparse tables: Bender and
 Farach-Colton, The LCA Problem Revisited, 2000.)
 """
@@ -30,13 +31,22 @@ def fold(values: pa.Array, first: Ints, length: Ints, operation: Operation) -> p
 def _sums(values: pa.Array, first: Ints, length: Ints) -> pa.Array:
     empty = None
     if values.null_count:
-        empty = _block_sums(np.asarray(values.is_valid()).astype(np.int64), first, length) == 0
+        empty = _range_sums(np.asarray(values.is_valid()).astype(np.int64), first, length) == 0
     if pa.types.is_decimal(values.type):
         return _decimal_sums(values, first, length, empty)
     plain = values.fill_null(0).to_numpy(zero_copy_only=False)
     if plain.dtype.kind == "i":
         _refuse_overflow(plain, first, length)
-    return pa.array(_block_sums(plain, first, length), type=values.type, mask=empty)
+    return pa.array(_range_sums(plain, first, length), type=values.type, mask=empty)
+
+
+def _range_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
+    if values.dtype.kind != "i":
+        return _block_sums(values, first, length)
+    totals = np.zeros(len(values) + 1, dtype=values.dtype)
+    np.cumsum(values, out=totals[1:])
+    differences: Numbers = totals[first + length] - totals[first]
+    return differences
 
 
 def _block_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
@@ -67,7 +77,7 @@ def _decimal_sums(values: pa.Array, first: Ints, length: Ints, empty: Numbers | 
     digits = np.frombuffer(plain.buffers()[1], dtype="<u4")
     digits = digits[4 * plain.offset : 4 * (plain.offset + len(plain))].reshape(-1, 4).astype(np.int64)
     digits[:, 3] = digits[:, 3].astype(np.uint32).view(np.int32)
-    sums = [_block_sums(np.ascontiguousarray(digits[:, i]), first, length) for i in range(4)]
+    sums = [_range_sums(np.ascontiguousarray(digits[:, i]), first, length) for i in range(4)]
     out = np.empty((len(first), 4), dtype=np.uint32)
     carry = np.zeros(len(first), dtype=np.int64)
     for i in range(4):

@@ -12,8 +12,9 @@ import lib
 SCRIPT = """
 from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
-from lib.aggregates import count, last, mean
-from lib.windows import hopping, session, sliding, tumbling
+from lib.aggregates import count, finished, last, mean, partials
+from lib.sketches import deduplicate, distinct, members, quantile, theta, top
+from lib.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [(datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC), second) for second in range(0, 50, 10)]
@@ -24,12 +25,21 @@ for frame in (
     hopping(events, "20 seconds", "1 second", aggs=aggs),
     sliding(events, "20 seconds", aggs=aggs),
     session(events, "10 seconds", aggs=aggs),
+    cumulative(events, "1 hour", "1 day", aggs=aggs, zone="Europe/Berlin"),
 ):
     print(type(frame).__module__, sum(row.n for row in frame.collect()))
+sketches = {
+    "n": distinct("value"), "ms": quantile("value", 0.5), "top": top("value", 1), "set": theta("value"),
+    "members": members("value", keys=100),
+}
+minutes = tumbling(events, "20 seconds", aggs=partials(sketches))
+hour = finished(rolled_up(minutes, "1 hour", aggs=sketches), sketches).head()
+print(hour.n, hour.ms, len(hour.top), hour.set)
+print(deduplicate(events, "value", "10 seconds", hold="1 second").count())
 """
 
 
-def test_all_windows_run_under_spark_connect(tmp_path: Path) -> None:
+def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
     root = str(Path(lib.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"):
@@ -39,5 +49,7 @@ def test_all_windows_run_under_spark_connect(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     module = "pyspark.sql.connect.dataframe"
-    # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3.
-    assert done.stdout.split("\n")[:4] == [f"{module} {n}" for n in (5, 100, 12, 5)]
+    # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3; 13 days so far, from noon on.
+    told = done.stdout.split("\n")
+    assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
+    assert told[5:7] == ["5 20.0 1 5", "5"]

@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lib import aggregates, windows
+from lib import aggregates, sketches, windows
 
 COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
+CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
+BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
+SET = "(left: str | Column, right: str | Column, *, precision: int = 12) -> Column"
 OF_A_VALUE: tuple[Callable[..., object], ...] = (
     aggregates.total,
     aggregates.mean,
@@ -19,8 +22,13 @@ OF_A_VALUE: tuple[Callable[..., object], ...] = (
     aggregates.last,
 )
 PINNED: dict[Callable[..., object], str] = {
-    windows.tumbling: (
-        f"(events: DataFrame, size: str | timedelta, {COMMON}, offset: str | timedelta = '0 seconds') -> DataFrame"
+    windows.tumbling: f"(events: DataFrame, size: str | timedelta, {COMMON}, {CALENDAR}) -> DataFrame",
+    windows.cumulative: (
+        f"(events: DataFrame, step: str | timedelta, size: str | timedelta, {COMMON}, {CALENDAR}) -> DataFrame"
+    ),
+    windows.rolled_up: (
+        "(panes: DataFrame, size: str | timedelta, *, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate], "
+        f"{CALENDAR}) -> DataFrame"
     ),
     windows.hopping: (
         f"(events: DataFrame, size: str | timedelta, hop: str | timedelta, {COMMON}, "
@@ -36,13 +44,42 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     windows.closes: (
         "(kind: WindowKind, time: Column, size: str | timedelta, *, hop: str | timedelta | None = None, "
-        "offset: str | timedelta = '0 seconds') -> Column"
+        f"step: str | timedelta | None = None, {CALENDAR}) -> Column"
     ),
     aggregates.count: "(value: str | Column | None = None) -> Aggregate",
     **dict.fromkeys(OF_A_VALUE, "(value: str | Column) -> Aggregate"),
     aggregates.partials: "(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]",
     aggregates.merged: "(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame",
     aggregates.finished: "(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame",
+    sketches.distinct: "(value: str | Column, *, precision: int = 12) -> Aggregate",
+    sketches.distinct_bounds: BOUNDS,
+    sketches.distinct_estimate: "(stored: str | Column) -> Column",
+    sketches.quantile: "(value: str | Column, at: float | Sequence[float], *, k: int = 200) -> Aggregate",
+    sketches.quantile_bounds: "(stored: str | Column, at: float, *, k: int = 200) -> Column",
+    sketches.rank_error: "(k: int = 200) -> float",
+    sketches.top: "(value: str | Column, n: int, *, capacity: int = 1000) -> Aggregate",
+    sketches.count_error: "(capacity: int) -> float",
+    sketches.theta: "(value: str | Column, *, precision: int = 12) -> Aggregate",
+    sketches.theta_bounds: BOUNDS,
+    sketches.theta_estimate: "(stored: str | Column) -> Column",
+    **dict.fromkeys((sketches.union, sketches.intersection, sketches.difference), SET),
+    sketches.reason: "(stored: str | Column, wanted: str | Column) -> Column",
+    sketches.is_sound: "(stored: str | Column, wanted: str | Column) -> Column",
+    sketches.members: "(value: Key, *, keys: int, false_positives: float = 0.01) -> Aggregate",
+    sketches.contains: "(stored: str | Column, value: Key) -> Column",
+    sketches.fullness: "(stored: str | Column) -> Column",
+    sketches.deduplicate: (
+        "(events: DataFrame, key: str | Sequence[str], horizon: str | timedelta, *, hold: str | timedelta, "
+        "order: str | Sequence[str] = (), time: str = 'event_time') -> DataFrame"
+    ),
+    sketches.decided: "(time: Column, hold: str | timedelta) -> Column",
+    sketches.near_duplicates: (
+        "(documents: DataFrame, text: str, *, key: str, threshold: float, within: str | timedelta, "
+        "time: str = 'event_time', words: int = 3, permutations: int = 128, recall: float = 0.95) -> DataFrame"
+    ),
+    sketches.signature: "(text: str | Column, *, words: int = 3, permutations: int = 128) -> Column",
+    sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> HyperLogLogPlusPlus",
+    sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
 }
 
 
@@ -51,5 +88,6 @@ def test_a_public_signature_is_as_pinned(function: Callable[..., object], signat
     assert str(inspect.signature(function)).replace('"', "'").replace("'", "") == signature.replace("'", "")
 
 
-def test_all_windows_are_pinned() -> None:
-    assert {function.__name__ for function in PINNED} >= set(windows.__all__)
+def test_all_windows_and_sketches_are_pinned() -> None:
+    public = {name for name in sketches.__all__ if inspect.isfunction(getattr(sketches, name))}
+    assert {function.__name__ for function in PINNED} >= set(windows.__all__) | public
