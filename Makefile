@@ -1,6 +1,7 @@
 # What a person and CI call. PYTHON names the interpreter that .venv is made with.
 PYTHON ?= python3
 VENV := .venv/bin/python
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench chaos notebooks broker wheel lock clean
@@ -15,8 +16,8 @@ setup: ## make .venv, install the locked packages, fetch and verify the jars; sk
 demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
-test: setup check ## run all checks and tests
-	$(VENV) -m pytest
+test: setup check ## run all checks and tests, in two processes; WORKERS=0 takes one
+	$(VENV) -m pytest -n $(WORKERS) --dist loadfile
 
 check: setup ## look at style and types: ruff and mypy
 	.venv/bin/ruff format --check .
