@@ -30,7 +30,7 @@ class BloomTable:
     false_positives: the rate that is allowed then, 1e-9 to below 1.
 
     A row of the table is a block: its number (`block`, a bigint) and a filter (`filter`, bytes) for the keys whose hash
-    belongs to it, up to some 23,000 at 0.01. Blocks without keys have no row. The table takes 9.6 bits a key at 0.01:
+    belongs to it, some 3,400 at 0.01. Blocks without keys have no row. The table takes 9.6 bits a key at 0.01:
     1.2 MB for 1 million, 24 MB for 20 million. A key is in one block, so a row to be probed meets one row of the table.
 
     A key with a null is equal to nothing: it is not added, and never found. Inside a struct or an array nulls do not
