@@ -1,4 +1,4 @@
-"""Measure the windows from Kafka to Delta beside hand-written queries and the floor.
+"""Measure windows and distinct counts from Kafka to Delta beside hand-written queries and the floor.
 
 make bench, or: python -m benchmarks [--rows 4000000] [--rounds 3] [--only NAME]...
 
@@ -54,7 +54,7 @@ def main(
             for name in names:
                 found = contest(name, broker.servers, Path(folder) / f"{number}-{name.replace(' ', '-')}")
                 runs[name].append(found)
-                console.print(f"  round {number + 1}  {name:18} {rows / found['seconds'] / 1e3:9,.1f} thousand/s")
+                console.print(f"  round {number + 1}  {name:24} {rows / found['seconds'] / 1e3:9,.1f} thousand/s")
     console.print(shown(runs, rows))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"rows": rows, "bytes": size, "runs": runs}, indent=2) + "\n", encoding="utf-8")

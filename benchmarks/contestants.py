@@ -15,6 +15,7 @@ from lib.runtime.job import Job
 from lib.runtime.progress import Show
 from lib.runtime.run import run
 from lib.sinks import Append, Rejected
+from lib.sketches import distinct
 from lib.sources import KafkaSource, Reading, json_format
 from lib.windows import hopping, session, sliding, tumbling
 
@@ -48,10 +49,13 @@ def _kafka(spark: SparkSession, place: Place) -> DataFrame:
     )
 
 
+def _parsed(raw: DataFrame) -> DataFrame:
+    parsed = raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("click"))
+    return parsed.select("click.*").withColumn("event_time", F.timestamp_millis("ts"))
+
+
 def _clicks(spark: SparkSession, place: Place) -> DataFrame:
-    parsed = _kafka(spark, place).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("click"))
-    timed = parsed.select("click.*").withColumn("event_time", F.timestamp_millis("ts"))
-    return timed.withWatermark("event_time", LATENESS)
+    return _parsed(_kafka(spark, place)).withWatermark("event_time", LATENESS)
 
 
 def floor(spark: SparkSession, place: Place) -> None:
@@ -62,14 +66,29 @@ def floor(spark: SparkSession, place: Place) -> None:
     rows.trigger(availableNow=True).start().awaitTermination()
 
 
-def _by_hand(window: Callable[[], Column], by: str) -> Contestant:
+def _sums() -> list[Column]:
+    return [F.count(F.lit(1)).alias("views"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms")]
+
+
+def _approximate() -> list[Column]:
+    # 0.016: the error of `distinct` at its default precision.
+    return [F.approx_count_distinct("user", 0.016).alias("users")]
+
+
+def _by_hand(window: Callable[[], Column], by: str, aggs: Callable[[], list[Column]] = _sums) -> Contestant:
     def contest(spark: SparkSession, place: Place) -> None:
-        aggs = [F.count(F.lit(1)).alias("views"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms")]
-        result = _clicks(spark, place).groupBy(window(), by).agg(*aggs)
+        result = _clicks(spark, place).groupBy(window(), by).agg(*aggs())
         writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
         writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
     return contest
+
+
+def exact_batch(spark: SparkSession, place: Place) -> None:
+    """Count different users exactly, which a stream can not, over the whole topic as one batch."""
+    raw = spark.read.format("kafka").option("kafka.bootstrap.servers", place.servers).option("subscribe", place.topic)
+    clicks = _parsed(raw.load()).groupBy(F.window("event_time", "10 seconds"), "page")
+    clicks.agg(F.count_distinct("user").alias("users")).write.format("delta").save(str(place.folder / "table"))
 
 
 def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
@@ -103,5 +122,8 @@ CONTESTANTS: dict[str, Contestant] = {
     "sliding": _tidegate(lambda clicks: sliding(clicks, "60 seconds", by="user", aggs=AGGS)),
     "session by hand": _by_hand(lambda: F.session_window("event_time", "30 seconds"), "user"),
     "session": _tidegate(lambda clicks: session(clicks, "30 seconds", by="user", aggs=AGGS)),
+    "distinct exactly, batch": exact_batch,
+    "distinct by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page", _approximate),
+    "distinct": _tidegate(lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs={"users": distinct("user")})),
 }
 """By name. The ratio of each is taken to "tumbling by hand" of the same round."""
