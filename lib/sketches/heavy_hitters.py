@@ -14,7 +14,7 @@ from .bounds import unsigned
 from .stored import LARGEST, once, opened, sealed
 
 KIND = "top"
-MOST_CAPACITY = 1_000_000
+MOST_CAPACITY = 999_999
 
 
 def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
@@ -36,7 +36,7 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     Args:
         value: the column.
         n: how many values, at least one.
-        capacity: how many different values are counted, n to 1,000,000.
+        capacity: how many different values are counted, n to 999,999.
 
     Raises:
         ArgumentError: for n or capacity out of range.
@@ -51,35 +51,21 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
         raise ArgumentError(f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}.")
 
     def partial(time: Column) -> Column:
-        counted = F.call_function("approx_top_k_accumulate", column(value), F.lit(capacity))
-        return stored(counted, F.count(column(value)))
+        state = F.call_function("approx_top_k_accumulate", column(value), F.lit(capacity))
+        return _stored(state, F.count(column(value)), _label(capacity, state["itemDataType"]))
 
     def merge(partials: Column) -> Column:
-        combined = F.call_function("approx_top_k_combine", state(partials), F.lit(capacity))
-        seen = once(opened(partials["sketch"], KIND), _seen)
-        return F.when(F.count(partials) > 0, stored(combined, F.sum(seen)))
-
-    def stored(state: Column, seen: Column) -> Column:
-        payload = F.concat(F.unhex(F.lpad(F.hex(seen), 2 * _SEEN_BYTES, "0")), state["sketch"])
-        made = sealed(payload, _label(capacity, state["itemDataType"]))
-        return F.struct(made.alias("sketch"), state["itemDataType"].alias("of"))
-
-    def state(partial: Column) -> Column:
-        """Give the struct that Spark's functions take; an empty sketch for null."""
-        payload = opened(partial["sketch"], _label(capacity, partial["of"]))
-        kind = F.concat(F.lit("item "), F.typeof(partial["of"]), F.lit(" not null"))
-        return F.struct(
-            F.coalesce(F.substring(payload, _SEEN_BYTES + 1, LARGEST), F.lit(_EMPTY)).alias("sketch"),
-            F.lit(capacity).alias("maxItemsTracked"),
-            partial["of"].alias("itemDataType"),
-            kind.alias("itemDataTypeDDL"),
-        )
+        payload = opened(partials["sketch"], _label(capacity, partials["of"]))
+        state = F.call_function("approx_top_k_combine", _state(payload, partials["of"], capacity), F.lit(capacity))
+        merged = _stored(state, F.sum(_seen(payload)), _label(capacity, F.max(partials["of"])))
+        return F.when(F.count(partials) > 0, merged)
 
     def finish(partial: Column) -> Column:
-        found = F.call_function("approx_top_k_estimate", state(partial), F.lit(capacity))
-        errors = once(opened(partial["sketch"], KIND), lambda payload: _errors(payload, capacity))
-        answer = once(errors, lambda errors: _answer(found, errors, n))
-        return F.when(partial["sketch"].isNotNull(), answer)
+        def answer(partial: Column) -> Column:
+            payload = opened(partial["sketch"], _label(capacity, partial["of"]))
+            return once(payload, lambda payload: _answer(payload, partial["of"], n, capacity))
+
+        return once(partial, answer)
 
     return Aggregate(
         partial=partial,
@@ -115,6 +101,22 @@ def _seen(payload: Column) -> Column:
     return F.conv(F.hex(F.substring(payload, 1, _SEEN_BYTES)), 16, 10).cast("bigint")
 
 
+def _stored(state: Column, seen: Column, label: Column) -> Column:
+    """Make a partial of the struct that Spark's functions give."""
+    payload = F.concat(F.unhex(F.lpad(F.hex(seen), 2 * _SEEN_BYTES, "0")), state["sketch"])
+    return F.struct(sealed(payload, label).alias("sketch"), state["itemDataType"].alias("of"))
+
+
+def _state(payload: Column, of: Column, capacity: int) -> Column:
+    """Make the struct that Spark's functions take; an empty sketch for null."""
+    return F.struct(
+        F.coalesce(F.substring(payload, _SEEN_BYTES + 1, LARGEST), F.lit(_EMPTY)).alias("sketch"),
+        F.lit(capacity).alias("maxItemsTracked"),
+        of.alias("itemDataType"),
+        F.concat(F.lit("item "), F.typeof(of), F.lit(" not null")).alias("itemDataTypeDDL"),
+    )
+
+
 def _errors(payload: Column, capacity: int) -> Column:
     """Give the error that Spark's sketch knows of, and that of parts which it forgot.
 
@@ -127,17 +129,23 @@ def _errors(payload: Column, capacity: int) -> Column:
     return F.struct(own.alias("own"), forgotten.alias("forgotten"))
 
 
-def _answer(found: Column, errors: Column, n: int) -> Column:
-    error = errors["own"] + errors["forgotten"]
+def _answer(payload: Column, of: Column, n: int, capacity: int) -> Column:
+    # One more than are counted: Spark lists null among them.
+    found = F.call_function("approx_top_k_estimate", _state(payload, of, capacity + 1), F.lit(capacity + 1))
 
-    def stands_out(item: Column) -> Column:
-        return item["item"].isNotNull() & (item["count"] - errors["own"] > error)
+    def listed(errors: Column) -> Column:
+        error = errors["own"] + errors["forgotten"]
 
-    def ranked(item: Column) -> Column:
-        return F.struct((-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value"))
+        def stands_out(item: Column) -> Column:
+            return item["item"].isNotNull() & (item["count"] - errors["own"] > error)
 
-    def listed(one: Column) -> Column:
-        return F.struct(one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error"))
+        def ranked(item: Column) -> Column:
+            return F.struct((-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value"))
 
-    first = F.slice(F.sort_array(F.transform(F.filter(found, stands_out), ranked)), 1, n)
-    return F.transform(first, listed)
+        def told(one: Column) -> Column:
+            return F.struct(one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error"))
+
+        first = F.slice(F.sort_array(F.transform(F.filter(found, stands_out), ranked)), 1, n)
+        return F.transform(first, told)
+
+    return F.when(payload.isNotNull(), once(_errors(payload, capacity), listed))

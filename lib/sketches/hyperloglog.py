@@ -24,14 +24,16 @@ _HAS_REGISTERS, _OUT_OF_ORDER = b"\x0a", b"\x10"
 def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
     """Count the different values that are not null, approximately. A bigint; 0 where there is none.
 
-    The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12, 0.8 % at 14. While there are few values (6 in
+    The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12, 0.8 % at 14. While there are few values (9 in
     100 of 2^precision, or seven where precision is below 8), it is 0.005 %. The answer depends on the values alone, not
     on their order or on how partials were merged. A partial takes 104 bytes to 2^precision + 104 bytes, growing with
     the values.
 
     Values of every type count that `F.xxhash64` takes (all but maps and variants), the empty text and NaN as any other;
-    0.0 and -0.0 are one. Equal numbers of different types, such as 1 as int and as bigint, are two values: sketches
-    that are merged must be of one type. Sketches of different precision do not merge; that is an error.
+    0.0 and -0.0 are one. Nulls inside a struct or an array are passed over, so that ('a', null) and (null, 'a') count
+    as one: take `F.to_json` of such values where that matters. Equal numbers of different types, such as 1 as int and
+    as bigint, are two values: sketches that are merged must be of one type. Sketches of different precision do not
+    merge; that is an error.
 
     Args:
         value: the column, or an expression of the events' columns.
@@ -103,8 +105,8 @@ def hashed(value: str | Column) -> Column:
 def _unordered(sketch: Column) -> Column:
     """Mark a sketch so that it is counted from its registers alone.
 
-    It also keeps a running estimate, which depends on the order in which values came; the mark says that it does not
-    hold, as after a merge.
+    It also keeps a running estimate, a fifth closer, which depends on the order in which values came; the mark says
+    that it does not hold, as after a merge.
     """
     return F.when(_has_registers(sketch), F.overlay(sketch, F.lit(_OUT_OF_ORDER), 6, 1)).otherwise(sketch)
 

@@ -98,8 +98,8 @@ def test_minutes_roll_up_to_what_all_rows_give_at_once(spark: SparkSession) -> N
 def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "pages")
     sink = Upsert(path=path, keys=["page"], aggs=AGGS)
-    for number in range(3):
-        rows = spark.createDataFrame(EVENTS[number::3], SCHEMA).groupBy("page")
+    for number in range(2):
+        rows = spark.createDataFrame(EVENTS[number::2], SCHEMA).groupBy("page")
         sink.write(rows.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]), batch(number))
     table = spark.read.format("delta").load(path)
     for row in finished(table, AGGS).collect():
@@ -109,4 +109,4 @@ def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(spark: Spark
     damaged = table.withColumn("users", F.overlay("users", F.lit(b"x"), 70, 1))
     damaged.write.format("delta").mode("overwrite").save(path)
     with pytest.raises(Exception, match="damaged: its check sum"):
-        sink.write(table.where("page = '/a'"), batch(3))
+        sink.write(table.where("page = '/a'"), batch(2))
