@@ -16,7 +16,7 @@ from lib.runtime.job import Job
 from lib.runtime.job_config import JobConfig
 from lib.runtime.sections import WindowSection
 from lib.sinks import Append, Sink, Upsert
-from lib.windows import closes, hopping, session, sliding, tumbling
+from lib.windows import closes, cumulative, hopping, session, sliding, tumbling
 
 TIME = "event_time"
 
@@ -51,13 +51,17 @@ def views(events: DataFrame, window: WindowSection) -> DataFrame:
         return sliding(events, window.size or "", by=window.by, aggs=aggs, time=TIME)
     if window.kind == "session":
         return session(events, window.gap or "", by=window.by, aggs=aggs, time=TIME)
-    return tumbling(events, window.size or "", by=window.by, aggs=aggs, time=TIME)
+    if window.kind == "cumulative":
+        return cumulative(
+            events, window.step or "", window.size or "", by=window.by, aggs=aggs, time=TIME, zone=window.zone
+        )
+    return tumbling(events, window.size or "", by=window.by, aggs=aggs, time=TIME, zone=window.zone)
 
 
 def late_from(window: WindowSection) -> Column:
     """Give the instant from which a click is late."""
     length = window.gap if window.kind == "session" else window.size
-    return closes(window.kind, F.col(TIME), length or "", hop=window.hop)
+    return closes(window.kind, F.col(TIME), length or "", hop=window.hop, step=window.step, zone=window.zone)
 
 
 def job(config: PageViews) -> Job:

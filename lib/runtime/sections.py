@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ..columns import microseconds
-from ..errors import ColumnTypeError, ConfigError
+from ..errors import ArgumentError, ColumnTypeError, ConfigError
+from ..windows.calendar import calendar, fixed, is_period
+from ..windows.closing import steps
 from .places import keep_apart, whole
 
 
@@ -24,12 +26,24 @@ def _checked(least: int) -> Callable[[Any], str]:
     return check
 
 
+def _span(text: Any) -> str:
+    return text if is_period(text) else _checked(1)(text)
+
+
 def _listed(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 Duration = Annotated[str, BeforeValidator(_checked(1))]
+Span = Annotated[str, BeforeValidator(_span)]
 Wait = Annotated[str, BeforeValidator(_checked(0))]
+_NEED = {
+    "tumbling": {"size"},
+    "hopping": {"size", "hop"},
+    "sliding": {"size"},
+    "session": {"gap"},
+    "cumulative": {"size", "step"},
+}
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = Annotated[list[str], BeforeValidator(_listed)]
 # Strict, since "17" or 17 would else be a time in 1970.
@@ -85,32 +99,51 @@ class InputSection(Section):
 class WindowSection(Section):
     """[window]: the kind, its durations, and the columns that make groups.
 
-    A session has no size, and one that stands in the file counts for nothing, so that `--set` can change the kind.
+    A session has no size, and one that stands in the file counts for nothing, so that `--set` can change the kind. With
+    a zone, tumbling and cumulative windows are of its calendar.
     """
 
-    kind: Literal["tumbling", "hopping", "sliding", "session"] = "tumbling"
-    size: Duration | None = None
+    kind: Literal["tumbling", "hopping", "sliding", "session", "cumulative"] = "tumbling"
+    size: Span | None = None
     hop: Duration | None = None
     gap: Duration | None = None
+    step: Span | None = None
+    zone: str | None = None
     by: Names = ["page"]
     emission: Literal["final"] = "final"
 
     @model_validator(mode="after")
     def _durations(self) -> WindowSection:
-        need = {"tumbling": {"size"}, "hopping": {"size", "hop"}, "sliding": {"size"}, "session": {"gap"}}[self.kind]
-        have = {key for key in ("size", "hop", "gap") if getattr(self, key) is not None}
+        need = _NEED[self.kind]
+        have = {key for key in ("size", "hop", "gap", "step") if getattr(self, key) is not None}
         if need != have - ({"size"} if self.kind == "session" else set()):
             raise ConfigError(
                 f"window.kind is {self.kind!r}, with {' and '.join(sorted(have)) or 'no duration'}.",
                 f"for {self.kind}: {' and '.join(sorted(need, reverse=True))}.",
                 " ".join(f"--set window.{key}='10 seconds'" for key in sorted(need, reverse=True)),
             )
+        self._require_lengths()
         if self.size and self.hop and microseconds(self.hop) > microseconds(self.size):
             raise ConfigError(
                 f"window.hop is {self.hop!r}, longer than window.size, {self.size!r}; there would be gaps.",
                 "a hop as long as the size, or shorter.",
             )
         return self
+
+    def _require_lengths(self) -> None:
+        if self.zone is not None and self.kind not in ("tumbling", "cumulative"):
+            raise ConfigError(
+                f"window.zone is {self.zone!r}, with window.kind {self.kind!r}.", "a zone for tumbling and cumulative."
+            )
+        try:
+            if self.kind == "cumulative":
+                steps(self.step or "", self.size or "", "0 seconds", self.zone)
+            elif self.zone is not None:
+                calendar(self.size or "", self.zone, what="window.size")
+            elif self.size is not None:
+                fixed(self.size, "window.size")
+        except ArgumentError as error:
+            raise ConfigError(error.given, error.allowed, error.hint) from None
 
 
 class OutputSection(Section):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..aggregates import Aggregate, partials
+from ..aggregates import Aggregate
 from ..columns import interval, microseconds, quoted
 from ..errors import ArgumentError
 from .closing import panes_pay, shift
@@ -79,12 +78,5 @@ def by_copies(rows: Grouping, width: int, step: int, start: int) -> DataFrame:
 
 def by_panes(rows: Grouping, width: int, step: int, start: int) -> DataFrame:
     """Aggregate panes of one step, then merge the panes of each window."""
-    aggs = rows.mergeable or {}
-    panes = replace(rows, aggs=dict(partials(aggs))).over(F.window(rows.at, interval(step), None, interval(start)))
-    pane_time = F.window_time(quoted(WINDOW))
-    merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
-    return (
-        panes.groupBy(F.window(pane_time, interval(width), interval(step), interval(start)).alias(WINDOW), *rows.keys)
-        .agg(*merging)
-        .select(quoted(WINDOW), *rows.keys, *[quoted(name) for name in aggs])
-    )
+    panes = rows.parts().over(F.window(rows.at, interval(step), None, interval(start)))
+    return rows.merged(panes, F.window(F.window_time(quoted(WINDOW)), interval(width), interval(step), interval(start)))
