@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console
 
 from .config import load
 from .exit_codes import guarded
 from .job import Job, Summary
+from .job_config import JobConfig
 from .paths import project_root
 from .run import run, write_summary
 from .session import quiet, session
 from .shown import table
 from .stop import leave
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=JobConfig)
 
 EXIT_CODES = """Exit codes: 0 done, or stopped by SIGTERM or Ctrl-C after its batch; 2 configuration; 3 source; 4 too
 many dead letters; 5 table and checkpoint do not fit; 6 rows do not add up; 7 setup; 8 other writers of the table; 1
@@ -55,7 +55,7 @@ def command(
             if show_config:
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
-            spark = session(name)
+            spark = session(loaded.config.job.name)
             quiet(spark, "WARN" if verbose else "FATAL")
             done = run(build(loaded.config), spark)
             print(_told(done, result), file=sys.stderr)

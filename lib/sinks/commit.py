@@ -265,6 +265,11 @@ def commit_once(
     return once(_DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))
 
 
+def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
+    """Give the number of the last batch that the table has of this query's step; None where it has none."""
+    return _DeltaCommitLog(spark, path, _nothing).done(Stamp.of(batch, step, {}).app_id)
+
+
 def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> None:
     """Refuse a checkpoint older than the table; to be asked before the first batch of a run.
 

@@ -14,12 +14,11 @@ from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
 from ..errors import ArgumentError, ConfigError, ReplayMismatchError
-from ..jvm import DeltaState, delta_state
+from ..jvm import delta_state
 from .append import Append
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import CommitOptions, commit_once, last_batch
 from .sink import Outcome
-from .stamp import Stamp
 
 _KNOWN, _RANK = "__tidegate_known", "__tidegate_rank"
 _SEEN, _REBUILT = "seen", "rebuilt"
@@ -95,7 +94,7 @@ class Unseen:
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         """Write the batch's new rows, or skip them when the table already has this batch."""
         spark = frame.sparkSession
-        written = self._last(delta_state(spark, self.path), batch, self.step)
+        written = last_batch(spark, self.path, batch, self.step)
         if written is not None and written >= batch.number:
             outcome = self._target().write(frame, batch, rows_out=rows_out)
         else:
@@ -149,12 +148,11 @@ class Unseen:
 
     def _require_memory(self, spark: SparkSession, batch: Batch, written: int | None) -> None:
         """Make sure that the filter knows all that the target holds, and no more."""
-        memory = delta_state(spark, self.seen)
-        if memory.version < 0:
+        if delta_state(spark, self.seen).version < 0:
             if delta_state(spark, self.path).version >= 0:
                 self._remember(spark.read.format("delta").load(self.path), batch, _REBUILT)
             return
-        seen, rebuilt = (self._last(memory, batch, step) for step in (_SEEN, _REBUILT))
+        seen, rebuilt = (last_batch(spark, self.seen, batch, step) for step in (_SEEN, _REBUILT))
         if seen == written and seen is not None:
             return
         if seen is None and rebuilt is not None and (written is None or written < rebuilt):
@@ -182,10 +180,6 @@ class Unseen:
             options.on(whole.write.format("delta").mode("overwrite")).save(self.seen)
 
         commit_once(spark, self.seen, batch, step, write, {})
-
-    @staticmethod
-    def _last(state: DeltaState, batch: Batch, step: str) -> int | None:
-        return None if state.version < 0 else state.transaction(Stamp.of(batch, step, {}).app_id)
 
 
 def _rounded(number: int) -> int:
