@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lib.aggregates import Aggregate, count, mean, total
 from lib.eventtime.guard import instant
-from lib.runtime.job import Job
+from lib.runtime.job import Input, Job
 from lib.runtime.progress import Show
 from lib.runtime.run import run
 from lib.sinks import Append, Rejected
@@ -94,15 +94,16 @@ def exact_batch(spark: SparkSession, place: Place) -> None:
 def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
     def contest(spark: SparkSession, place: Place) -> None:
         source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
+        reading = Reading(
+            source=source,
+            format=json_format(SCHEMA),
+            time=instant(F.col("ts"), "milliseconds"),
+            lateness=LATENESS,
+            future_tolerance=None,
+        )
         job = Job(
             name="bench",
-            reading=Reading(
-                source=source,
-                format=json_format(SCHEMA),
-                time=instant(F.col("ts"), "milliseconds"),
-                lateness=LATENESS,
-                future_tolerance=None,
-            ),
+            inputs=[Input(reading=reading)],
             transform=transform,
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),

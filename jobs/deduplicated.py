@@ -6,7 +6,7 @@ spark-submit jobs/deduplicated.py [--config PATH] [--set section.key=value]... [
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pyspark.sql import functions as F
@@ -17,8 +17,7 @@ from lib.runtime.command import command
 from lib.runtime.job import Job
 from lib.runtime.job_config import JobConfig
 from lib.runtime.sections import Duration, JobName, JobSection, Names, OutputSection, Section
-from lib.sinks import Append, Sink
-from lib.sinks.unseen import Unseen
+from lib.sinks import Append, Sink, Unseen
 from lib.sketches import BloomTable, decided, deduplicate
 
 TIME = "event_time"
@@ -52,16 +51,13 @@ class KeySection(Section):
 class Tables(OutputSection):
     """[output]: as for every job, and two more tables: `repeated`, the rows set aside, and `seen`, the filter."""
 
+    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "repeated", "seen")
+
     table: str = "events"
     repeated: str = "repeated"
     seen: str = "seen"
     checkpoint: str = "_checkpoints/deduplicated"
     sink: Literal["append"] = "append"
-
-    def tables(self) -> dict[str, str]:
-        """Give each table's key and place."""
-        more = {f"output.{key}": self.place(getattr(self, key)) for key in ("repeated", "seen")}
-        return super().tables() | more
 
 
 class NamedJob(JobSection):
@@ -80,14 +76,16 @@ class Deduplicated(JobConfig):
 
 def job(config: Deduplicated) -> Job:
     """Put the job together."""
-    same, reading = config.deduplicate, config.reading(keep=PLACE)
-    fields = {name.lower() for name in reading.format.schema.fieldNames()}
+    same, events = (
+        config.deduplicate,
+        config.only_input(closes=decided(F.col(TIME), config.deduplicate.hold), keep=PLACE),
+    )
+    fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
     order = [f"kafka_{name}" if name in fields else name for name in PLACE]
     return config.planned(
-        reading=reading,
+        [events],
         transform=lambda events: deduplicate(events, same.key, same.horizon, hold=same.hold, order=order, time=TIME),
         sink=sink(same, config.output.tables(), [TIME, *order]),
-        closes=decided(F.col(TIME), same.hold),
     )
 
 

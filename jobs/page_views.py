@@ -68,9 +68,8 @@ def job(config: PageViews) -> Job:
     """Put the job together."""
     path, keys = config.output.tables()["output.table"], ["window", *config.window.by]
     sink: Sink = Append(path=path) if config.output.sink == "append" else Upsert(path=path, keys=keys)
-    return config.planned(
-        transform=lambda events: views(events, config.window), sink=sink, closes=late_from(config.window)
-    )
+    clicks = config.only_input(closes=late_from(config.window))
+    return config.planned([clicks], transform=lambda events: views(events, config.window), sink=sink)
 
 
 if __name__ == "__main__":

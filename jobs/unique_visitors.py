@@ -6,7 +6,7 @@ spark-submit jobs/unique_visitors.py [--config PATH] [--set section.key=value]..
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pyspark.sql import DataFrame
@@ -41,15 +41,13 @@ class NamedJob(JobSection):
 class Tables(OutputSection):
     """[output]: as for every job; `table` holds the minutes, and two more tables the hours and the days."""
 
+    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "hours", "days")
+
     table: str = "minutes"
     hours: str = "hours"
     days: str = "days"
     checkpoint: str = "_checkpoints/unique_visitors"
     sink: Literal["upsert"] = "upsert"
-
-    def tables(self) -> dict[str, str]:
-        """Give each table's key and place."""
-        return super().tables() | {f"output.{key}": self.place(getattr(self, key)) for key in ("hours", "days")}
 
 
 class UniqueVisitors(JobConfig):
@@ -87,7 +85,7 @@ def job(config: UniqueVisitors) -> Job:
     hours = Derived(rows=larger("1 hour"), sink=merged_into("hours"))
     days = Derived(rows=larger("1 day", config.roll_up.zone), sink=merged_into("days"))
     sink = Derived(rows=minutes, sink=Several(sinks=[hours, days, merged_into("table")]))
-    return config.planned(transform=lambda clicks: clicks, sink=sink, closes=None, stateless=True)
+    return config.planned([config.only_input()], transform=lambda clicks: clicks, sink=sink, stateless=True)
 
 
 if __name__ == "__main__":

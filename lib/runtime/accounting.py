@@ -55,12 +55,11 @@ def span(batch: Batch) -> int:
     )
 
 
-def check_stateless(batch: Batch, seen: Observed, rows_out: int) -> None:
+def check_stateless(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
     """Refuse a batch of a stateless job that lost or multiplied rows."""
-    if seen.rows != seen.dead + rows_out:
+    if rows_in != dead + rows_out:
         raise AccountingError(
-            f"batch {batch.number} read {seen.rows:,} rows, of which {seen.dead:,} were unreadable, "
-            f"and gave {rows_out:,}.",
+            f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable, and gave {rows_out:,}.",
             "one row out for each good row in.",
         )
 

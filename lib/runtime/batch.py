@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..columns import microseconds
 from ..errors import TidegateError
 from ..jvm import observed
-from ..sinks import Batch, planned, require_current, tables
-from ..sources.reading import OBSERVATION
+from ..sinks import Batch, Rejected, planned, require_current, tables
 from .accounting import Observed, check_flood, check_stateless, tally
 from .failures import plain
-from .job import Counted, Job, Summary
+from .job import Counted, Input, Job, Summary
 from .stop import Stop
 
 _START_SECONDS = 60
@@ -53,14 +55,15 @@ class Steps:
         frame.persist()
         try:
             rows_out = frame.count()
-            seen = tally(batch, observed(query, OBSERVATION))
-            check_flood(batch, seen, job.limits, lambda: reasons(job, spark, batch))
+            parts = self._parts(query, batch)
+            rows_in, dead = (sum(getattr(part.seen, name) for part in parts) for name in ("rows", "dead"))
+            for part in parts:
+                check_flood(part.batch, part.seen, job.limits, partial(reasons, spark, part))
             if job.stateless:
-                check_stateless(batch, seen, rows_out)
-            batch = replace(batch, rows_in=seen.rows, dead=seen.dead)
-            if seen.dead:
-                job.dead.write(job.reading.dead(spark, batch.start, batch.end), batch, expected=seen.dead)
-            late = keep_late(job, spark, batch, seen)
+                check_stateless(batch, rows_in, dead, rows_out)
+            batch = replace(batch, rows_in=rows_in, dead=dead)
+            keep_dead(job.dead, spark, batch, parts)
+            late = sum(keep_late(spark, batch, part) for part in parts)
             # An empty result needs no commit; the first one makes the table, and shows at once whether it is ours.
             empty = not rows_out and number > 0
             batch = replace(batch, late=late)
@@ -69,45 +72,84 @@ class Steps:
             frame.unpersist()
         return Counted(
             number=number,
-            rows_in=seen.rows,
+            rows_in=rows_in,
             rows_out=rows_out,
-            dead=seen.dead,
+            dead=dead,
             late=late,
-            latest=seen.latest,
+            reached={part.name: part.reached for part in parts},
             outcome=outcome,
         )
+
+    def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
+        """Take the batch apart by its inputs, and check what was counted of each."""
+        alone = len(self._job.inputs) == 1
+        given = zip(self._job.inputs, self._job.observations, strict=True)
+        parts = [(each, batch if alone else batch.of(each.reading.source.named), name) for each, name in given]
+        return [Part(each, its, tally(its, observed(query, name))) for each, its, name in parts]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a batch has of one input: its offsets, and what was counted of them."""
+
+    input: Input
+    batch: Batch
+    seen: Observed
+
+    @property
+    def name(self) -> str:
+        """The input's name in the progress: its topics."""
+        return ", ".join(self.input.reading.source.named)
+
+    @property
+    def reached(self) -> int | None:
+        """The newest event time less the lateness, in microseconds since 1970; None without a good row."""
+        lateness = microseconds(self.input.reading.lateness, "lateness", least=0)
+        return None if self.seen.latest is None else self.seen.latest - lateness
 
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
-    rejected = [(kept.path, kept.step) for kept in (job.dead, job.late) if kept is not None]
-    for path, step in [*tables(job.sink), *rejected]:
+    rejected = [job.dead, *[given.late for given in job.inputs]]
+    for path, step in [*tables(job.sink), *[(kept.path, kept.step) for kept in rejected if kept is not None]]:
         require_current(spark, path, first, step)
 
 
-def keep_late(job: Job, spark: SparkSession, batch: Batch, seen: Observed) -> int:
-    """Write the rows that the batch's windows no longer took to the late table, and give their number."""
-    if job.late is None or job.closes is None or seen.earliest is None:
+def keep_dead(table: Rejected, spark: SparkSession, batch: Batch, parts: Sequence[Part]) -> None:
+    """Write the rows of all inputs that could not be read."""
+    found = [dead_rows(spark, part) for part in parts if part.seen.dead]
+    if found:
+        table.write(reduce(DataFrame.unionByName, found), batch, expected=batch.dead)
+
+
+def keep_late(spark: SparkSession, batch: Batch, part: Part) -> int:
+    """Write the rows of an input that the transform no longer took to their late table, and give their number."""
+    given, watermark = part.input, batch.late_watermark
+    if given.late is None or given.closes is None or part.seen.earliest is None:
         return 0
-    watermark = batch.late_watermark
-    if seen.earliest >= watermark.timestamp() * 1_000_000:
+    if part.seen.earliest >= watermark.timestamp() * 1_000_000:
         return 0
-    rows = job.reading.rows(spark, batch.start, batch.end).withColumns(
-        {"closes": job.closes, "watermark": F.lit(watermark)}
+    rows = given.reading.rows(spark, part.batch.start, part.batch.end).withColumns(
+        {"closes": given.closes, "watermark": F.lit(watermark)}
     )
     late = rows.where(F.col("closes") <= F.col("watermark")).persist()
     try:
         count = late.count()
         if count:
-            job.late.write(late, batch, expected=count)
+            given.late.write(late, batch, expected=count)
         return count
     finally:
         late.unpersist()
 
 
-def reasons(job: Job, spark: SparkSession, batch: Batch) -> list[str]:
-    """Give the commonest reasons for which the batch's rows could not be read."""
-    dead = job.reading.dead(spark, batch.start, batch.end).groupBy("stage", "reason")
+def dead_rows(spark: SparkSession, part: Part) -> DataFrame:
+    """Give the rows of an input's offsets that could not be read."""
+    return part.input.reading.dead(spark, part.batch.start, part.batch.end)
+
+
+def reasons(spark: SparkSession, part: Part) -> list[str]:
+    """Give the commonest reasons for which rows could not be read."""
+    dead = dead_rows(spark, part).groupBy("stage", "reason")
     top = dead.agg(F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first"))
     return [
         f"{row['n']:,} x {row['stage']}: {row['reason']} "

@@ -154,7 +154,9 @@ def _one(model: type[BaseModel], detail: ErrorDetails, given: Mapping[Path_, tup
     place = f" ({source})" if source else ""
     raised = (detail.get("ctx") or {}).get("error")
     if isinstance(raised, ConfigError) and path not in given:
-        return raised
+        # A section that several inputs share can not name itself.
+        named = raised.given if key in raised.given else f"[{key}] {raised.given}"
+        return ConfigError(named, raised.allowed, raised.hint)
     if detail["type"] == "extra_forbidden":
         fields = _fields(model, path[:-1])
         near = difflib.get_close_matches(path[-1], fields, 1, 0.5)

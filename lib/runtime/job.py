@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
+from ..errors import ArgumentError
 from ..sinks import Rejected, Sink
 from ..sources import Reading
+from ..sources.reading import OBSERVATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,43 +28,76 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One query: good rows -> `transform` -> `sink`, unreadable rows -> `dead`, late rows -> `late`.
+class Input:
+    """One stream that a job reads, and what becomes of its late rows.
 
-    `closes` gives the instant from which on a row is late, from the reading's columns; without it no row of this job
-    can be late. `stateless` says that each good row gives exactly one row out, which is then checked batch by batch.
-    `every` is the interval of a job that runs on; None reads what there is, then ends.
+    `closes` gives the instant from which on a row is late, from the reading's columns; without it no row of this input
+    can be late. Late rows are kept in `late`, under a step of its own.
+    """
+
+    reading: Reading
+    closes: Column | None = None
+    late: Rejected | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One query: the good rows of its inputs -> `transform` -> `sink`, unreadable rows -> `dead`, late rows aside.
+
+    `transform` is called with one DataFrame for each input, in their order. With several inputs the watermark is the
+    smallest of theirs, so that a quiet input holds the results back. `stateless` says that each good row gives exactly
+    one row out, which is then checked batch by batch. `every` is the interval of a job that runs on; None reads what
+    there is, then ends.
+
+    Raises ArgumentError, at construction, for no inputs, and for several that may read the same topic.
     """
 
     name: str
-    reading: Reading
-    transform: Callable[[DataFrame], DataFrame]
+    inputs: Sequence[Input]
+    transform: Callable[..., DataFrame]
     sink: Sink
     checkpoint: str
     dead: Rejected
-    late: Rejected | None = None
-    closes: Column | None = None
     stateless: bool = False
     limits: Limits = field(default_factory=Limits)
     every: str | None = None
 
+    def __post_init__(self) -> None:
+        named = [topic for given in self.inputs for topic in given.reading.source.named]
+        patterns = [given.reading.source.pattern for given in self.inputs if given.reading.source.pattern]
+        if not self.inputs or len(set(named)) < len(named) or (patterns and len(self.inputs) > 1):
+            raise ArgumentError(
+                f"the inputs read {named}.",
+                "one input or more; several have topics of their own, named one by one and not by a pattern.",
+                "a topic that is needed twice is one input, whose frame the transform uses twice.",
+            )
+
+    def frames(self, spark: SparkSession) -> list[DataFrame]:
+        """Give the stream of each input, counted under a name of its own."""
+        return [given.reading.stream(spark, name) for given, name in zip(self.inputs, self.observations, strict=True)]
+
+    @property
+    def observations(self) -> list[str]:
+        """The name under which each input's rows are counted."""
+        return [f"{OBSERVATION} {index}" for index in range(len(self.inputs))]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """One finished batch in numbers; `latest` is the newest event time in microseconds since 1970."""
+    """One finished batch in numbers; `reached` is each input's own watermark, by its name, in microseconds."""
 
     number: int
     rows_in: int
     rows_out: int
     dead: int
     late: int
-    latest: int | None
+    reached: Mapping[str, int | None]
     outcome: str
 
 
 @dataclass(kw_only=True)
 class Summary:
-    """What a run has done; `skipped` counts batches that the table had already."""
+    """What a run has done; `skipped` counts batches that the table had already, `reached` is as in `Counted`."""
 
     job: str
     batches: int = 0
@@ -73,7 +108,7 @@ class Summary:
     late: int = 0
     seconds: float = 0.0
     stopped: bool = False
-    latest: int | None = None
+    reached: dict[str, int | None] = field(default_factory=dict)
 
     def add(self, batch: Counted) -> None:
         """Count one more batch."""
@@ -83,7 +118,18 @@ class Summary:
         self.rows_out += batch.rows_out
         self.dead += batch.dead
         self.late += batch.late
-        self.latest = max(filter(None, (self.latest, batch.latest)), default=None)
+        for name, mark in batch.reached.items():
+            self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)
+
+    @property
+    def behind(self) -> str | None:
+        """The input that holds the others back, where there are several: the one whose own watermark is the smallest.
+
+        One without a row since the run began is taken for the slowest, though its watermark may be known from before.
+        """
+        if len(self.reached) < 2:
+            return None
+        return min(self.reached, key=lambda name: self.reached[name] or float("-inf"))
 
     def as_dict(self) -> dict[str, Any]:
         """Give the numbers for JSON."""

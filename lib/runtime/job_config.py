@@ -7,55 +7,93 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column, DataFrame
 
 from ..sinks import Rejected, Sink
-from ..sources import KafkaSource, Reading, json_format
-from .job import Job, Limits
-from .secrets import resolved
-from .sections import InputSection, JobSection, KafkaSection, LimitsSection, OutputSection, Section, TriggerSection
+from ..sources import Format, Reading, json_format
+from .job import Input, Job, Limits
+from .sections import (
+    BrokerSection,
+    InputSection,
+    JobSection,
+    KafkaSection,
+    LimitsSection,
+    OutputSection,
+    Section,
+    TablesSection,
+    TimesSection,
+    TopicSection,
+    TopicsSection,
+    TriggerSection,
+)
 
 
-class JobConfig(Section):
-    """The sections of every job; a job's own model adds its own, and narrows these where it must."""
+class Config(Section):
+    """The sections of every job; a job's own model adds one for each of its inputs, and narrows these to its needs."""
+
+    job: JobSection
+    kafka: BrokerSection = BrokerSection()
+    output: TablesSection
+    limits: LimitsSection = LimitsSection()
+    trigger: TriggerSection = TriggerSection()
+
+    def reading(
+        self,
+        topics: TopicsSection,
+        times: TimesSection,
+        format: Format,
+        *,
+        time: str | Column | None = None,
+        keep: Sequence[str] = (),
+    ) -> Reading:
+        """Give the reading of some topics in a format; `time` is an expression in place of the section's column."""
+        return Reading(
+            source=topics.source(self.kafka),
+            format=format,
+            time=times.time if time is None else time,
+            lateness=times.lateness,
+            future_tolerance=times.future_tolerance,
+            value_cap=times.value_cap,
+            keep=keep,
+        )
+
+    def kept(self, reading: Reading, closes: Column | None, late: str) -> Input:
+        """Give the input of a reading; late rows, where it can have some, go to the table of that key in [output]."""
+        if closes is None:
+            return Input(reading=reading)
+        path = self.output.tables()[f"output.{late}"]
+        return Input(reading=reading, closes=closes, late=Rejected(path=path, step=late))
+
+    def named_input(
+        self, name: str, section: TopicSection, *, closes: Column | None = None, keep: Sequence[str] = ()
+    ) -> Input:
+        """Give one of several inputs, of JSON; its late rows go to the table output.late_<name>."""
+        reading = self.reading(section, section, json_format(section.event_schema), keep=keep)
+        return self.kept(reading, closes, f"late_{name}")
+
+    def planned(
+        self, inputs: Sequence[Input], *, transform: Callable[..., DataFrame], sink: Sink, stateless: bool = False
+    ) -> Job:
+        """Put the job together."""
+        return Job(
+            name=self.job.name,
+            inputs=inputs,
+            transform=transform,
+            sink=sink,
+            checkpoint=self.output.place(self.output.checkpoint),
+            dead=Rejected(path=self.output.tables()["output.dead_letters"], step="dead"),
+            stateless=stateless,
+            limits=Limits(**self.limits.model_dump()),
+            every=self.trigger.interval if self.trigger.kind == "continuous" else None,
+        )
+
+
+class JobConfig(Config):
+    """The sections of a job with one input, of JSON."""
 
     job: JobSection = JobSection()
     kafka: KafkaSection
     input: InputSection
     output: OutputSection = OutputSection()
-    limits: LimitsSection = LimitsSection()
-    trigger: TriggerSection = TriggerSection()
 
-    def reading(self, *, keep: Sequence[str] = ()) -> Reading:
-        """Give the reading that [kafka] and [input] describe, with secrets read from where they are kept."""
-        return Reading(
-            source=KafkaSource(**self.kafka.model_dump(exclude={"options"}), options=resolved(self.kafka.options)),
-            format=json_format(self.input.event_schema),
-            time=self.input.time,
-            lateness=self.input.lateness,
-            future_tolerance=self.input.future_tolerance,
-            value_cap=self.input.value_cap,
-            keep=keep,
-        )
-
-    def planned(
-        self,
-        *,
-        transform: Callable[[DataFrame], DataFrame],
-        sink: Sink,
-        closes: Column | None,
-        reading: Reading | None = None,
-        stateless: bool = False,
-    ) -> Job:
-        """Put the job together; a job in which no row can be late has closes=None."""
-        tables = self.output.tables()
-        return Job(
-            name=self.job.name,
-            reading=reading or self.reading(),
-            transform=transform,
-            sink=sink,
-            checkpoint=self.output.place(self.output.checkpoint),
-            dead=Rejected(path=tables["output.dead_letters"], step="dead"),
-            late=Rejected(path=tables["output.late"], step="late"),
-            closes=closes,
-            stateless=stateless,
-            limits=Limits(**self.limits.model_dump()),
-            every=self.trigger.interval if self.trigger.kind == "continuous" else None,
-        )
+    def only_input(self, *, closes: Column | None = None, keep: Sequence[str] = ()) -> Input:
+        """Give the input that [kafka] and [input] describe; its late rows go to the table output.late."""
+        reading = self.reading(self.kafka, self.input, json_format(self.input.event_schema), keep=keep)
+        return self.kept(reading, closes, "late")

@@ -70,7 +70,8 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
         f"{job} batch {seen.batch}",
         f"{speed:,.0f} rows/s",
         f"lag {seen.lag:,}" if seen.lag is not None else "lag unknown",
-        f"watermark {mark}" if mark and not mark.startswith("1970-01-01 00:00:00") else "no watermark yet",
+        (f"watermark {mark}" if mark and not mark.startswith("1970-01-01 00:00:00") else "no watermark yet")
+        + (f" ({total.behind} is behind)" if total.behind else ""),
         f"state {seen.state_rows:,} rows {size(seen.state_bytes)}"
         if seen.state_rows
         else f"state {size(seen.state_bytes)}",

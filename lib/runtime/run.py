@@ -49,7 +49,7 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
 
 def start(job: Job, spark: SparkSession, steps: Steps) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    rows = job.transform(job.reading.stream(spark))
+    rows = job.transform(*job.frames(spark))
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint).foreachBatch(steps)
     writer = writer.trigger(processingTime=job.every) if job.every else writer.trigger(availableNow=True)
     query = writer.start()
@@ -99,9 +99,9 @@ def committed(query: StreamingQuery, stop: Stop) -> bool:
 
 def prepare(job: Job) -> None:
     """Make the local folders; warn when their disk is nearly full, and when no broker answers yet."""
-    servers = job.reading.source.servers
-    if not answers(servers):
-        print(f"warning: no broker answers at {servers}; Kafka's client tries for some minutes", file=sys.stderr)
+    for servers in {given.reading.source.servers for given in job.inputs}:
+        if not answers(servers):
+            print(f"warning: no broker answers at {servers}; Kafka's client tries for some minutes", file=sys.stderr)
     for place in {job.checkpoint, job.sink.path}:
         folder = local(place)
         if folder is None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ..columns import microseconds
 from ..errors import ArgumentError, ColumnTypeError, ConfigError
+from ..sources import KafkaSource
 from ..windows.calendar import calendar, fixed, is_period
 from ..windows.closing import steps
 from .places import keep_apart, whole
+from .secrets import resolved
 
 
 def _checked(least: int) -> Callable[[Any], str]:
@@ -63,37 +65,60 @@ class JobSection(Section):
     name: JobName = "page_views"
 
 
-class KafkaSection(Section):
-    """[kafka]: what is read, from where on, and how many rows a batch; `options` pass through to Kafka."""
+class BrokerSection(Section):
+    """[kafka] of a job with several inputs: the brokers; `options` pass through to Kafka."""
 
     servers: str = "localhost:9092"
+    options: dict[str, str] = {}
+
+
+class TopicsSection(Section):
+    """Which topics an input reads, from where on, and how many rows a batch."""
+
     topics: Names = []
     pattern: str | None = None
     partitions: dict[str, list[int]] | None = None
     start: Literal["earliest", "latest"] | Moment | Offsets = "earliest"
     max_rows: int | None = Field(default=1_000_000, gt=0)
-    options: dict[str, str] = {}
 
     @model_validator(mode="after")
-    def _one_choice(self) -> KafkaSection:
+    def _one_choice(self) -> TopicsSection:
         chosen = [key for key in ("topics", "pattern", "partitions") if getattr(self, key)]
         if len(chosen) != 1:
             raise ConfigError(
-                f"[kafka] names {' and '.join(chosen) or 'no topic'}.",
+                f"names {' and '.join(chosen) or 'no topic'}.",
                 "exactly one of topics, pattern, partitions.",
-                'kafka.topics = ["clicks"]',
+                'topics = ["clicks"]',
             )
         return self
 
+    def source(self, broker: BrokerSection) -> KafkaSource:
+        """Give the source, with the brokers' secrets read from where they are kept."""
+        named = {key: getattr(self, key) for key in TopicsSection.model_fields}
+        return KafkaSource(servers=broker.servers, options=resolved(broker.options), **named)
 
-class InputSection(Section):
-    """[input]: the values' schema (DDL), the column of the event time, and how late a row may be."""
 
-    event_schema: str = Field(alias="schema")
+class KafkaSection(BrokerSection, TopicsSection):
+    """[kafka] of a job with one input: the brokers and the topics."""
+
+
+class TimesSection(Section):
+    """The column of the event time, how late a row may be, and what is done with rows that can not be read."""
+
     time: str = "event_time"
     lateness: Wait
     future_tolerance: Duration | None = "1 hour"
     value_cap: int = Field(default=65_536, gt=0)
+
+
+class InputSection(TimesSection):
+    """[input]: the values' schema (DDL) and their event time."""
+
+    event_schema: str = Field(alias="schema")
+
+
+class TopicSection(TopicsSection, InputSection):
+    """One input of a job that has several: its topics, the values' schema (DDL) and their event time."""
 
 
 class WindowSection(Section):
@@ -146,18 +171,21 @@ class WindowSection(Section):
             raise ConfigError(error.given, error.allowed, error.hint) from None
 
 
-class OutputSection(Section):
-    """[output]: the root folder (absolute, or relative to the working directory), and below it the tables."""
+class TablesSection(Section):
+    """[output]: the root folder (absolute, or relative to the working directory), and below it the tables.
+
+    TABLES names the keys that are tables; a job with more of them has a section of its own, which names them too.
+    """
+
+    TABLES: ClassVar[tuple[str, ...]] = ("table", "dead_letters")
 
     root: Annotated[str, AfterValidator(whole)] = Field(default=".run", validate_default=True)
-    table: str = "page_views"
+    table: str
     dead_letters: str = "dead_letters"
-    late: str = "late_rows"
-    checkpoint: str = "_checkpoints/page_views"
-    sink: Literal["append", "upsert"] = "append"
+    checkpoint: str
 
     @model_validator(mode="after")
-    def _apart(self) -> OutputSection:
+    def _apart(self) -> TablesSection:
         keep_apart(self.root, self.tables(), self.place(self.checkpoint))
         return self
 
@@ -167,7 +195,18 @@ class OutputSection(Section):
 
     def tables(self) -> dict[str, str]:
         """Give each table's key and place."""
-        return {f"output.{key}": self.place(getattr(self, key)) for key in ("table", "dead_letters", "late")}
+        return {f"output.{key}": self.place(getattr(self, key)) for key in self.TABLES}
+
+
+class OutputSection(TablesSection):
+    """[output] of a job with one input."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "late")
+
+    table: str = "page_views"
+    late: str = "late_rows"
+    checkpoint: str = "_checkpoints/page_views"
+    sink: Literal["append", "upsert"] = "append"
 
 
 class LimitsSection(Section):

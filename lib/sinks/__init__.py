@@ -7,6 +7,7 @@ from .rejected import Rejected
 from .several import Derived, Several, tables
 from .sink import Outcome, Sink
 from .stamp import Stamp
+from .unseen import KeyFilter, Unseen
 from .upsert import Upsert
 
 __all__ = [
@@ -14,11 +15,13 @@ __all__ = [
     "Batch",
     "CommitOptions",
     "Derived",
+    "KeyFilter",
     "Outcome",
     "Rejected",
     "Several",
     "Sink",
     "Stamp",
+    "Unseen",
     "Upsert",
     "commit_once",
     "planned",

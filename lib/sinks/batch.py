@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -42,6 +43,11 @@ class Batch:
     rows_in: int | None = None
     dead: int | None = None
     late: int | None = None
+
+    def of(self, topics: Collection[str]) -> Batch:
+        """Give the same batch with the offsets of these topics alone."""
+        start, end = ({t: ps for t, ps in offsets.items() if t in topics} for offsets in (self.start, self.end))
+        return replace(self, start=start, end=end)
 
 
 def planned(spark: SparkSession, checkpoint: str, *, job: str, query_id: str, run_id: str, number: int) -> Batch:

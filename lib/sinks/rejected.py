@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pyspark.sql import DataFrame
 
@@ -18,16 +17,16 @@ from .sink import Outcome
 class Rejected:
     """Append a batch's rejected rows, exactly once and exactly as many as were counted when it ran.
 
-    `step` is "dead" or "late", and with it the stamp's application id. The rows are kept in memory while they are
-    counted and written: an offset range is read from Kafka once more, and not twice. Columns that a later version adds
-    are let in.
+    `step` tells a job's writes apart: "dead", "late", or "late" and an input's name. The rows are kept in memory while
+    they are counted and written: an offset range is read from Kafka once more, and not twice. Columns that a later
+    version adds are let in.
 
     Raises AccountingError, before writing, when there are not `expected` rows: the range reads differently than it did
     in the stream, or Spark ran part of the stream twice. Also ReplayMismatchError and ConflictError.
     """
 
     path: str
-    step: Literal["dead", "late"] = "dead"
+    step: str = "dead"
 
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""

@@ -104,6 +104,11 @@ max_rows=1000000)
         elif start not in ("earliest", "latest"):
             raise ArgumentError(f"start is {start!r}.", allowed)
 
+    @property
+    def named(self) -> list[str]:
+        """The topics, or the pattern, that this source reads."""
+        return [self.pattern] if self.pattern else [*self.topics, *(self.partitions or {})]
+
     def stream(self, spark: SparkSession) -> DataFrame:
         """Give the topics as a stream of raw rows: topic, partition, offset, timestamp, key, value, headers."""
         options = self._common() | self._input() | self._start()

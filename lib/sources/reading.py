@@ -37,8 +37,9 @@ class Reading:
 
     A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves `kafka_timestamp`.
 
-    Observed under the name `OBSERVATION` in each batch of the stream: `rows` (raw rows), `dead`, and `earliest` and
-    `latest`, the good rows' smallest and largest event time in microseconds since 1970 (None without a good row).
+    Observed in each batch of the stream, under the name `OBSERVATION` where no other is given: `rows` (raw rows),
+    `dead`, and `earliest` and `latest`, the good rows' smallest and largest event time in microseconds since 1970 (None
+    without a good row).
 
     Raises, at construction, ArgumentError, ColumnError and ColumnTypeError.
     """
@@ -68,11 +69,14 @@ class Reading:
         if taken:
             raise ColumnError(f"the record has a field {taken[0]!r} that is not its event time.", "time='event_time'.")
 
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns."""
-        return self._good(self.source.stream(spark))
+    def stream(self, spark: SparkSession, observation: str = OBSERVATION) -> DataFrame:
+        """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns.
 
-    def _good(self, raw: DataFrame) -> DataFrame:
+        Two readings in one query need an `observation`, the name of their counts, each of its own.
+        """
+        return self._good(self.source.stream(spark), observation)
+
+    def _good(self, raw: DataFrame, observation: str) -> DataFrame:
         """Count all rows, keep the good ones, and set the watermark over them alone."""
         bad = quoted(_BAD)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
@@ -80,7 +84,7 @@ class Reading:
             self._judged(raw)
             .select(*self._kept(self.keep), _BAD)
             .observe(
-                OBSERVATION,
+                observation,
                 F.count(F.lit(1)).alias("rows"),
                 F.count_if(bad).alias("dead"),
                 F.min(known).alias("earliest"),

@@ -12,12 +12,13 @@ import lib
 
 LIB = Path(lib.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
-ROOT = {"errors", "columns", "aggregates"}
+ROOT = {"errors", "columns", "aggregates", "tagged"}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": {"errors"},
     "aggregates": {"errors", "columns"},
+    "tagged": {"errors", "columns"},
     "jvm": {"errors"},
     "eventtime": ROOT,
     **{folder: ROOT | {"eventtime"} for folder in TRANSFORMS},

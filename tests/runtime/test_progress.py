@@ -25,8 +25,8 @@ REPORT: dict[str, Any] = {
 
 def total() -> Summary:
     summary = Summary(job="page_views")
-    summary.add(Counted(number=0, rows_in=9, rows_out=4, dead=1, late=2, latest=17, outcome="written"))
-    summary.add(Counted(number=1, rows_in=1, rows_out=0, dead=0, late=0, latest=None, outcome="skipped"))
+    summary.add(Counted(number=0, rows_in=9, rows_out=4, dead=1, late=2, reached={"clicks": 17}, outcome="written"))
+    summary.add(Counted(number=1, rows_in=1, rows_out=0, dead=0, late=0, reached={"clicks": None}, outcome="skipped"))
     return summary
 
 
@@ -35,6 +35,15 @@ def test_a_line_says_speed_lag_watermark_state_rows_and_time() -> None:
         "page_views batch 12 | 7,500 rows/s | lag 27 | watermark 2026-03-02 09:05:51.250 | state 10 rows 1.5 MB"
         " | in 10 out 4 late 2 dead 1 | 2.0 s"
     )
+
+
+def test_of_several_inputs_the_one_that_holds_the_watermark_back_is_named() -> None:
+    summary = Summary(job="joined")
+    for reached in ({"searches": 30, "clicks": 20}, {"searches": None, "clicks": 50}):
+        summary.add(Counted(number=0, rows_in=1, rows_out=1, dead=0, late=0, reached=reached, outcome="written"))
+    assert "watermark 2026-03-02 09:05:51.250 (searches is behind) |" in line("joined", gauge(REPORT), summary)
+    silent = Summary(job="joined", reached={"searches": 30, "clicks": None})
+    assert silent.behind == "clicks"
 
 
 def test_what_is_not_known_is_said_so() -> None:
@@ -46,7 +55,7 @@ def test_what_is_not_known_is_said_so() -> None:
 
 def test_the_summary_adds_up() -> None:
     done = total()
-    assert (done.batches, done.skipped, done.rows_in, done.latest) == (2, 1, 10, 17)
+    assert (done.batches, done.skipped, done.rows_in, done.reached) == (2, 1, 10, {"clicks": 17})
 
 
 def test_sizes_are_as_people_read_them() -> None:

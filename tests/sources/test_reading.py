@@ -154,7 +154,7 @@ def test_a_field_that_is_called_as_a_kafka_column_is_leaves_that_one_a_longer_na
 
 
 def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:
-    good = reading("nowhere:9092", "clicks")._good(raw(spark, [b"{}"])).select("page", "event_time")
+    good = reading("nowhere:9092", "clicks")._good(raw(spark, [b"{}"]), OBSERVATION).select("page", "event_time")
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 1
 

@@ -1,0 +1,108 @@
+"""A job of two topics: each row of each input is in the target, the dead letters or that input's late table."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.aggregates import count
+from lib.errors import ArgumentError
+from lib.runtime.job import Input, Job, Limits
+from lib.runtime.run import run
+from lib.sinks import Append, Rejected
+from lib.sources import KafkaSource, Reading, json_format
+from lib.testing import Broker
+from lib.windows import closes, tumbling
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+TABLES = ("views", "dead", "late_searches", "late_clicks")
+
+
+def reading(servers: str, topic: str, lateness: str) -> Reading:
+    return Reading(
+        source=KafkaSource(servers=servers, topics=[topic], max_rows=3),
+        format=json_format("page STRING NOT NULL, event_time TIMESTAMP"),
+        time="event_time",
+        lateness=lateness,
+        future_tolerance=None,
+    )
+
+
+def sent(servers: str, topic: str, values: list[str | int]) -> None:
+    """Send records, one by one, of these seconds after the start; a text goes as it is."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    for value in values:
+        moment = START + timedelta(seconds=value) if isinstance(value, int) else None
+        record = value if isinstance(value, str) else json.dumps({"page": topic, "event_time": str(moment)})
+        producer.produce(topic, record.encode(), partition=0)
+    producer.flush()
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
+    return found
+
+
+@pytest.mark.broker
+def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    searches, clicks = broker.create_topic(f"{topic}-searches"), broker.create_topic(f"{topic}-clicks")
+    # Batches of three rows each; the watermark is the smaller of both, and a batch's late rows are those of the last.
+    sent(broker.servers, searches, [10, 70, 200, 5, "no json", 210, 220, 330, 15])
+    sent(broker.servers, clicks, [20, 75, 190, 140, 195, 80, "{}", 400, 100])
+
+    def both(first: DataFrame, second: DataFrame) -> DataFrame:
+        return tumbling(first.unionByName(second), "1 minute", by="page", aggs={"n": count()})
+
+    late_from = closes("tumbling", F.col("event_time"), "1 minute")
+    job = Job(
+        name="both",
+        inputs=[
+            Input(
+                reading=reading(broker.servers, name, lateness),
+                closes=late_from,
+                late=Rejected(path=str(tmp_path / late), step=late),
+            )
+            for name, lateness, late in (
+                (searches, "0 seconds", "late_searches"),
+                (clicks, "20 seconds", "late_clicks"),
+            )
+        ],
+        transform=both,
+        sink=Append(path=str(tmp_path / "views")),
+        checkpoint=str(tmp_path / "checkpoint"),
+        dead=Rejected(path=str(tmp_path / "dead")),
+        limits=Limits(dead_ratio=None),
+    )
+    done = run(job, spark)
+
+    assert (done.rows_in, done.dead, done.late) == (18, 2, 2)
+    assert {(row["topic"], row["offset"]) for row in rows(tmp_path / "dead")} == {(searches, 4), (clicks, 6)}
+    # The first batch ends at 200 and 190 - 20: the second closes windows up to 170, and the third has late rows by it.
+    assert [row["offset"] for row in rows(tmp_path / "late_searches")] == [8]
+    assert [row["offset"] for row in rows(tmp_path / "late_clicks")] == [8]
+    counted = {(row["page"], row["window"]["start"]): row["n"] for row in rows(tmp_path / "views")}
+    assert sum(counted.values()) + 2 + 2 + 2 == 18, "dead, late, and open at the end"
+    assert done.behind == searches
+
+
+def test_two_inputs_of_one_topic_are_refused(tmp_path: Path) -> None:
+    given = Input(reading=reading("nowhere:9092", "clicks", "1 second"))
+    with pytest.raises(ArgumentError, match="topics of their own"):
+        Job(
+            name="twice",
+            inputs=[given, given],
+            transform=lambda one, other: one,
+            sink=Append(path=str(tmp_path / "views")),
+            checkpoint=str(tmp_path / "checkpoint"),
+            dead=Rejected(path=str(tmp_path / "dead")),
+        )
