@@ -17,6 +17,7 @@ from .columns import column, names, quoted
 
 Kind = Literal["any", "number", "ordered"]
 Operation = Literal["sum", "min", "max"]
+_ALL = "__tidegate_all"
 _AGGREGATE: dict[Operation, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
 
 
@@ -132,9 +133,14 @@ def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
 
 
 def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame:
-    """Merge rows of partials that agree in the `by` columns; columns: by, then one partial an aggregate."""
+    """Merge rows of partials that agree in the `by` columns; columns: by, then one partial an aggregate.
+
+    Without `by` all rows become one; of no rows none is made.
+    """
     keys = [quoted(name) for name in names(by)]
-    return frame.groupBy(*keys).agg(*[agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()])
+    merging = [agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()]
+    # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks without rows can fail.
+    return frame.groupBy(*(keys or [F.lit(0).alias(_ALL)])).agg(*merging).select(*keys, *map(quoted, aggs))
 
 
 def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""jobs/page_views.py by spark-submit, in a process group of its own: run to its end, or killed at a point."""
+"""A job by spark-submit, in a process group of its own: run to its end, or killed at a point."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from lib.runtime.paths import project_root
 from lib.runtime.submit import QUICK, command, environment, with_options
 from lib.testing.process import GuardedProcess, until
 
-from .left import Left, Point, left, traces
+from .left import Left, Point, batches, left, traces
 
 _LONGEST_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class PageViewsJob:
-    """The job with its options, its tables below `root`, and one log of all its runs."""
+class SubmittedJob:
+    """A job of jobs/ with its options, its tables below `root`, and one log of all its runs."""
 
+    name: str
     root: Path
     log: Path
     options: Mapping[str, object]
 
     def run(self) -> dict[str, Any]:
-        """Run the job until it has drained its topic, and give its summary."""
+        """Run the job until it has drained its topics, and give its summary."""
         numbers = self.log.with_suffix(".json")
         process = self._start("--summary", str(numbers))
         try:
@@ -38,24 +39,31 @@ class PageViewsJob:
         summary: dict[str, Any] = json.loads(numbers.read_text(encoding="utf-8"))
         return summary
 
+    def killed_when(self, there: Callable[[], bool], what: str) -> None:
+        """Run the job, and kill its whole group with SIGKILL the moment that something is there."""
+        process = self._start()
+        try:
+            at_once(lambda: there() or not process.alive, what=what)
+            assert process.alive, f"the job ended before {what}; its last words:\n{process.tail(40)}"
+        finally:
+            process.kill()
+
+    def killed_at(self, table: str) -> None:
+        """Kill the job the moment that its next commit is in the log of a table."""
+        log = self.root / table / "_delta_log" / f"{len(batches(self.root, table)):020d}.json"
+        self.killed_when(log.exists, f"a commit in {table}")
+
     def killed(self, point: Point, skip: int = 0) -> Left:
-        """Run the job, kill its whole group with SIGKILL the moment a batch reaches a point, and give what was left.
+        """Kill the page views job the moment that a batch reaches a point, and give what was left.
 
         So many batches are let past the point first.
         """
         before = traces(self.root, point)
-        process = self._start()
-        try:
-            at_once(
-                lambda: len(traces(self.root, point) - before) > skip or not process.alive, what=f"a batch {point!r}"
-            )
-            assert process.alive, f"the job ended before a batch was {point!r}; its last words:\n{process.tail(40)}"
-        finally:
-            process.kill()
+        self.killed_when(lambda: len(traces(self.root, point) - before) > skip, f"a batch {point!r}")
         return left(self.root)
 
     def _start(self, *arguments: str) -> GuardedProcess:
-        script = project_root() / "jobs" / "page_views.py"
+        script = project_root() / "jobs" / f"{self.name}.py"
         options = with_options({"output.root": self.root, **self.options})
         return GuardedProcess(
             command(script, *arguments, *options, conf={"spark.ui.enabled": "false"}, java=QUICK),

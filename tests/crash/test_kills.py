@@ -17,7 +17,7 @@ from lib.testing.ledger import Sent, produce
 
 from . import oracle
 from .left import TABLES, Left, Point, batches, planned_watermark
-from .submitted import PageViewsJob
+from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -67,7 +67,8 @@ def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
     broker.create_topic(topic, partitions=4, retention_ms=-1)
     made = clicks(course.count, seed=course.seed, broken=course.count // 400)
     ledger = produce(broker.servers, topic, made, partitions=4)
-    job = PageViewsJob(
+    job = SubmittedJob(
+        name="page_views",
         root=tmp_path / "tables",
         log=tmp_path / "job.log",
         options={
@@ -92,7 +93,7 @@ def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
         assert written == sorted(set(written)), f"{table} has a batch twice: {written}"
 
 
-def kills(job: PageViewsJob, course: Course) -> Iterator[Left]:
+def kills(job: SubmittedJob, course: Course) -> Iterator[Left]:
     """Kill the job until each point was met; where a kill came too late for its point, that point is tried again."""
     chance = random.Random(course.seed)
     wanted = list(course.points[:-1])

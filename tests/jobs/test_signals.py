@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -64,9 +65,8 @@ def test_ctrl_c_in_the_demo_leaves_no_process_and_exits_with_130(tmp_path: Path)
         )
     children: list[psutil.Process] = []
     try:
-        until((folder / "job.log").exists, within=100, what="the job's start")
+        until(lambda: "SparkSubmit" in commands(demo), within=100, what="the job's start")
         children = psutil.Process(demo.pid).children(recursive=True)
-        assert any("spark" in " ".join(child.cmdline()) for child in children)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(60) == 130, log.read_text(encoding="utf-8")
         gone, alive = psutil.wait_procs(children, timeout=30)
@@ -77,6 +77,15 @@ def test_ctrl_c_in_the_demo_leaves_no_process_and_exits_with_130(tmp_path: Path)
             if child.is_running():
                 child.kill()
     assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+def commands(process: subprocess.Popen[bytes]) -> str:
+    """Give the command lines of a process's children, and of theirs; one may end, or just begin, meanwhile."""
+    told = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            told += child.cmdline()
+    return " ".join(told)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -2,67 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.unique_visitors import RANKS, UniqueVisitors, aggregates, job
+from jobs.unique_visitors import UniqueVisitors, job
 from lib.aggregates import finished, merged
 from lib.runtime.config import load
 from lib.runtime.job import Job
 from lib.runtime.paths import project_root
 from lib.runtime.run import run
-from lib.sketches import rank_error
 from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, Click, clicks
+from lib.testing.clicks import clicks
 from lib.testing.ledger import produce
 
+from .visitors import AGGS, OPTIONS, agree, agrees
+
 SHIPPED = project_root() / "conf" / "jobs" / "unique_visitors.toml"
-ZONE = "Europe/Berlin"
-AGGS = aggregates()
-Start = Callable[[datetime], datetime]
 
 
 def planned(servers: str, topic: str, root: Path) -> Job:
-    options = [f"kafka.servers={servers}", f"kafka.topics={topic}", "kafka.max_rows=1700", f"input.schema={SCHEMA}"]
-    return job(load(UniqueVisitors, SHIPPED, [*options, f"roll_up.zone={ZONE}", f"output.root={root}"], {}).config)
-
-
-def minute(at: datetime) -> datetime:
-    return at.replace(second=0, microsecond=0)
-
-
-def hour(at: datetime) -> datetime:
-    return minute(at).replace(minute=0)
-
-
-def day(at: datetime) -> datetime:
-    return at.astimezone(ZoneInfo(ZONE)).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
-
-
-def grouped(good: list[Click], start: Start) -> dict[tuple[datetime, str], list[Click]]:
-    groups: dict[tuple[datetime, str], list[Click]] = {}
-    for click in good:
-        at = datetime.fromtimestamp(click.at / 1000, UTC)
-        groups.setdefault((start(at), click.page), []).append(click)
-    return groups
-
-
-def agrees(row: Row, group: list[Click]) -> None:
-    """Check one row of answers: exact where a sketch is exact, within its error where it is not."""
-    assert row["views"] == len(group)
-    users = len({click.user for click in group})
-    assert row["visitors"] == pytest.approx(users, rel=4 * 0.0082, abs=0.5)
-    times = sorted(click.ms for click in group)
-    for found, rank in zip(row["ms"], RANKS, strict=True):
-        below, upto = sum(ms < found for ms in times), sum(ms <= found for ms in times)
-        error = 0 if len(times) <= 200 else 2 * rank_error(200) * len(times)
-        assert below - error <= rank * len(times) <= upto + error
+    given = {**OPTIONS, "kafka.servers": servers, "kafka.topics": topic, "output.root": root}
+    return job(load(UniqueVisitors, SHIPPED, [f"{key}={value}" for key, value in given.items()], {}).config)
 
 
 @pytest.mark.broker
@@ -77,15 +42,7 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
     done = run(planned(broker.servers, topic, tmp_path), spark)
     assert (done.rows_in, done.rows_out, done.late) == (6_000, len(good), 0)
 
-    starts: dict[str, Start] = {"minutes": minute, "hours": hour, "days": day}
-    for table, start in starts.items():
-        groups = grouped(good, start)
-        stored = spark.read.format("delta").load(str(tmp_path / table))
-        rows = finished(stored, AGGS).select(F.unix_seconds("window.start").alias("at"), "*").collect()
-        assert len(rows) == len(groups)
-        for row in rows:
-            agrees(row, groups[datetime.fromtimestamp(row["at"], UTC), row["page"]])
-
+    agree(spark, tmp_path, good)
     hours = spark.read.format("delta").load(str(tmp_path / "hours"))
     union = finished(merged(hours.where(F.col("page").isin("/", "/search")), (), AGGS), AGGS).collect()[0]
     agrees(union, [click for click in good if click.page in ("/", "/search")])

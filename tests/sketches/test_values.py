@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lib.aggregates import count, finished, merged, partials
 from lib.errors import ArgumentError, ColumnError, ColumnTypeError
 from lib.sketches import (
     difference,
@@ -110,6 +111,15 @@ def test_top_decides_ties_by_value_and_gives_no_more_than_there_are(spark: Spark
     assert found is not None
     assert [tuple(one) for one in found.two] == [("a", 2, 0), ("b", 2, 0)]
     assert [one.value for one in found["all"]] == ["a", "b", "c", "d"]
+
+
+def test_all_partials_become_one_though_a_task_has_none_and_of_none_nothing_is_made(spark: SparkSession) -> None:
+    events = spark.createDataFrame([(AT, "a"), (AT, "b"), (AT, "a")], "event_time timestamp, page string")
+    aggs = {"pages": top("page", 2), "users": distinct("page"), "ms": quantile(F.lit(1.0), 0.5), "n": count()}
+    parts = tumbling(events, "1 minute", by="page", aggs=partials(aggs)).repartition(5)
+    whole = finished(merged(parts, (), aggs), aggs).collect()
+    assert [(row["pages"][0]["value"], row["users"], row["ms"], row["n"]) for row in whole] == [("a", 2, 1.0, 3)]
+    assert merged(parts.where("page = 'c'"), (), aggs).collect() == []
 
 
 def test_sets_meet_within_their_bounds(spark: SparkSession) -> None:

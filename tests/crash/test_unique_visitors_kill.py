@@ -1,0 +1,36 @@
+"""The roll-up killed between two of its tables: a batch is merged into each of them once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lib.testing import Broker
+from lib.testing.clicks import clicks
+from lib.testing.ledger import produce
+
+from ..jobs.visitors import OPTIONS, agree
+from .left import batches
+from .submitted import SubmittedJob
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=4, retention_ms=-1)
+    ledger = produce(broker.servers, topic, clicks(4_000, seed=5, pages=9, rate=20, stragglers=0.01), partitions=4)
+    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic}
+    job = SubmittedJob("unique_visitors", tmp_path / "tables", tmp_path / "job.log", options)
+
+    for table, behind in (("hours", "days"), ("days", "minutes")):
+        job.killed_at(table)
+        assert batches(job.root, behind) == batches(job.root, table)[:-1], "the kill came too late"
+
+    summary = job.run()
+    assert summary["skipped"] == 0, "minutes, the last table, had no batch that was killed"
+    assert all(batches(job.root, table) == [0, 1, 2] for table in ("hours", "days", "minutes"))
+    agree(spark, job.root, [sent.click for sent in ledger if sent.click.fault is None])
