@@ -1,0 +1,93 @@
+"""Random events and changes of users' plans, the oracle of what each event meets, and frames of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+SECOND = 1_000_000
+BASE = 1_760_000_000 * SECOND
+SPAN = 60
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EVENTS = "event_time timestamp, user string, id int"
+VERSIONS = "user string, valid_from timestamp, valid_to timestamp, plan string, place int"
+
+
+class Event(NamedTuple):
+    """Seconds since BASE, a key, a number of its own."""
+
+    at: float | None
+    user: str | None
+    id: int
+
+
+class Change(NamedTuple):
+    """A change of a row: from `at` on its plan is `plan`, until `until` at the latest; None: it is deleted."""
+
+    at: float | None
+    user: str | None
+    plan: str | None
+    place: int
+    until: float | None = None
+
+
+Met = tuple[int, str | None, int | None]
+"""An event's number, and the plan and the place of the version that it met."""
+
+
+def met(event: Event, changes: Iterable[Change]) -> Met:
+    """Give what an event meets, from the definition."""
+    if event.at is not None and event.user is not None:
+        before = [
+            (change.at, change.place, change)
+            for change in changes
+            if change.user == event.user and change.at is not None and change.at <= event.at
+        ]
+        if before:
+            last = max(before)[-1]
+            if last.plan is not None and (last.until is None or event.at < last.until):
+                return event.id, last.plan, last.place
+    return event.id, None, None
+
+
+def instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else EPOCH + timedelta(microseconds=BASE + round(seconds * SECOND))
+
+
+def events_frame(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
+    return spark.createDataFrame([(instant(e.at), e.user, e.id) for e in events], EVENTS)
+
+
+def history(spark: SparkSession, changes: Iterable[Change]) -> DataFrame:
+    """Give the changes as a log of versions, in which a deletion ends as it begins."""
+    rows = [(c.user, instant(c.at), instant(c.at if c.plan is None else c.until), c.plan, c.place) for c in changes]
+    return spark.createDataFrame(rows, VERSIONS)
+
+
+def answers(joined: DataFrame) -> Counter[Met]:
+    return Counter((row.id, row.plan, row.place) for row in joined.select("id", "plan", "place").collect())
+
+
+TICKS = st.one_of(st.integers(0, SPAN), st.integers(0, 4 * SPAN).map(lambda n: n / 4), st.just(10.000001))
+USERS = st.sampled_from(["a", "b", "c", "d", None])
+
+
+@st.composite
+def worlds(draw: st.DrawFn, spare: bool = True) -> tuple[list[Event], list[Change]]:
+    """Draw events and changes of few keys with crowded times; with `spare` versions that end early, and null times."""
+    times = st.one_of(TICKS, st.none()) if spare else TICKS
+    drawn = draw(st.lists(st.tuples(times, USERS), min_size=1, max_size=60))
+    plans = st.sampled_from(["free", "paid", "team", None])
+    ends = st.one_of(st.none(), st.integers(0, 20)) if spare else st.none()
+    changed = draw(st.lists(st.tuples(times, USERS, plans, ends), min_size=1, max_size=60))
+    events = [Event(at, user, number) for number, (at, user) in enumerate(drawn)]
+    changes = [
+        Change(at, user, plan, place, None if lasts is None or at is None or plan is None else at + lasts)
+        for place, (at, user, plan, lasts) in enumerate(changed)
+    ]
+    return events, changes
