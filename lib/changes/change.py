@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -38,7 +39,9 @@ ENDS = (DELETE, TRUNCATE, TOMBSTONE)
 """Those after which there is none."""
 
 CHANGE = ("op", "key", "before", "after", "position", "event_time", "place")
-PLACE = "topic STRING, partition INT, offset BIGINT"
+PLACE = StructType(
+    [StructField("topic", StringType()), StructField("partition", IntegerType()), StructField("offset", LongType())]
+)
 ADDED = ("op", "position", "changed_at", "deleted", "valid_from", "valid_to", "is_current")
 """What the tables made of changes have beside the row's own columns."""
 
@@ -77,7 +80,7 @@ def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
             StructField("after", free),
             StructField("position", ArrayType(LongType())),
             StructField("event_time", TimestampType()),
-            StructField("place", StructType.fromDDL(PLACE), nullable=False),
+            StructField("place", PLACE, nullable=False),
         ]
     )
 

@@ -86,7 +86,7 @@ letter "value left out: <columns>"; REPLICA IDENTITY FULL makes the database log
             StructField("op", StringType()),
             StructField("before", row["before"].dataType),
             StructField("after", given),
-            StructField("source", StructType.fromDDL(DEBEZIUM_SOURCE)),
+            StructField("source", DEBEZIUM_SOURCE),
             StructField("ts_ms", LongType()),
         ]
     )

@@ -56,13 +56,14 @@ def _rows(grouped: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
     last, stone, cut = F.col(_LAST), F.col(_STONE), F.col(_CUT)
     stoned = F.coalesce(stone["place"] > last["place"], last.isNull())
     overtaken = F.coalesce(last["position"] < cut["position"], F.lit(False))
-    ended = stoned | overtaken | no_row(last["op"])
+    gone = F.coalesce(no_row(last["op"]), F.lit(False))
+    ended = stoned | overtaken | gone
 
     def value(name: str) -> Column:
         found = F.col("key").getField(name) if name in keys else F.when(~ended, last["after"].getField(name))
         return found.alias(name)
 
-    changed = F.when(overtaken, cut["event_time"]).when(stoned, stone["event_time"]).otherwise(last["event_time"])
+    changed = F.when(overtaken, cut["event_time"]).when(stoned & ~gone, stone["event_time"]).otherwise(last["event_time"])
     return grouped.select(
         *map(value, names),
         changed.alias("changed_at"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-DEBEZIUM_SOURCE = """
-    ts_ms BIGINT, ts_us BIGINT, lsn BIGINT, file STRING, pos BIGINT, row BIGINT,
-    commit_lsn STRING, change_lsn STRING, event_serial_no BIGINT, scn STRING
-"""
+_NUMBERS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no")
+_TEXTS = ("file", "commit_lsn", "change_lsn", "scn")
+DEBEZIUM_SOURCE = StructType(
+    [StructField(name, kind) for names, kind in ((_NUMBERS, LongType()), (_TEXTS, StringType())) for name in names]
+)
 """The fields of Debezium's `source` that are read."""
 
 _HEX = r"^[0-9A-Fa-f]{1,12}(:[0-9A-Fa-f]{1,12}){0,5}$"

@@ -1,0 +1,82 @@
+"""Keep a table and its history from the log of its changes: Debezium or Maxwell in Kafka, Delta out.
+
+spark-submit jobs/customer_history.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from lib.changes import debezium, maxwell, newest, revised, versions
+from lib.runtime.command import command
+from lib.runtime.job import Input, Job
+from lib.runtime.job_config import Config
+from lib.runtime.sections import InputSection, JobName, JobSection, KafkaSection, Names, Section, TablesSection, Wait
+from lib.sinks import Several
+from lib.sinks.current import Current
+from lib.sinks.history import History
+from lib.sources import json_format
+
+TIME = "event_time"
+FORMATS = {"debezium": debezium, "maxwell": maxwell}
+
+
+class ChangesSection(Section):
+    """[changes]: who wrote them, the table's key, and what orders them: the topic's offsets or the source's own log."""
+
+    format: Literal["debezium", "maxwell"] = "debezium"
+    key: Names
+    position: Literal["source", "log"] = "source"
+
+
+class ChangedSection(InputSection):
+    """[input]: the columns of the table that changes; no change is ever late."""
+
+    time: Literal["event_time"] = "event_time"
+    lateness: Wait = "0 seconds"
+
+
+class Tables(TablesSection):
+    """[output]: the root folder, and below it the current table, its history and the dead letters."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "history")
+
+    table: str = "customers"
+    history: str = "customer_history"
+    checkpoint: str = "_checkpoints/customer_history"
+
+
+class NamedJob(JobSection):
+    """[job]: the name, which is part of every commit and must stay the same over restarts."""
+
+    name: JobName = "customer_history"
+
+
+class CustomerHistory(Config):
+    """The job's configuration: conf/jobs/customer_history.toml tells each key."""
+
+    job: NamedJob = NamedJob()
+    kafka: KafkaSection
+    input: ChangedSection
+    changes: ChangesSection
+    output: Tables = Tables()
+
+
+def job(config: CustomerHistory) -> Job:
+    """Put the job together: no state is kept, since each batch's changes are merged into the tables."""
+    asked, places = config.changes, config.output.tables()
+    form = FORMATS[asked.format](config.input.event_schema, key=asked.key, using=json_format, position=asked.position)
+    changes = Input(reading=config.reading(config.kafka, config.input, form, time=TIME))
+    past = History(path=places["output.history"], versions=versions, revised=revised)
+    now = Current(path=places["output.table"], newest=newest)
+    return config.planned([changes], transform=lambda rows: rows, sink=Several(sinks=[past, now]), stateless=True)
+
+
+if __name__ == "__main__":
+    command(
+        "customer_history",
+        CustomerHistory,
+        job,
+        "Keep a table and its history from the log of its changes, from Kafka to Delta.",
+        result="taken up",
+    )

@@ -1,0 +1,65 @@
+"""Records with bytes changed at random: none raises, and each is a change or a dead letter with a reason."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lib.changes import debezium, maxwell, newest, versions
+from lib.changes.decoder import ChangeFormat, Position
+from lib.sources import json_format
+
+from . import test_debezium, test_maxwell
+from .frames import Record, raw
+
+FORMATS = {
+    "debezium": (debezium, test_debezium.COLUMNS, [record for record, *_ in test_debezium.GOOD]),
+    "maxwell": (maxwell, test_maxwell.COLUMNS, [record for record, _ in test_maxwell.GOOD]),
+}
+TOKENS = [b"null", b"{}", b"[", b"9" * 30, b"-1", b'"', b"\xff", b"1e999", b"true", b"\\u0000", b'"op":"t"', b"F:G:"]
+
+
+def mutated(chance: random.Random, value: bytes) -> bytes:
+    content = bytearray(value)
+    for _ in range(chance.randint(0, 3)):
+        at = chance.randrange(len(content) + 1)
+        until = min(len(content), at + chance.choice([0, 1, 2, 9]))
+        content[at:until] = chance.choice([b"", bytes([chance.randrange(256)]), chance.choice(TOKENS)])
+    return bytes(content)
+
+
+def corpus(seed: int, sound: list[Record], count: int) -> list[Record]:
+    chance = random.Random(seed)
+
+    def damaged(part: object) -> bytes | None:
+        if chance.random() < 0.05:
+            return None
+        return mutated(chance, json.dumps(part).encode() if part is not None else b"")
+
+    return [(damaged(key), damaged(value)) for key, value in chance.choices(sound, k=count)]
+
+
+@pytest.mark.parametrize(("name", "position"), [("debezium", "source"), ("maxwell", "log")])
+def test_mutated_records_are_changes_or_dead_and_never_raise(
+    spark: SparkSession, name: str, position: Position
+) -> None:
+    make, columns, sound = FORMATS[name]
+    form: ChangeFormat = make(columns, key="id", using=json_format, position=position)
+    decoded = form.decode(raw(spark, corpus(17, sound, 3_000))).persist()
+    good = decoded.where("not bad").select("record.*")
+    kinds = {row.op: row["count"] for row in good.groupBy("op").count().collect()}
+    reasons = {
+        row.reason: row["count"] for row in form.diagnose(decoded.where("bad")).groupBy("reason").count().collect()
+    }
+    assert sum(kinds.values()) + sum(reasons.values()) == 3_000
+    assert {"create", "update", "delete", "tombstone"} <= set(kinds)
+    assert None not in reasons
+    assert len(reasons) > 8
+    unusable = "(op not in ('tombstone', 'truncate') and position is null) or (op <> 'truncate' and key.id is null)"
+    assert good.where(unusable).count() == 0
+    assert newest(good).count() > 0
+    assert versions(good.where("event_time is not null")).count() > 0
+    decoded.unpersist()

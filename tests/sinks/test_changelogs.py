@@ -1,0 +1,174 @@
+"""The current table and the history of a changelog: batch by batch, cut anywhere, written again after crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.changes import newest, revised, versions
+from lib.errors import ColumnTypeError, ConfigError, ConflictError, ReplayMismatchError
+from lib.sinks import Batch, Outcome, Several, commit_once, current, history
+from lib.sinks.current import Current
+from lib.sinks.history import History
+
+from ..changes import oracle
+from ..changes.frames import changes, living, valid
+from ..changes.oracle import Change
+from ..changes.strategies import batches
+from .batches import batch, commits, rows, settings_left
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+def sinks(root: Path) -> tuple[History, Current]:
+    past = History(path=str(root / "history"), versions=versions, revised=revised)
+    return past, Current(path=str(root / "current"), newest=newest)
+
+
+def mortal(path: str) -> Callable[..., Outcome]:
+    def write_and_die(spark: SparkSession, at: str, *rest: Any) -> Outcome:
+        outcome = commit_once(spark, at, *rest)
+        if at == path:
+            raise CrashError
+        return outcome
+
+    return write_and_die
+
+
+def require(spark: SparkSession, root: Path, log: list[Change]) -> None:
+    past, now = sinks(root)
+    assert living(now.rows(spark).collect()) == oracle.current(log)
+    assert valid(past.rows(spark)) == oracle.history(log)
+
+
+def files(path: str) -> int:
+    """Give the files that the last commit has written."""
+    return int(commits(path)[-1]["operationMetrics"].get("numTargetFilesAdded", 0))
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(drawn=batches(3))
+def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, drawn: tuple[list[Change], list[list[Change]]]
+) -> None:
+    log, cut = drawn
+    root, done = tmp_path_factory.mktemp("tables"), 0
+    for number, part in enumerate(cut):
+        both = Several(sinks=sinks(root))
+        frame = changes(spark, part, done).persist()
+        assert [both.write(frame, batch(number)) for _ in range(2)] == ["written", "skipped"]
+        frame.unpersist()
+        done += len(part)
+    require(spark, root, log)
+    assert settings_left(spark) == []
+
+
+LOG = [
+    [
+        Change("create", "a", "x", (1,), 10),
+        Change("create", "b", "x", (2,), 10),
+        Change("create", "c", "x", (3,), 10),
+    ],
+    [
+        Change("update", "a", "y", (4,), 20),
+        Change("delete", "b", None, (5,), 30),
+        Change("tombstone", "b", None, None, 31),
+        Change("update", "a", "z", (6,), 40),
+    ],
+    [
+        Change("update", "a", "late", (7,), 25),
+        Change("tombstone", "c", None, None, 50),
+        Change("create", "d", "x", (8,), 60),
+    ],
+]
+
+
+def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = {1: "history", 2: "current"}
+    for number, part in enumerate(LOG):
+        frame = changes(spark, part, 10 * number)
+        if number in deaths:
+            for module in (history, current):
+                monkeypatch.setattr(module, "commit_once", mortal(str(tmp_path / deaths[number])))
+            with pytest.raises(CrashError):
+                Several(sinks=sinks(tmp_path)).write(frame, batch(number))
+            monkeypatch.undo()
+        Several(sinks=sinks(tmp_path)).write(frame, batch(number))
+    require(spark, tmp_path, [change for part in LOG for change in part])
+    assert [len(commits(sink.path)) for sink in sinks(tmp_path)] == [3, 3]
+    with pytest.raises(ReplayMismatchError):
+        Several(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
+
+
+def test_what_is_sent_again_rewrites_no_file_and_wakes_no_deleted_key(spark: SparkSession, tmp_path: Path) -> None:
+    for number, part in enumerate(LOG):
+        Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+    again = [change for part in LOG[:2] for change in part if change.op != "tombstone"]
+    paths = [str(tmp_path / name) for name in ("history", "current")]
+    before = [sorted(map(str, rows(spark, path))) for path in paths]
+    Several(sinks=sinks(tmp_path)).write(changes(spark, again, 100), batch(3))
+    assert [sorted(map(str, rows(spark, path))) for path in paths] == before
+    assert [files(path) for path in paths] == [0, 0]
+    assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
+        ("a", False, "late"), ("b", True, None), ("c", True, None), ("d", False, "x"),
+    }  # fmt: skip
+
+
+def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_away(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = [
+        [Change("create", "a", "x", (1,), 10), Change("create", "b", "x", (4,), 30)],
+        [Change("truncate", None, None, (3,), 20)],
+        [Change("create", "c", "older", (2,), 15), Change("update", "a", "older", (2,), 15)],
+        [Change("create", "a", "new", (5,), 40), Change("tombstone", "e", None, None, 50)],
+    ]
+    for number, part in enumerate(log):
+        Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+    require(spark, tmp_path, [change for part in log for change in part])
+    assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
+
+
+def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    past, _ = sinks(tmp_path)
+    past.write(changes(spark, LOG[0]), batch(0))
+
+    def while_another_writes(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
+        plan = revised(table, changes, truncated=truncated)
+        read = spark.createDataFrame(plan.collect(), plan.schema)
+        stolen = table.withColumn("valid_to", F.coalesce("valid_to", F.timestamp_millis(F.lit(1_767_225_700_000))))
+        stolen.write.format("delta").mode("overwrite").save(past.path)
+        return read
+
+    hurried = History(path=past.path, versions=versions, revised=while_another_writes)
+    with pytest.raises(ConflictError, match="another writer"):
+        hurried.write(changes(spark, LOG[1]), batch(1))
+
+
+def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    past, now = sinks(tmp_path)
+    for sink in (past, now):
+        with pytest.raises(ColumnTypeError, match="changes"):
+            sink.write(spark.range(1), batch(0))
+        spark.range(1).write.format("delta").save(sink.path)
+        with pytest.raises(ConfigError, match="do not fit"):
+            sink.write(changes(spark, LOG[0]), batch(0))
+
+
+def test_a_batch_is_known_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
+    plan: Batch = batch(0)
+    Several(sinks=sinks(tmp_path)).write(changes(spark, []), plan)
+    for sink in sinks(tmp_path):
+        assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]
