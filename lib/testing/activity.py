@@ -1,0 +1,195 @@
+"""Seeded activity of users, and the changelog of their profiles: new users, upgrades, moves, closed accounts."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from ..errors import SourceError
+
+ACTIVITY = "event_id string not null, user_id string, action string, event_time timestamp"
+PROFILES = "user_id string not null, country string, plan string, changed_at timestamp"
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+_ACTIONS = ("view", "search", "order", "rate")
+_COUNTRIES = ("DE", "FR", "JP", "BR", "KE", "CA")
+_PLANS = ("free", "team", "pro")
+
+
+class Record(Protocol):
+    """What a topic takes."""
+
+    @property
+    def arrived(self) -> int:
+        """The record's timestamp in ms since 1970."""
+
+    def key(self) -> bytes | None:
+        """Give the record's key."""
+
+    def value(self) -> bytes | None:
+        """Give the record's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One thing that a user did; `at` is the event time and `arrived` the broker's time, both in ms since 1970.
+
+    `user` is None where nobody was signed in.
+    """
+
+    event_id: str
+    user: str | None
+    action: str
+    at: int
+    arrived: int
+    broken: bool = False
+
+    def key(self) -> bytes | None:
+        """Give the record's key."""
+        return None if self.user is None else self.user.encode()
+
+    def value(self) -> bytes:
+        """Give the record's bytes: JSON, cut off where it is broken."""
+        fields = {
+            "event_id": self.event_id,
+            "user_id": self.user,
+            "action": self.action,
+            "event_time": _moment(self.at),
+        }
+        text = json.dumps(fields, separators=(",", ":")).encode()
+        return text[: len(text) // 2] if self.broken else text
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One change of a profile: the profile from `at` on, or with no country its end, a record without a value."""
+
+    user: str
+    country: str | None
+    plan: str | None
+    at: int
+    arrived: int
+
+    def key(self) -> bytes:
+        """Give the record's key: all changes of a user are in one partition."""
+        return self.user.encode()
+
+    def value(self) -> bytes | None:
+        """Give the record's bytes, JSON; None for a tombstone, whose time is its record's own."""
+        if self.country is None:
+            return None
+        fields = {"user_id": self.user, "country": self.country, "plan": self.plan, "changed_at": _moment(self.at)}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def activity(
+    count: int, *, seed: int = 5, users: int = 200, rate: float = 20.0, disorder: float = 4.0, broken: int = 5
+) -> list[Activity]:
+    """Make activity in the order of its arrival, the same for the same arguments on every machine.
+
+    `rate` is events a second and `disorder` the most seconds that one is under way. A few users do most; one event in a
+    hundred is of nobody, and `broken` records can not be read.
+
+    >>> len(activity(1_000))
+    1000
+    """
+    random, first = Random(seed), int(START.timestamp() * 1000)
+    made = []
+    for number in range(count):
+        at = first + int(number * 1000 / rate)
+        user = None if random.random() < 0.01 else _user(int(random.random() ** 2 * users))
+        action = _ACTIONS[int(random.random() * len(_ACTIONS))]
+        made.append(Activity(f"{seed}-{number}", user, action, at, at + int(random.random() * disorder * 1000)))
+    for _ in range(broken):
+        place = int(random.random() * count)
+        made[place] = replace(made[place], broken=True)
+    return sorted(made, key=lambda event: (event.arrived, event.event_id))
+
+
+def profiles(
+    changes: int, *, seed: int = 6, users: int = 200, seconds: float = 100.0, disorder: float = 4.0, until: float = 0.0
+) -> list[Profile]:
+    """Make the changelog that goes with `activity`, in the order of its arrival.
+
+    Four users of five have a profile at the start; the others get theirs by one of the `changes`, which are spread over
+    `seconds`, so that their first activity may come before it. One change in six closes an account, and some changes of
+    a profile are of the same millisecond, of which the later in the log counts. A change at `until` seconds, if that is
+    not 0, is the last one: it tells that there was none before.
+
+    >>> len(profiles(100, until=120))
+    261
+    """
+    random, first = Random(seed), int(START.timestamp() * 1000)
+    made = [_profile(random, _user(number), first - 60_000 + number) for number in range(users) if number % 5]
+    for _ in range(changes):
+        at = first + int(random.random() * seconds) * 1000 + (0 if random.random() < 0.5 else 137)
+        user = _user(int(random.random() ** 2 * users))
+        if random.random() < 1 / 6:
+            # A tombstone has no time of its own but that of its arrival.
+            made.append(Profile(user, None, None, at, at))
+        else:
+            change = _profile(random, user, at)
+            made.append(replace(change, arrived=at + int(random.random() * disorder * 1000)))
+    if until:
+        made.append(_profile(random, "nobody", first + int(until * 1000)))
+    return sorted(made, key=lambda change: (change.arrived, change.user))
+
+
+def send(servers: str, topic: str, records: Sequence[Record], *, partitions: int = 4) -> list[tuple[int, int]]:
+    """Send records in their order, those of one key to one partition, and give the partition and offset of each.
+
+    The record's timestamp is its arrival, which is long ago: create the topic with `retention_ms=-1`. A record that is
+    not acknowledged raises a SourceError.
+    """
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 3})
+    places: dict[int, tuple[int, int]] = {}
+    failures: list[KafkaError] = []
+
+    def acknowledged(number: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+        else:
+            places[number] = message.partition() or 0, message.offset() or 0
+
+    for number, record in enumerate(records):
+        producer.produce(
+            topic,
+            key=record.key(),
+            value=record.value(),
+            partition=zlib.crc32(record.key() or b"%d" % number) % partitions,
+            timestamp=record.arrived,
+            on_delivery=partial(acknowledged, number),
+        )
+        producer.poll(0)
+    producer.flush(60)
+    if failures or len(places) < len(records):
+        reason = failures[0].str() if failures else "no answer within 60 seconds"
+        raise SourceError(f"{len(records) - len(places)} of {len(records)} records were not acknowledged: {reason}.")
+    return [places[number] for number in range(len(records))]
+
+
+def met(event: Activity, changes: Iterable[tuple[Profile, tuple[int, int]]]) -> Profile | None:
+    """Give the profile that an event meets at its time, from changes and their places in the log; the oracle."""
+    before = [(change.at, place[1], change) for change, place in changes if change.at <= event.at]
+    last = max(before, key=lambda found: found[:2])[-1] if before else None
+    return None if last is None or last.country is None else last
+
+
+def _profile(random: Random, user: str, at: int) -> Profile:
+    country, plan = (values[int(random.random() * len(values))] for values in (_COUNTRIES, _PLANS))
+    return Profile(user, country, plan, at, at)
+
+
+def _user(number: int) -> str:
+    return f"user-{number}"
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")

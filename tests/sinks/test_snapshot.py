@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.errors import ArgumentError, ColumnError, ConfigError
+from lib.joins import stream_table
+from lib.sinks import Append, Several
+from lib.sinks.snapshot import Snapshot
+
+from .batches import batch, rows
+
+
+def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
+    return stream_table(events, plans, "user", how="left")
+
+
+def test_each_batch_meets_one_version_of_the_table_and_says_which(spark: SparkSession, tmp_path: Path) -> None:
+    plans, target = str(tmp_path / "plans"), str(tmp_path / "t")
+    sink = Snapshot(table=plans, rows=joined, sink=Append(path=target))
+    events = spark.createDataFrame([("a",), ("b",)], "user string")
+
+    def planned(plan: str) -> None:
+        table = spark.createDataFrame([("a", plan)], "user string, plan string")
+        table.write.format("delta").mode("overwrite").save(plans)
+
+    with pytest.raises(ConfigError, match="is no Delta table"):
+        sink.write(events, batch(0))
+    planned("free")
+    assert sink.write(events, batch(0)) == "written"
+    planned("paid")
+    planned("team")
+    assert sink.write(events, batch(1)) == "written"
+    # A batch that runs again after a crash is not written anew with what the table is by then.
+    planned("none")
+    assert sink.write(events, batch(1)) == "skipped"
+    found = {tuple(row) for row in rows(spark, target)}
+    assert found == {("a", "free", 0), ("b", None, 0), ("a", "team", 2), ("b", None, 2)}
+    for _, plan, version in found - {("b", None, 0), ("b", None, 2)}:
+        was = spark.read.format("delta").option("versionAsOf", version).load(plans)
+        assert [row.plan for row in was.collect()] == [plan]
+
+
+def test_the_table_may_change_while_its_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    plans, target = str(tmp_path / "plans"), str(tmp_path / "t")
+    spark.range(3).write.format("delta").save(plans)
+
+    def while_another_writes(events: DataFrame, table: DataFrame) -> DataFrame:
+        spark.range(10, 20).write.format("delta").mode("append").save(plans)
+        return events.crossJoin(table)
+
+    sink = Snapshot(table=plans, rows=while_another_writes, sink=Append(path=target), version="plans.version")
+    sink.write(spark.createDataFrame([("a",)], "user string"), batch(0))
+    assert sorted(map(tuple, rows(spark, target))) == [("a", number, 0) for number in range(3)]
+
+
+def test_several_tables_and_a_taken_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    two = Several(sinks=[Append(path="a"), Append(path="b")])
+    with pytest.raises(ArgumentError, match="writes 2 tables"):
+        Snapshot(table="plans", rows=joined, sink=two)
+    spark.range(1).write.format("delta").save(str(tmp_path / "plans"))
+    taken = Snapshot(
+        table=str(tmp_path / "plans"),
+        rows=lambda events, table: events.withColumn("Table_Version", F.lit(1)),
+        sink=Append(path=str(tmp_path / "t")),
+    )
+    with pytest.raises(ColumnError, match="table_version"):
+        taken.write(spark.range(1), batch(0))
