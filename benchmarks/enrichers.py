@@ -1,0 +1,196 @@
+"""Ways to enrich a stream by a table, each from Kafka to Delta, and the process that measures one of them.
+
+python -m benchmarks.enrichers NAME SERVERS ROWS FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.eventtime.guard import instant
+from lib.joins import stream_table, versions
+from lib.runtime.job import Input, Job
+from lib.runtime.progress import Show
+from lib.runtime.run import run
+from lib.runtime.session import quiet, session
+from lib.sinks import Append, Rejected, Sink
+from lib.sinks.snapshot import Snapshot
+from lib.sinks.versions import Versions
+from lib.sinks.waiting import WaitingJoin
+from lib.sources import KafkaSource, Reading, json_format
+from lib.tagged import tagged
+
+from .contest import Usage
+from .topic import EVENTS_A_SECOND, SCHEMA, START_MS, USERS
+
+ROWS_A_BATCH, TABLE_ROWS, VERSIONS_EACH = 1_000_000, 100_000, 4
+CHANGES, CHANGE = 10_000, "user STRING NOT NULL, plan STRING, at BIGINT"
+WARM, MEASURED = "warm", "clicks"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes."""
+
+    servers: str
+    topic: str
+    folder: Path
+    tables: Path
+
+
+Contestant = Callable[[SparkSession, Place], None]
+
+
+def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
+    """Write the table, and a history of as many rows: versions that begin while the events happen."""
+    user = F.format_string("user-%08d", F.col("id") % USERS)
+    spark.range(TABLE_ROWS).select(
+        user.alias("user"), F.format_string("plan-%d", F.col("id") % 7).alias("plan")
+    ).write.format("delta").save(str(folder / "current"))
+    span = rows * 1_000 // EVENTS_A_SECOND
+    each = TABLE_ROWS // VERSIONS_EACH
+    began = F.lit(START_MS) + F.lit(span) * (F.floor(F.col("id") / each) - 1) / (VERSIONS_EACH - 1)
+    until = F.when(F.col("id") < TABLE_ROWS - each, began + F.lit(span) / (VERSIONS_EACH - 1))
+    spark.range(TABLE_ROWS).select(
+        F.format_string("user-%08d", F.col("id") % each * VERSIONS_EACH).alias("user"),
+        F.format_string("plan-%d", F.col("id") % 7).alias("plan"),
+        F.timestamp_millis(began.cast("bigint")).alias("valid_from"),
+        F.timestamp_millis(until.cast("bigint")).alias("valid_to"),
+    ).write.format("delta").save(str(folder / "history"))
+
+
+def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None:
+    """Send a profile of each user, changes spread over the events' time, and one that is past all events."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "acks": "1"})
+    span = rows * 1_000 // EVENTS_A_SECOND
+    first = [(number, START_MS - 60_000) for number in range(TABLE_ROWS)]
+    later = [(number * 7 % USERS, START_MS + number * span // CHANGES) for number in range(CHANGES)]
+    for number, (user, at) in enumerate([*first, *later, (0, START_MS + span + 60_000)]):
+        value = b'{"user":"user-%08d","plan":"plan-%d","at":%d}' % (user, number % 7, at)
+        producer.produce(topic, value, partition=user % partitions)
+        producer.poll(0)
+    producer.flush()
+
+
+def _by_hand(joined: Callable[[DataFrame, Path], DataFrame]) -> Contestant:
+    def contest(spark: SparkSession, place: Place) -> None:
+        raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", place.servers)
+        raw = raw.option("subscribe", place.topic).option("startingOffsets", "earliest")
+        rows = raw.option("maxOffsetsPerTrigger", ROWS_A_BATCH).load()
+        clicks = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("click")).select("click.*")
+        result = joined(clicks.withColumn("event_time", F.timestamp_millis("ts")), place.tables)
+        writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
+
+    return contest
+
+
+def _table(clicks: DataFrame, path: Path) -> DataFrame:
+    return clicks.sparkSession.read.format("delta").load(str(path))
+
+
+def _current(clicks: DataFrame, tables: Path) -> DataFrame:
+    return clicks.join(_table(clicks, tables / "current"), "user", "left")
+
+
+def _range(clicks: DataFrame, tables: Path) -> DataFrame:
+    history = _table(clicks, tables / "history").withColumnRenamed("user", "whose")
+    at, until = F.col("event_time"), F.col("valid_to")
+    valid = (at >= F.col("valid_from")) & (until.isNull() | (at < until))
+    return clicks.join(history, (F.col("user") == F.col("whose")) & valid, "left").drop("whose", "valid_to")
+
+
+def _input(place: Place, topic: str, schema: str, time: Column) -> Input:
+    source = KafkaSource(servers=place.servers, topics=[topic], max_rows=ROWS_A_BATCH)
+    keep = ["offset"] if schema == CHANGE else []
+    reading = Reading(
+        source=source, format=json_format(schema), time=time, lateness="10 seconds", future_tolerance=None, keep=keep
+    )
+    return Input(reading=reading)
+
+
+def _tidegate(sink: Callable[[Place], Sink], *, changelog: bool = False) -> Contestant:
+    def both(clicks: DataFrame, *profiles: DataFrame) -> DataFrame:
+        return tagged(events=clicks, changes=versions(profiles[0].drop("at"))) if profiles else clicks
+
+    def contest(spark: SparkSession, place: Place) -> None:
+        inputs = [_input(place, place.topic, SCHEMA, instant(F.col("ts")))]
+        inputs += [_input(place, f"{place.topic}-changes", CHANGE, instant(F.col("at")))] if changelog else []
+        job = Job(
+            name="bench",
+            inputs=inputs,
+            transform=both,
+            sink=sink(place),
+            checkpoint=str(place.folder / "checkpoint"),
+            dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+            stateless=True,
+        )
+        run(job, spark, show=Show())
+
+    return contest
+
+
+def _target(place: Place) -> Append:
+    return Append(path=str(place.folder / "table"))
+
+
+def _snapshot(name: str, as_of: str | None) -> Callable[[Place], Sink]:
+    def sink(place: Place) -> Sink:
+        return Snapshot(
+            table=str(place.tables / name),
+            rows=lambda clicks, table: stream_table(clicks, table, "user", how="left", as_of=as_of),
+            sink=_target(place),
+        )
+
+    return sink
+
+
+def _waiting(place: Place) -> Sink:
+    return WaitingJoin(
+        path=str(place.folder / "table"),
+        waiting=str(place.folder / "waiting"),
+        versions=Versions(path=str(place.folder / "versions"), on="user", order=["offset"]),
+        join=lambda clicks, log: stream_table(clicks, log, "user", how="left", as_of="event_time", order="offset"),
+        lateness="10 seconds",
+    )
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "no join": _tidegate(_target),
+    "snapshot by hand": _by_hand(_current),
+    "snapshot": _tidegate(_snapshot("current", None)),
+    "history by hand": _by_hand(_range),
+    "history": _tidegate(_snapshot("history", "event_time")),
+    "changelog": _tidegate(_waiting, changelog=True),
+}
+"""By name. The ratio of each is taken to the same by hand, of the same round; of "changelog" to "history by hand"."""
+
+
+def main(name: str, servers: str, rows: str, folder: str) -> None:
+    """Run the contestant, warmed up, and leave what was measured in the folder, as measured.json."""
+    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    quiet(spark)
+    contestant, place = CONTESTANTS[name], Path(folder)
+    make_tables(spark, place / "tables", int(rows))
+    contestant(spark, Place(servers, WARM, place / "warm", place / "tables"))
+    with Usage() as usage:
+        began = time.monotonic()
+        contestant(spark, Place(servers, MEASURED, place / "measured", place / "tables"))
+        seconds = time.monotonic() - began
+    table = spark.read.format("delta").load(str(place / "measured" / "table"))
+    with_plan = table.where("plan IS NOT NULL").count() if "plan" in table.columns else 0
+    found = {"seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": table.count(), "met": with_plan}
+    (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,169 @@
+"""Give each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
+
+spark-submit jobs/enriched_activity.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import model_validator
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lib.columns import quoted
+from lib.errors import ConfigError
+from lib.joins import stream_table, versions
+from lib.runtime.command import command
+from lib.runtime.job import Input, Job
+from lib.runtime.job_config import Config
+from lib.runtime.sections import Duration, JobName, JobSection, Section, TablesSection, TopicSection, Wait
+from lib.sinks import Append
+from lib.sinks.snapshot import Snapshot
+from lib.sinks.versions import Versions
+from lib.sinks.waiting import WaitingJoin
+from lib.sources import json_format
+from lib.tagged import tagged
+
+PLACE = "profile_offset"
+
+
+class EnrichSection(Section):
+    """[enrich]: which profile an event meets.
+
+    "snapshot": that of the Delta table `profiles` as it is at the moment. "history": that of the event's time, by the
+    Delta table `profiles` with valid_from and valid_to. "changelog": the same by the changelog of [profiles].
+    """
+
+    way: Literal["snapshot", "history", "changelog"]
+    on: str = "user_id"
+    profiles: str | None = None
+    patience: Wait = "0 seconds"
+    lag: Duration | None = None
+    keep: Wait | None = None
+
+
+class NamedJob(JobSection):
+    """[job]: the name, which is part of every commit and must stay the same over restarts."""
+
+    name: JobName = "enriched_activity"
+
+
+class Tables(TablesSection):
+    """[output]: the target and the dead letters; for the changelog its versions, waiting events and misses too."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "versions", "waiting", "misses")
+
+    table: str = "activity"
+    versions: str = "profile_versions"
+    waiting: str = "waiting"
+    misses: str = "misses"
+    keep_misses_apart: bool = False
+    checkpoint: str = "_checkpoints/enriched_activity"
+
+
+class EnrichedActivity(Config):
+    """The job's configuration: conf/jobs/enriched_activity.toml tells each key."""
+
+    job: NamedJob = NamedJob()
+    activity: TopicSection
+    profiles: TopicSection | None = None
+    enrich: EnrichSection
+    output: Tables = Tables()
+
+    @model_validator(mode="after")
+    def _has_profiles(self) -> EnrichedActivity:
+        way = self.enrich.way
+        if way == "changelog" and self.profiles is None:
+            raise ConfigError("enrich.way is 'changelog', without a section [profiles].", "the changelog's topic.")
+        if way != "changelog" and self.enrich.profiles is None:
+            raise ConfigError(
+                f"enrich.way is {way!r}, without a table.",
+                "the path of a Delta table.",
+                "--set enrich.profiles=/data/profiles",
+            )
+        return self
+
+
+def job(config: EnrichedActivity) -> Job:
+    """Put the job together."""
+    return from_changelog(config) if config.enrich.way == "changelog" else from_table(config)
+
+
+def from_table(config: EnrichedActivity) -> Job:
+    """Meet a Delta table, as it is or, where it is a history, as it was at the event's time."""
+    on, time = config.enrich.on, "event_time" if config.enrich.way == "history" else None
+
+    def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
+        return stream_table(activity, profiles, on, how="left", as_of=time)
+
+    path = config.output.tables()["output.table"]
+    return config.planned(
+        [config.named_input("activity", config.activity)],
+        transform=lambda activity: activity,
+        sink=Snapshot(table=config.enrich.profiles or "", rows=enriched, sink=Append(path=path)),
+        stateless=True,
+    )
+
+
+def from_changelog(config: EnrichedActivity) -> Job:
+    """Keep a copy of the profiles by their changelog, and let each event wait until that has passed its time."""
+    enrich, places, section = config.enrich, config.output.tables(), config.profiles
+    if section is None:
+        raise ConfigError("there is no section [profiles].", "the changelog's topic.")
+
+    def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
+        return stream_table(activity, profiles, enrich.on, how="left", as_of="event_time", order=PLACE)
+
+    sink = WaitingJoin(
+        path=places["output.table"],
+        waiting=places["output.waiting"],
+        misses=places["output.misses"] if config.output.keep_misses_apart else None,
+        versions=Versions(path=places["output.versions"], on=enrich.on, order=[PLACE], keep=enrich.keep),
+        join=enriched,
+        events="activity",
+        changes="profiles",
+        lateness=section.lateness,
+        patience=enrich.patience,
+        lag=enrich.lag,
+    )
+    return config.planned(
+        [config.named_input("activity", config.activity), changelog(config, section)],
+        transform=lambda activity, profiles: tagged(
+            activity=activity, profiles=as_versions(profiles, section, enrich.on)
+        ),
+        sink=sink,
+        stateless=True,
+    )
+
+
+def changelog(config: EnrichedActivity, section: TopicSection) -> Input:
+    """Give the changelog's input; a tombstone has no time but its record's own."""
+    time = F.coalesce(quoted(section.time), F.col("timestamp"))
+    format = json_format(section.event_schema, tombstones="row")
+    on = config.enrich.on
+    if on not in format.schema.fieldNames() or format.schema[on].nullable:
+        raise ConfigError(
+            f"profiles.schema has no {on!r} that is NOT NULL: a record without it would pass for a tombstone.",
+            "the key of enrich.on as a field that is never null.",
+            f'schema = "{on} string not null, ..."',
+        )
+    return Input(reading=config.reading(section, section, format, time=time, keep=["key", "offset"]))
+
+
+def as_versions(profiles: DataFrame, section: TopicSection, on: str) -> DataFrame:
+    """Give the changelog as a log of versions; a record without a value ends the profile of its key."""
+    key = F.col("key").cast("string").try_cast(profiles.schema[on].dataType)
+    keyed = profiles.withColumns({"deleted": quoted(on).isNull(), on: F.coalesce(quoted(on), key)})
+    log = versions(keyed.drop(section.time, "key").withColumnRenamed("offset", PLACE), deleted="deleted")
+    return log.drop("deleted")
+
+
+if __name__ == "__main__":
+    command(
+        "enriched_activity",
+        EnrichedActivity,
+        job,
+        "Give each activity of a user the user's profile, from Kafka to Delta.",
+        result="taken up",
+    )
