@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from random import Random
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def joined(events: Iterable[Event], bounds: Bounds, kinds: Sequence[How] = KINDS
     inner: list[tuple[int | None, int | None]] = [(one.id, other.id) for one, other in pairs]
     left: list[tuple[int | None, int | None]] = [(one.id, None) for one in alone["left"]]
     right: list[tuple[int | None, int | None]] = [(None, other.id) for other in alone["right"]]
-    answers = {
+    answers: dict[How, list[tuple[int | None, int | None]]] = {
         "inner": inner,
         "left": inner + left,
         "right": inner + right,
@@ -123,18 +124,31 @@ def bounds() -> st.SearchStrategy[Bounds]:
 
 
 class Arrival(NamedTuple):
-    """Rows as a stream sees them: micro-batches, and after which of them the query is stopped and started."""
+    """Rows as a stream sees them: micro-batches, after which the query is started anew, and the join's range."""
 
     batches: list[list[Event]]
-    restarts: set[int]
+    restart: int
+    bounds: Bounds
 
 
-@st.composite
-def arrivals(draw: st.DrawFn, delay: int) -> Arrival:
-    """Draw rows that come so many microseconds late at most, cut into micro-batches anywhere."""
-    drawn = draw(events())
-    delays = draw(st.lists(st.integers(0, delay), min_size=len(drawn), max_size=len(drawn)))
-    arrived = [event for _, event in sorted(zip(delays, drawn, strict=True), key=lambda pair: pair[0] + pair[1].micros)]
-    cuts = sorted(draw(st.sets(st.integers(1, max(1, len(arrived) - 1)), max_size=3)))
-    batches = [arrived[start:stop] for start, stop in pairwise([0, *cuts, len(arrived)]) if arrived[start:stop]]
-    return Arrival(batches, draw(st.sets(st.integers(0, len(batches) - 1), max_size=1)))
+def arrived(seed: int) -> Arrival:
+    """Make rows that arrive out of order and in three batches, a tenth of them far too late."""
+    random = Random(seed)
+    crowded = [random.randrange(SPAN // SECOND) * SECOND for _ in range(60)]
+    times = (
+        crowded + [random.randrange(SPAN) for _ in range(60)] + [10 * SECOND + random.randrange(6) for _ in range(20)]
+    )
+    rows = [
+        (random.randrange(LATENESS) + (random.random() < 0.1) * 4 * LATENESS, at, random.choice(["left", "right"]))
+        for at in times
+    ]
+    keys = [random.choice(["a", "b", "c", "d", None]) for _ in rows]
+    events = [
+        (delay + at, Event(side, at, key, number))
+        for number, ((delay, at, side), key) in enumerate(zip(rows, keys, strict=True))
+    ]
+    ordered = [event for _, event in sorted(events, key=lambda pair: pair[0])]
+    cuts = sorted(random.sample(range(40, len(ordered)), 2))
+    batches = [ordered[start:stop] for start, stop in pairwise([0, *cuts, len(ordered)])]
+    before, after = random.randrange(-2 * SECOND, 3 * SECOND), random.randrange(2 * SECOND, 4 * SECOND)
+    return Arrival(batches, random.randrange(3), Bounds(before, after))

@@ -1,0 +1,93 @@
+"""The joins that are measured, each from Kafka to Delta, by name; one of them in a process of its own.
+
+python -m benchmarks.join_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.eventtime.guard import instant
+from lib.joins import stream_stream
+from lib.runtime.job import Input, Job
+from lib.runtime.progress import Show
+from lib.runtime.run import run
+from lib.sinks import Append, Rejected
+from lib.sources import KafkaSource, Reading, json_format
+
+from .contest import main
+from .contestants import CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
+from .impressions import CLICK, IMPRESSION, WITHIN_MS
+
+WITHIN = ("0 seconds", f"{WITHIN_MS} milliseconds")
+PARTS = (("impressions", IMPRESSION), ("clicks", CLICK))
+
+
+def by_hand(spark: SparkSession, place: Place) -> None:
+    """Join by Spark's own stream-stream join and Delta's own sink; a batch is as large as the library's."""
+
+    def read(part: str, schema: str) -> DataFrame:
+        options = {
+            "kafka.bootstrap.servers": place.servers,
+            "subscribe": f"{place.topic}-{part}",
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(ROWS_A_BATCH // 2),
+        }
+        raw = spark.readStream.format("kafka").options(**options).load()
+        rows = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
+        return rows.withColumn("event_time", F.timestamp_millis("ts")).withWatermark("event_time", LATENESS)
+
+    (impressions, clicks) = (read(part, schema).alias(part) for part, schema in PARTS)
+    pairs = impressions.join(
+        clicks,
+        (F.col("impressions.id") == F.col("clicks.id"))
+        & (F.col("clicks.event_time") >= F.col("impressions.event_time"))
+        & (F.col("clicks.event_time") <= F.col("impressions.event_time") + F.expr(f"INTERVAL {WITHIN[1]}")),
+    )
+    rows = pairs.select(
+        "impressions.*",
+        *[F.col(f"clicks.{name}").alias(f"click_{name}") for name in ("event_time", "ts", "position", "ms")],
+    )
+    writer = rows.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
+
+
+def by_tidegate(spark: SparkSession, place: Place) -> None:
+    """Join by the library, in a job of its own."""
+    inputs = [
+        Input(
+            reading=Reading(
+                source=KafkaSource(servers=place.servers, topics=[f"{place.topic}-{part}"], max_rows=ROWS_A_BATCH // 2),
+                format=json_format(schema),
+                time=instant(F.col("ts"), "milliseconds"),
+                lateness=LATENESS,
+                future_tolerance=None,
+            )
+        )
+        for part, schema in PARTS
+    ]
+    job = Job(
+        name="bench",
+        inputs=inputs,
+        transform=lambda impressions, clicks: stream_stream(impressions, clicks, "id", within=WITHIN, how="inner"),
+        sink=Append(path=str(place.folder / "table")),
+        checkpoint=str(place.folder / "checkpoint"),
+        dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+    )
+    run(job, spark, show=Show())
+
+
+JOINS: dict[str, Contestant] = {
+    "tumbling": CONTESTANTS["tumbling"],
+    "join by hand": by_hand,
+    "stream_stream": by_tidegate,
+}
+"""By name. The ratio of each is taken to "tumbling" of the same round, over as many messages."""
+
+
+if __name__ == "__main__":
+    CONTESTANTS.update(JOINS)
+    main(*sys.argv[1:])

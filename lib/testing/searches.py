@@ -1,0 +1,161 @@
+"""Seeded searches and clicks by session, lifelike in their faults, and what a join of the two must make of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Literal
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from ..errors import SourceError
+
+Topic = Literal["searches", "clicks"]
+TOPICS: tuple[Topic, ...] = ("searches", "clicks")
+SCHEMAS: dict[Topic, str] = {
+    "searches": "search_id string not null, session_id string, page string, event_time timestamp",
+    "clicks": "click_id string not null, session_id string, url string, position int, event_time timestamp",
+}
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+_TOPICS = ("shoes", "maps", "bread", "trains", "rain", "violin", "tides", "lamps")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A search, whose `place` is the page of its results, or a click, whose `place` is the URL that it opens.
+
+    `at` is the event time and `arrived` the broker's time, both in ms since 1970.
+    """
+
+    topic: Topic
+    id: str
+    session: str | None
+    place: str
+    at: int
+    arrived: int
+    broken: bool = False
+    straggler: bool = False
+
+    def value(self) -> bytes:
+        """Give the record's bytes: JSON, cut off where it is broken."""
+        own = (
+            {"search_id": self.id, "page": self.place}
+            if self.topic == "searches"
+            else {"click_id": self.id, "url": self.place, "position": len(self.place) % 10}
+        )
+        moment = datetime.fromtimestamp(self.at / 1000, UTC).isoformat(timespec="milliseconds")
+        text = json.dumps({**own, "session_id": self.session, "event_time": moment}, separators=(",", ":")).encode()
+        return text[: len(text) // 2] if self.broken else text
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can be read and is in time."""
+        return not (self.broken or self.straggler)
+
+
+Place = tuple[Topic, int, int]
+Ledger = dict[Place, Event]
+"""Each acknowledged record by the topic's kind, its partition and its offset."""
+
+
+def searches(
+    sessions: int, *, seed: int = 11, start: datetime = START, minutes: int = 60, disorder: float = 20.0
+) -> list[Event]:
+    """Make the searches and clicks of so many sessions in the order of their arrival, the same for the same arguments.
+
+    A session searches one to three times, minutes apart; two of five searches are clicked, once to three times, within
+    seconds or some minutes. Searches are up to `disorder` seconds under way and clicks hardly any, so that many a click
+    comes before its search. One in twenty sessions has no id; one record in a hundred comes twice, one in a hundred
+    can not be read, and one in a hundred is hours late: these arrive in the last third only. Half a day later a last
+    search and a last click, of sessions of their own, close all that is open.
+    """
+    random, first, made = Random(seed), int(start.timestamp() * 1000), list[Event]()
+    for number in range(sessions):
+        session = None if random.random() < 0.05 else f"session-{seed}-{number}"
+        at = first + random.randrange(minutes * 60_000)
+        for again in range(random.randint(1, 3)):
+            page = f"/search/{_TOPICS[min(random.randrange(12), random.randrange(12)) % len(_TOPICS)]}"
+            name = f"{seed}-{number}-{again}"
+            under_way = int(random.random() * disorder * 1000)
+            made.append(Event("searches", f"search-{name}", session, page, at, at + under_way))
+            made += _clicks(random, name, session, at) if random.random() < 0.4 else []
+            at += random.randrange(5_000, 400_000)
+    spoilt = [_spoilt(random, event, first + minutes * 60_000) for event in made]
+    twice = [event for event in spoilt if event.counts and random.random() < 0.01]
+    redelivered = [replace(event, arrived=event.arrived + 500) for event in twice]
+    end = first + 12 * 3_600_000
+    last = [Event(topic, f"last-{topic}", f"last-{topic}", "/search/last", end, end) for topic in TOPICS]
+    return sorted([*spoilt, *redelivered, *last], key=lambda event: (event.arrived, event.id))
+
+
+def _clicks(random: Random, name: str, session: str | None, at: int) -> Iterator[Event]:
+    for number in range(random.randint(1, 3)):
+        clicked = at + random.choice([random.randrange(20_000), random.randrange(500_000)])
+        url = f"https://example.org/{random.randrange(40)}"
+        yield Event("clicks", f"click-{name}-{number}", session, url, clicked, clicked + random.randrange(300))
+
+
+def _spoilt(random: Random, event: Event, end: int) -> Event:
+    chance = random.random()
+    if chance < 0.01:
+        return replace(event, broken=True)
+    if chance < 0.02:
+        arrived = end + random.randrange(60_000)
+        return replace(
+            event, at=arrived - random.randrange(2 * 3_600_000, 5 * 3_600_000), arrived=arrived, straggler=True
+        )
+    return event
+
+
+def produce(servers: str, topics: Mapping[Topic, str], events: Sequence[Event], *, partitions: int = 2) -> Ledger:
+    """Send the events in their order, spread evenly over each topic's partitions, and give the ledger.
+
+    A record's timestamp is the event's arrival, which may be long ago: create the topics with `retention_ms=-1`. A
+    record that the broker did not acknowledge raises a SourceError.
+    """
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 3})
+    ledger, failures = Ledger(), list[str]()
+
+    def send(event: Event, partition: int) -> None:
+        def acknowledged(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failures.append(error.str())
+            else:
+                ledger[event.topic, message.partition() or 0, message.offset() or 0] = event
+
+        producer.produce(
+            topics[event.topic],
+            value=event.value(),
+            partition=partition,
+            timestamp=event.arrived,
+            on_delivery=acknowledged,
+        )
+
+    sent = Counter[Topic]()
+    for event in events:
+        send(event, sent[event.topic] % partitions)
+        sent[event.topic] += 1
+        producer.poll(0)
+    producer.flush(60)
+    if failures or len(ledger) != len(events):
+        why = failures[0] if failures else "no answer within 60 seconds"
+        raise SourceError(f"{len(events) - len(ledger)} of {len(events)} records were not acknowledged: {why}.")
+    return ledger
+
+
+def matched(events: Iterable[Event], before_ms: int, after_ms: int) -> list[tuple[Event, list[Event]]]:
+    """Give each search in time with its clicks, by the definition of the join; the last search is left out."""
+    sessions, found = defaultdict[str, list[Event]](list), list[tuple[Event, list[Event]]]()
+    sound = [event for event in events if event.counts and not event.id.startswith("last-")]
+    for event in sound:
+        if event.topic == "clicks" and event.session is not None:
+            sessions[event.session].append(event)
+    for event in sound:
+        if event.topic == "searches":
+            own = sessions.get(event.session or "", [])
+            found.append((event, [c for c in own if event.at - before_ms <= c.at <= event.at + after_ms]))
+    return found

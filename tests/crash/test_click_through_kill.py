@@ -1,0 +1,48 @@
+"""The click-through job killed at three points of its batches: planned, rates written, late rows written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lib.testing import Broker
+from lib.testing.searches import TOPICS, Topic, produce, searches
+
+from ..jobs.click_rates import OPTIONS, rates, read_rates, require_all_rows
+from .left import batches
+from .submitted import SubmittedJob
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+TABLE = "click_through"
+
+
+def test_a_job_killed_three_times_has_the_rates_of_the_ledger_and_every_rejected_row_once(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
+    for name in named.values():
+        broker.create_topic(name, partitions=2, retention_ms=-1)
+    ledger = produce(broker.servers, named, searches(500, seed=7))
+    options: dict[str, object] = {**OPTIONS, "kafka.servers": broker.servers}
+    for kind in TOPICS:
+        options[f"{kind}.topics"] = named[kind]
+        options[f"{kind}.max_rows"] = sum(place[0] == kind for place in ledger) // 4 + 1
+    job = SubmittedJob(TABLE, tmp_path / "tables", tmp_path / "job.log", options)
+    checkpoint = job.root / "_checkpoints" / TABLE
+
+    job.killed_when((checkpoint / "offsets" / "1").exists, "the plan of the second batch")
+    assert batches(job.root, TABLE) == [0], "the kill came too late"
+
+    job.killed_at(TABLE)
+    newest = batches(job.root, TABLE)[-1]
+    assert newest > 0
+    assert not (checkpoint / "commits" / str(newest)).exists(), "the kill came too late"
+
+    job.killed_at("late_searches")
+    (late,) = batches(job.root, "late_searches")
+    assert late not in batches(job.root, TABLE), "the kill came too late"
+
+    assert job.run()["skipped"] == 0
+    assert read_rates(job.root / TABLE) == rates(ledger)
+    require_all_rows(job.root, ledger, named)
