@@ -6,7 +6,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +106,31 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
     nothing = jvm.scala.Option.empty()
     snapshot = log.update(False, nothing, nothing)
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
+
+
+def partition_counts(
+    spark: SparkSession, servers: str, options: Mapping[str, str], topics: Sequence[str]
+) -> dict[str, int]:
+    """Ask the broker how many partitions each topic has, with the `kafka.*` options of a Spark source.
+
+    Raises OSError where it does not answer, or has no such topic.
+    """
+    jvm: Any = spark._jvm
+    settings = jvm.java.util.Properties()
+    for name, value in {**options, "kafka.bootstrap.servers": servers}.items():
+        if name.lower().startswith("kafka."):
+            settings.put(name[len("kafka.") :], value)
+    wanted = jvm.java.util.ArrayList()
+    for topic in topics:
+        wanted.add(topic)
+    client = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+    try:
+        found = client.describeTopics(wanted).allTopicNames().get()
+        return {topic: int(found.get(topic).partitions().size()) for topic in topics}
+    except Py4JJavaError as error:
+        raise OSError(f"{servers} does not tell of {', '.join(topics)}: {error.java_exception.toString()}") from error
+    finally:
+        client.close()
 
 
 def _session(spark: SparkSession) -> Any:

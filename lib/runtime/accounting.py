@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,13 @@ class Observed:
     latest: int | None
 
 
-def tally(batch: Batch, counts: Mapping[str, Any] | None) -> Observed:
-    """Check the query's own counts against the offsets planned.
+def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
+    """Add up the query's own counts, one for each stream of an input, and check them against the offsets planned.
 
     A range of offsets may have holes, so it may give fewer rows than its length, but never more.
     """
     length = span(batch)
-    if counts is None:
+    if not counts:
         if length:
             raise AccountingError(
                 f"batch {batch.number} covers {length:,} offsets and its rows were not counted.",
@@ -35,7 +35,10 @@ def tally(batch: Batch, counts: Mapping[str, Any] | None) -> Observed:
             )
         return Observed(rows=0, dead=0, earliest=None, latest=None)
     seen = Observed(
-        rows=counts["rows"] or 0, dead=counts["dead"] or 0, earliest=counts["earliest"], latest=counts["latest"]
+        rows=sum(each["rows"] or 0 for each in counts),
+        dead=sum(each["dead"] or 0 for each in counts),
+        earliest=min((each["earliest"] for each in counts if each["earliest"] is not None), default=None),
+        latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
     )
     if seen.rows > length or seen.dead > seen.rows:
         raise AccountingError(

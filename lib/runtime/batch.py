@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..columns import microseconds
 from ..errors import TidegateError
 from ..jvm import observed
 from ..sinks import Batch, Rejected, planned, require_current, tables
@@ -19,6 +18,7 @@ from .accounting import Observed, check_flood, check_stateless, tally
 from .failures import plain
 from .job import Counted, Input, Job, Summary
 from .stop import Stop
+from .streams import Stream
 
 _START_SECONDS = 60
 
@@ -30,8 +30,8 @@ class Steps:
     the target: a batch that the target holds is complete.
     """
 
-    def __init__(self, job: Job, stop: Stop, summary: Summary) -> None:
-        self._job, self._stop, self._summary = job, stop, summary
+    def __init__(self, job: Job, inputs: Sequence[Sequence[Stream]], stop: Stop, summary: Summary) -> None:
+        self._job, self._inputs, self._stop, self._summary = job, inputs, stop, summary
         self.query: Future[StreamingQuery] = Future()
         self.failure: Exception | None = None
         self._begun = False
@@ -76,36 +76,35 @@ class Steps:
             rows_out=rows_out,
             dead=dead,
             late=late,
-            reached={part.name: part.reached for part in parts},
+            reached={name: mark for part in parts for name, mark in part.reached.items()},
             outcome=outcome,
         )
 
     def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
         alone = len(self._job.inputs) == 1
-        given = zip(self._job.inputs, self._job.observations, strict=True)
-        parts = [(each, batch if alone else batch.of(each.reading.source.named), name) for each, name in given]
-        return [Part(each, its, tally(its, observed(query, name))) for each, its, name in parts]
+        return [
+            counted(query, given, streams, batch if alone else batch.of(given.reading.source.named))
+            for given, streams in zip(self._job.inputs, self._inputs, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a batch has of one input: its offsets, and what was counted of them."""
+    """What a batch has of one input: its offsets, what was counted of them, and each stream's own watermark."""
 
     input: Input
     batch: Batch
     seen: Observed
+    reached: Mapping[str, int | None]
 
-    @property
-    def name(self) -> str:
-        """The input's name in the progress: its topics."""
-        return ", ".join(self.input.reading.source.named)
 
-    @property
-    def reached(self) -> int | None:
-        """The newest event time less the lateness, in microseconds since 1970; None without a good row."""
-        lateness = microseconds(self.input.reading.lateness, "lateness", least=0)
-        return None if self.seen.latest is None else self.seen.latest - lateness
+def counted(query: StreamingQuery, given: Input, streams: Sequence[Stream], batch: Batch) -> Part:
+    """Add up what was counted of an input's streams, and check it."""
+    counts = [(stream, observed(query, stream.observation)) for stream in streams]
+    latest = [(stream, None if found is None else found["latest"]) for stream, found in counts]
+    reached = {stream.name: None if at is None else at - stream.lateness for stream, at in latest}
+    return Part(given, batch, tally(batch, [found for _, found in counts if found is not None]), reached)
 
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:

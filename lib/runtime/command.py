@@ -13,14 +13,14 @@ from rich.console import Console
 from .config import load
 from .exit_codes import guarded
 from .job import Job, Summary
-from .job_config import JobConfig
+from .job_config import Config
 from .paths import project_root
 from .run import run, write_summary
 from .session import quiet, session
 from .shown import table
 from .stop import leave
 
-Model = TypeVar("Model", bound=JobConfig)
+Model = TypeVar("Model", bound=Config)
 
 EXIT_CODES = """Exit codes: 0 done, or stopped by SIGTERM or Ctrl-C after its batch; 2 configuration; 3 source; 4 too
 many dead letters; 5 table and checkpoint do not fit; 6 rows do not add up; 7 setup; 8 other writers of the table; 1

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 
+from ..columns import microseconds
 from ..errors import ArgumentError
 from ..sinks import Rejected, Sink
 from ..sources import Reading
-from ..sources.reading import OBSERVATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +32,34 @@ class Limits:
 class Input:
     """One stream that a job reads, and what becomes of its late rows.
 
-    `closes` gives the instant from which on a row is late, from the reading's columns; without it no row of this input
-    can be late. Late rows are kept in `late`, under a step of its own.
+    closes: the instant from which on a row is late, from the reading's columns; without it no row of this input can be
+        late. Late rows are kept in `late`, under a step of its own.
+    watermarks: into how many shares the partitions are divided, each with a watermark of its own, or one for each
+        "partition". The smallest counts: where partitions are read at different speeds, rows of a slow one are not late
+        because a fast one ran ahead. A checkpoint is bound to the number.
+    idle: when no row came for so long and none waits in the topic, the watermark goes on with the clock, and so the
+        last windows come out; of several streams a quiet one then follows the others. What comes afterwards may be
+        late. None, the default, waits for ever. Only for a job that runs on: a replay has no clock.
+
+    Raises ArgumentError, at construction, for a number of watermarks below 1, or several with a pattern of topics.
     """
 
     reading: Reading
     closes: Column | None = None
     late: Rejected | None = None
+    watermarks: int | Literal["partition"] = 1
+    idle: str | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.idle is not None:
+            microseconds(self.idle, "idle", least=1_000_000)
+        if self.watermarks != "partition" and self.watermarks < 1:
+            raise ArgumentError(f"watermarks is {self.watermarks!r}.", "1 or more, or 'partition'.")
+        if self.watermarks != 1 and self.reading.source.pattern:
+            raise ArgumentError(
+                f"watermarks is {self.watermarks!r}, with a pattern of topics.",
+                "several watermarks for topics or partitions that are named.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +71,8 @@ class Job:
     one row out, which is then checked batch by batch. `every` is the interval of a job that runs on; None reads what
     there is, then ends.
 
-    Raises ArgumentError, at construction, for no inputs, and for several that may read the same topic.
+    Raises ArgumentError, at construction, for no inputs, for several that may read the same topic, and for an idle
+    time-out in a job that ends by itself.
     """
 
     name: str
@@ -71,15 +94,12 @@ class Job:
                 "one input or more; several have topics of their own, named one by one and not by a pattern.",
                 "a topic that is needed twice is one input, whose frame the transform uses twice.",
             )
-
-    def frames(self, spark: SparkSession) -> list[DataFrame]:
-        """Give the stream of each input, counted under a name of its own."""
-        return [given.reading.stream(spark, name) for given, name in zip(self.inputs, self.observations, strict=True)]
-
-    @property
-    def observations(self) -> list[str]:
-        """The name under which each input's rows are counted."""
-        return [f"{OBSERVATION} {index}" for index in range(len(self.inputs))]
+        if self.every is None and any(given.idle is not None for given in self.inputs):
+            raise ArgumentError(
+                "an input has an idle time-out, and the job ends when it has read what there is.",
+                "idle for a job that runs on.",
+                'every="10 seconds", or no idle.',
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,23 +50,22 @@ class Config(Section):
             time=times.time if time is None else time,
             lateness=times.lateness,
             future_tolerance=times.future_tolerance,
+            future=times.future,
             value_cap=times.value_cap,
             keep=keep,
         )
 
-    def kept(self, reading: Reading, closes: Column | None, late: str) -> Input:
+    def kept(self, reading: Reading, times: TimesSection, closes: Column | None, late: str) -> Input:
         """Give the input of a reading; late rows, where it can have some, go to the table of that key in [output]."""
-        if closes is None:
-            return Input(reading=reading)
-        path = self.output.tables()[f"output.{late}"]
-        return Input(reading=reading, closes=closes, late=Rejected(path=path, step=late))
+        table = None if closes is None else Rejected(path=self.output.tables()[f"output.{late}"], step=late)
+        return Input(reading=reading, closes=closes, late=table, watermarks=times.watermarks, idle=times.idle)
 
     def named_input(
         self, name: str, section: TopicSection, *, closes: Column | None = None, keep: Sequence[str] = ()
     ) -> Input:
         """Give one of several inputs, of JSON; its late rows go to the table output.late_<name>."""
         reading = self.reading(section, section, json_format(section.event_schema), keep=keep)
-        return self.kept(reading, closes, f"late_{name}")
+        return self.kept(reading, section, closes, f"late_{name}")
 
     def planned(
         self, inputs: Sequence[Input], *, transform: Callable[..., DataFrame], sink: Sink, stateless: bool = False
@@ -96,4 +95,4 @@ class JobConfig(Config):
     def only_input(self, *, closes: Column | None = None, keep: Sequence[str] = ()) -> Input:
         """Give the input that [kafka] and [input] describe; its late rows go to the table output.late."""
         reading = self.reading(self.kafka, self.input, json_format(self.input.event_schema), keep=keep)
-        return self.kept(reading, closes, "late")
+        return self.kept(reading, self.input, closes, "late")

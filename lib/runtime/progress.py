@@ -53,13 +53,15 @@ def gauge(progress: Mapping[str, Any]) -> Gauge:
 
 
 def _behind(source: Mapping[str, Any]) -> int | None:
-    latest, end = source.get("latestOffset"), source.get("endOffset")
-    if not isinstance(latest, Mapping) or not isinstance(end, Mapping):
-        return None
-    read = {(topic, part): int(at) for topic, parts in end.items() for part, at in parts.items()}
-    return sum(
-        max(0, int(at) - read.get((topic, part), 0)) for topic, parts in latest.items() for part, at in parts.items()
-    )
+    latest, read = (offsets(source.get(end)) for end in ("latestOffset", "endOffset"))
+    return sum(max(0, at - read.get(place, 0)) for place, at in latest.items()) if latest and read else None
+
+
+def offsets(reported: object) -> dict[tuple[str, str], int]:
+    """Give a source's offsets by topic and partition; empty where it is no Kafka source, or told none."""
+    topics = reported.items() if isinstance(reported, Mapping) else ()
+    kafka = [(topic, parts) for topic, parts in topics if isinstance(parts, Mapping)]
+    return {(topic, part): int(at) for topic, parts in kafka for part, at in parts.items()}
 
 
 def line(job: str, seen: Gauge, total: Summary) -> str:

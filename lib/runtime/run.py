@@ -7,11 +7,12 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..jvm import jvm_signals
@@ -19,7 +20,9 @@ from .batch import Steps, cause
 from .job import Job, Summary
 from .places import local
 from .progress import Show, gauge, line
+from .pulse import Pulse
 from .stop import Stop, StopAskedError, on_signals
+from .streams import frames, streams
 
 _POLL_SECONDS = 1
 _COMMIT_SECONDS = 30.0
@@ -34,12 +37,14 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     """
     stop, show = stop or Stop(), show or Show()
     summary, began = Summary(job=job.name), time.monotonic()
-    steps = Steps(job, stop, summary)
     prepare(job)
+    inputs = streams(job, spark)
+    steps, pulse = Steps(job, inputs, stop, summary), Pulse(job, inputs, summary)
     with on_signals(stop), jvm_signals(spark, ("TERM", "INT"), stop.tell), show:
         try:
-            query = start(job, spark, steps)
-            watch(query, stop, summary, show)
+            pulse.begin(spark)
+            query = start(job, frames(inputs, spark), steps)
+            watch(query, stop, summary, show, lambda: pulse.look(query, spark))
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
                 raise cause(steps.failure, error) from (steps.failure or error)
@@ -47,9 +52,9 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     return summary
 
 
-def start(job: Job, spark: SparkSession, steps: Steps) -> StreamingQuery:
+def start(job: Job, inputs: Sequence[DataFrame], steps: Steps) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    rows = job.transform(*job.frames(spark))
+    rows = job.transform(*inputs)
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint).foreachBatch(steps)
     writer = writer.trigger(processingTime=job.every) if job.every else writer.trigger(availableNow=True)
     query = writer.start()
@@ -57,14 +62,15 @@ def start(job: Job, spark: SparkSession, steps: Steps) -> StreamingQuery:
     return query
 
 
-def watch(query: StreamingQuery, stop: Stop, summary: Summary, show: Show) -> None:
-    """Show the query's progress until it ends, or stop it when that was asked for."""
+def watch(query: StreamingQuery, stop: Stop, summary: Summary, show: Show, look: Callable[[], None]) -> None:
+    """Show the query's progress until it ends, or stop it when that was asked for; `look` at it in between."""
     shown = -1
     while True:
         ended = query.awaitTermination(_POLL_SECONDS)
         shown = report(query, shown, summary, show)
         if ended:
             return
+        look()
         if stop.asked:
             finish(query, stop)
             report(query, shown, summary, show)

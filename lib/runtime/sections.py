@@ -103,11 +103,14 @@ class KafkaSection(BrokerSection, TopicsSection):
 
 
 class TimesSection(Section):
-    """The column of the event time, how late a row may be, and what is done with rows that can not be read."""
+    """The column of the event time, the watermark, and what is done with rows that are not to be counted."""
 
     time: str = "event_time"
     lateness: Wait
     future_tolerance: Duration | None = "1 hour"
+    future: Literal["reject", "clamp"] = "reject"
+    watermarks: Literal["partition"] | Annotated[int, Field(ge=1)] = 1
+    idle: Duration | None = None
     value_cap: int = Field(default=65_536, gt=0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -108,6 +108,29 @@ max_rows=1000000)
     def named(self) -> list[str]:
         """The topics, or the pattern, that this source reads."""
         return [self.pattern] if self.pattern else [*self.topics, *(self.partitions or {})]
+
+    def shares(self, partitions: Mapping[str, int], number: int | None) -> list[KafkaSource]:
+        """Divide the source into so many of it, or one for each partition, that together read the same.
+
+        `partitions` tells how many each topic has. A partition goes to the share of its number, counted over and over:
+        one that is added later goes to a share that is there already.
+        """
+        given = [(topic, part) for topic, parts in self._partitions(partitions).items() for part in parts]
+        number = number or len(given)
+        return [self._only(given[index::number], number) for index in range(number)]
+
+    def _partitions(self, counts: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+        return self.partitions or {topic: range(count) for topic, count in sorted(counts.items())}
+
+    def _only(self, given: Sequence[tuple[str, int]], number: int) -> KafkaSource:
+        mine: dict[str, list[int]] = {}
+        for topic, part in given:
+            mine.setdefault(topic, []).append(part)
+        start = self.start
+        if isinstance(start, Mapping):
+            start = {topic: {part: start[topic][part] for part in parts} for topic, parts in mine.items()}
+        rows = None if self.max_rows is None else -(-self.max_rows // number)
+        return replace(self, topics=(), pattern=None, partitions=mine, start=start, max_rows=rows)
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Give the topics as a stream of raw rows: topic, partition, offset, timestamp, key, value, headers."""

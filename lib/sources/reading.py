@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from ..columns import interval, microseconds, quoted
+from ..columns import column, interval, microseconds, quoted
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of
 from .formats import Format
+from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource, Offsets
 
 OBSERVATION = "tidegate"
@@ -31,8 +33,9 @@ class Reading:
         value (`lib.eventtime.guard.instant` turns epoch numbers into timestamps safely).
     lateness: how far behind the latest event time a row may be: the watermark's delay.
     keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry beside the fields.
-    future_tolerance: an event time further than this ahead of the record's own timestamp is a dead letter, so that it
-        does not move the watermark; None lets it through.
+    future_tolerance: how far an event time may be ahead of the record's own timestamp; None lets any through.
+    future: what becomes of a row beyond that, which must not move the watermark: with "reject" it is a dead letter,
+        with "clamp" its event time is the record's timestamp plus the tolerance.
     value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside them.
 
     A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves `kafka_timestamp`.
@@ -50,6 +53,7 @@ class Reading:
     lateness: str | timedelta
     keep: Sequence[str] = ()
     future_tolerance: str | timedelta | None = "1 hour"
+    future: Literal["reject", "clamp"] = "reject"
     value_cap: int = 65_536
 
     def __post_init__(self) -> None:
@@ -58,6 +62,8 @@ class Reading:
             microseconds(self.future_tolerance, "future_tolerance", least=0)
         if isinstance(self.keep, str) or any(name not in KEEPABLE for name in self.keep):
             raise ArgumentError(f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]')
+        if self.future not in ("reject", "clamp"):
+            raise ArgumentError(f"future is {self.future!r}.", "'reject' or 'clamp'.")
         if self.value_cap < 0:
             raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
         fields = self.format.schema.fieldNames()
@@ -69,15 +75,23 @@ class Reading:
         if taken:
             raise ColumnError(f"the record has a field {taken[0]!r} that is not its event time.", "time='event_time'.")
 
-    def stream(self, spark: SparkSession, observation: str = OBSERVATION) -> DataFrame:
+    def stream(
+        self, spark: SparkSession, observation: str = OBSERVATION, heartbeats: Heartbeats | None = None
+    ) -> DataFrame:
         """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns.
 
-        Two readings in one query need an `observation`, the name of their counts, each of its own.
+        Two readings in one query need an `observation`, the name of their counts, each of its own. `heartbeats` can
+        move the watermark on without an event.
         """
-        return self._good(self.source.stream(spark), observation)
+        good, late = self._good(self.source.stream(spark), observation), self._lateness
+        return good.withWatermark(EVENT_TIME, late) if heartbeats is None else heartbeats.below(good, EVENT_TIME, late)
+
+    @property
+    def _lateness(self) -> str:
+        return interval(microseconds(self.lateness, "lateness", least=0))
 
     def _good(self, raw: DataFrame, observation: str) -> DataFrame:
-        """Count all rows, keep the good ones, and set the watermark over them alone."""
+        """Count all rows, and keep the good ones."""
         bad = quoted(_BAD)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
         return (
@@ -92,7 +106,6 @@ class Reading:
             )
             .where(~bad)
             .drop(_BAD)
-            .withWatermark(EVENT_TIME, interval(microseconds(self.lateness, "lateness", least=0)))
         )
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
@@ -133,10 +146,18 @@ class Reading:
             *[quoted(name).alias(self._kafka(name)) for name in carried],
             F.col("bad").alias(_UNREAD),
         )
-        timed = flat.withColumn(EVENT_TIME, quoted(self.time) if isinstance(self.time, str) else self.time)
+        timed = flat.withColumn(EVENT_TIME, self._at())
         if not isinstance(timed.schema[EVENT_TIME].dataType, TimestampType):
             _require_timestamp(timed.schema[EVENT_TIME].dataType.simpleString(), "the expression")
         return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
+
+    def _at(self) -> Column:
+        """Take a row's event time, and bring it back where it is too far in the future and to be clamped."""
+        at, received = column(self.time), quoted(self._kafka("timestamp"))
+        if self.future == "reject" or self.future_tolerance is None:
+            return at
+        most = timedelta(microseconds=microseconds(self.future_tolerance, "future_tolerance", least=0))
+        return F.when(ahead_of(at, received, most), F.try_add(received, F.lit(most))).otherwise(at)
 
     def _timing(self) -> Column:
         """Say what is wrong with a row's event time; null where nothing is."""

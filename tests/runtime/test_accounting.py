@@ -36,16 +36,22 @@ def test_the_span_counts_offsets_and_new_partitions_from_zero() -> None:
 
 
 def test_fewer_rows_than_offsets_are_right_for_offsets_have_holes() -> None:
-    assert tally(batch(), counts(40, 3)) == Observed(rows=40, dead=3, earliest=5, latest=9)
+    assert tally(batch(), [counts(40, 3)]) == Observed(rows=40, dead=3, earliest=5, latest=9)
+
+
+def test_the_streams_of_an_input_add_up_and_one_without_rows_has_no_times() -> None:
+    silent = {"rows": 0, "dead": 0, "earliest": None, "latest": None}
+    later = {"rows": 7, "dead": 1, "earliest": 6, "latest": 11}
+    assert tally(batch(), [counts(40, 3), silent, later]) == Observed(rows=47, dead=4, earliest=5, latest=11)
 
 
 def test_a_batch_without_offsets_has_no_rows() -> None:
     empty = batch(100, 100)
-    assert tally(Batch(**{**vars(empty), "end": empty.start}), None) == seen(0)
+    assert tally(Batch(**{**vars(empty), "end": empty.start}), []) == seen(0)
 
 
-@pytest.mark.parametrize("given", [None, counts(101), counts(5, 6)])
-def test_counts_that_can_not_be_are_refused(given: dict[str, int | None] | None) -> None:
+@pytest.mark.parametrize("given", [[], [counts(101)], [counts(5, 6)], [counts(60), counts(41)]])
+def test_counts_that_can_not_be_are_refused(given: list[dict[str, int | None]]) -> None:
     with pytest.raises(AccountingError, match="batch 3"):
         tally(batch(), given)
 

@@ -1,0 +1,124 @@
+"""A watermark for each partition, and one that goes on when its input is quiet, on a real topic."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lib.aggregates import count
+from lib.errors import ArgumentError, SourceError
+from lib.runtime.job import Input, Job
+from lib.runtime.run import run
+from lib.runtime.stop import Stop
+from lib.sinks import Append, Rejected
+from lib.sources import KafkaSource, Reading, json_format
+from lib.testing import Broker
+from lib.testing.process import until
+from lib.windows import closes, tumbling
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def sent(servers: str, topic: str, rows: Iterable[tuple[int, float]]) -> None:
+    """Send one record for each partition and second after the start."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    for partition, second in rows:
+        record = {"page": f"p{partition}", "event_time": str(START + timedelta(seconds=second))}
+        producer.produce(topic, json.dumps(record).encode(), partition=partition)
+    producer.flush()
+
+
+def job(servers: str, topic: str, root: Path, every: str | None = None, **settings: Any) -> Job:
+    reading = Reading(
+        source=KafkaSource(servers=servers, topics=[topic], max_rows=100),
+        format=json_format("page STRING NOT NULL, event_time TIMESTAMP"),
+        time="event_time",
+        lateness="0 seconds",
+        future_tolerance=None,
+    )
+    whole = Input(
+        reading=reading,
+        closes=closes("tumbling", F.col("event_time"), "1 minute"),
+        late=Rejected(path=str(root / "late"), step="late"),
+    )
+    return Job(
+        name="watermarks",
+        inputs=[replace(whole, **settings)],
+        transform=lambda rows: tumbling(rows, "1 minute", by="page", aggs={"n": count()}),
+        sink=Append(path=str(root / "views")),
+        checkpoint=str(root / "checkpoint"),
+        dead=Rejected(path=str(root / "dead")),
+        every=every,
+    )
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    if not any((table / "_delta_log").glob("*.json")):
+        return []
+    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
+    return found
+
+
+@pytest.mark.broker
+def test_a_slow_partition_is_not_late_because_a_fast_one_ran_ahead(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    # Both have a row for each of 300 steps, of one second here and of 100 there, and are read 50 steps at a time.
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    sent(broker.servers, topic, [(part, step * second) for step in range(300) for part, second in ((0, 1), (1, 100))])
+
+    def drained(root: Path, **settings: Any) -> tuple[int, int]:
+        done = run(job(broker.servers, topic, root, **settings), spark)
+        slow = [row["n"] for row in rows(root / "views") if row["page"] == "p0"]
+        return done.late, sum(slow)
+
+    # The third batch is the first that is judged by the watermark of a batch with rows.
+    assert drained(tmp_path / "one") == (200, 100)
+    assert drained(tmp_path / "each", watermarks="partition") == (0, 240), "the slow one's last minute is open"
+
+
+@pytest.mark.broker
+def test_the_last_window_of_a_quiet_topic_comes_out_and_what_comes_then_is_late(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    sent(broker.servers, topic, [(0, 10), (0, 70), (0, 75)])
+    stop, told = Stop(), list[str]()
+
+    def meanwhile() -> None:
+        try:
+            until(lambda: len(rows(tmp_path / "views")) == 2, within=180, what="the last window")
+            sent(broker.servers, topic, [(0, 80)])
+            until(lambda: len(rows(tmp_path / "late")) == 1, within=60, what="the late row")
+        except Exception as error:
+            told.append(str(error))
+        finally:
+            stop.ask()
+
+    beside = threading.Thread(target=meanwhile)
+    beside.start()
+    done = run(job(broker.servers, topic, tmp_path, every="1 second", idle="2 seconds"), spark, stop=stop)
+    beside.join()
+    assert told == []
+    assert sorted(row["n"] for row in rows(tmp_path / "views")) == [1, 2]
+    assert (done.rows_in, done.late, done.dead) == (4, 1, 0)
+
+
+def test_what_does_not_go_together_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="idle"):
+        job("nowhere:9092", "clicks", tmp_path, idle="10 seconds")
+    with pytest.raises(ArgumentError, match="watermarks is 0"):
+        job("nowhere:9092", "clicks", tmp_path, watermarks=0)
+    with pytest.raises(SourceError, match="does not tell of no-such-topic"):
+        run(job(broker.servers, "no-such-topic", tmp_path, watermarks="partition"), spark)
