@@ -1,0 +1,282 @@
+"""Measure a view of two changing tables: posts and follows joined into timelines.
+
+python -m benchmarks.table_table [--rows 100000] [--batch 10000] [--large 1000000] [--changes 100]
+
+First: `rows` changes of each table, in batches of `batch` messages, half of them of either table: new rows, and for two
+of ten a deletion or a move of an older one to another author. Authors have about eight posts and eight followers each.
+Beside it the same by hand, in plain PySpark: each batch is appended to a log of each table, and the join of the newest
+rows of both is computed anew and written over the last one. Each contestant has a process of its own, and is warmed up
+on a tenth.
+
+Then: tables of `large` rows each, four posts and four followers an author, and batches of `changes` messages: what is
+read and written of each table, in rows and files, by Spark's metrics of each scan and Delta's of each commit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from lib.joins import table_table
+from lib.runtime.session import quiet, session
+from lib.sinks import Batch
+from lib.sinks.batch import EPOCH
+from lib.sinks.kept import Kept
+from lib.sinks.view import View
+
+from .contest import Usage
+from .scans import Scans
+
+KEYS = {"posts": ["post"], "follows": ["follower", "author"]}
+COLUMNS = {"posts": ["post", "author", "text"], "follows": ["follower", "author"]}
+SMALL_BATCHES = 3
+Found = dict[str, Any]
+Write = Callable[[DataFrame, int], None]
+
+
+def main(
+    rows: Annotated[int, typer.Option(help="Changes of each table.")] = 100_000,
+    batch: Annotated[int, typer.Option(help="Messages of a batch.")] = 10_000,
+    large: Annotated[int, typer.Option(help="Rows of each of the large tables; 0 leaves them out.")] = 1_000_000,
+    changes: Annotated[int, typer.Option(help="Messages of a batch that changes the large tables.")] = 100,
+    buckets: Annotated[int, typer.Option(help="Buckets of each of the large tables.")] = 1_000,
+    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/results/table_table.json"),
+    only: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Measure, print tables, and keep the figures as JSON."""
+    if only is not None:
+        with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+            found = (
+                grown(Path(folder), large, changes, buckets)
+                if only == "large"
+                else kept_current(only, Path(folder), rows, batch)
+            )
+        output.write_text(json.dumps(found), encoding="utf-8")
+        return
+    runs = {name: alone(name) for name in ["view", "by hand", *(["large"] if large else [])]}
+    Console(width=140).print(*shown(runs))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
+
+
+def alone(name: str) -> Found:
+    """Run this program for one contestant, with the options that it was given, and give what it measured."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+        place = Path(folder) / "measured.json"
+        line = [sys.executable, "-m", "benchmarks.table_table", *sys.argv[1:], "--only", name, "--output", str(place)]
+        subprocess.run(line, check=True)
+        found: Found = json.loads(place.read_text(encoding="utf-8"))
+        return found
+
+
+def started() -> SparkSession:
+    """Give the session that all measurements use."""
+    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    quiet(spark)
+    return spark
+
+
+def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:
+    """Let one contestant keep the timelines current, batch by batch."""
+    spark, contestant = started(), {"view": by_view, "by hand": by_hand}[name]
+    feed(contestant(spark, folder / "warm"), prepared(spark, folder / "few", max(batch, rows // 10), batch))
+    frames = list(prepared(spark, folder / "many", rows, batch))
+    with Usage() as usage:
+        began = time.monotonic()
+        feed(contestant(spark, folder / "measured"), iter(frames))
+        seconds = time.monotonic() - began
+    table = spark.read.format("delta").load(str(folder / "measured" / "view"))
+    print_ = table.select(F.sum(F.xxhash64("author", "post", "text", "follower").cast("decimal(38,0)"))).head()
+    return {
+        "messages": 2 * rows,
+        "batches": len(frames),
+        "seconds": seconds,
+        "cpu": usage.cpu,
+        "peak_mib": usage.mib,
+        "rows": table.count(),
+        "print": str(print_[0] if print_ else None),
+    }
+
+
+def feed(write: Write, frames: Iterator[DataFrame]) -> None:
+    """Write the batches one after the other, each kept in memory as the runner does."""
+    for number, frame in enumerate(frames):
+        frame.persist()
+        write(frame, number)
+        frame.unpersist()
+
+
+def prepared(spark: SparkSession, folder: Path, rows: int, batch: int) -> Iterator[DataFrame]:
+    """Give the batches, read from files, so that their making is not measured."""
+    count, half = -(-2 * rows // batch), batch // 2
+    for number in range(count):
+        messages(spark, number * half, min(rows, (number + 1) * half), rows // 10, version=1).write.parquet(
+            str(folder / str(number))
+        )
+    return (spark.read.parquet(str(folder / str(number))) for number in range(count))
+
+
+def messages(spark: SparkSession, start: int, stop: int, authors: int, *, version: int) -> DataFrame:
+    """Give the changes of both tables with these numbers: of ten eight bring a row, one deletes and one moves one."""
+    at, kind = F.col("id"), F.col("id") % 10
+    earlier = F.pmod(F.xxhash64("id"), F.greatest(at, F.lit(1)))
+    row = F.when(kind < 8, at).otherwise(earlier)
+    return spark.range(start, stop).select(
+        F.explode(F.array(F.lit("posts"), F.lit("follows"))).alias("table"),
+        row.alias("post"),
+        F.concat(F.lit("text of "), row.cast("string")).alias("text"),
+        row.alias("follower"),
+        F.pmod(F.xxhash64(F.when(kind == 9, at).otherwise(row), "table"), F.lit(authors)).alias("author"),
+        (at + F.lit(version)).alias("version"),
+        (kind == 8).alias("deleted"),
+    )
+
+
+def side(name: str, frame: DataFrame) -> DataFrame:
+    """Give the changes of one table."""
+    return frame.where(F.col("table") == name).select(*COLUMNS[name], "version", "deleted")
+
+
+def timelines(folder: Path, buckets: int = 64) -> View:
+    """Give the view of posts and follows."""
+
+    def kept(name: str) -> Kept:
+        return Kept(
+            path=str(folder / name),
+            step=name,
+            changes=lambda frame: side(name, frame),
+            key=KEYS[name],
+            by="author",
+            position="version",
+            buckets=buckets,
+        )
+
+    return View(
+        path=str(folder / "view"),
+        left=kept("posts"),
+        right=kept("follows"),
+        join=table_table,
+        on="author",
+        buckets=buckets,
+    )
+
+
+def by_view(spark: SparkSession, folder: Path) -> Write:
+    """The library's way."""
+    view = timelines(folder)
+    return lambda frame, number: void(view.write(frame, planned(number)))
+
+
+def void(_: object) -> None:
+    """Forget a value."""
+
+
+def planned(number: int) -> Batch:
+    """Give a batch of this number."""
+    known: dict[str, Any] = {"start": {}, "end": {}, "watermark": EPOCH}
+    return Batch(job="bench", query_id="q", run_id="r", number=number, offsets_hash=str(number), **known)
+
+
+def by_hand(spark: SparkSession, folder: Path) -> Write:
+    """The join of the newest rows, computed anew with each batch."""
+
+    def newest(name: str) -> DataFrame:
+        log = spark.read.format("delta").load(str(folder / name))
+        row = F.max_by(F.struct(*COLUMNS[name], "deleted"), "version").alias("row")
+        return log.groupBy(*[F.col(key).alias(f"key_{key}") for key in KEYS[name]]).agg(row).select("row.*")
+
+    def write(frame: DataFrame, number: int) -> None:
+        for name in KEYS:
+            side(name, frame).write.format("delta").mode("append").save(str(folder / name))
+        posts, follows = (newest(name).where("not deleted").drop("deleted") for name in KEYS)
+        joined = posts.join(follows, "author")
+        joined.write.format("delta").mode("overwrite").save(str(folder / "view"))
+
+    return write
+
+
+def grown(folder: Path, large: int, changes: int, buckets: int) -> Found:
+    """Load the large tables in one batch, then change a few rows, and say what was touched."""
+    spark, view, authors = started(), timelines(folder, buckets), large // 4
+    fresh = messages(spark, 0, large * 10 // 8, authors, version=1)
+    began = time.monotonic()
+    feed(lambda frame, number: void(view.write(frame, planned(number))), iter([fresh]))
+    loaded = time.monotonic() - began
+    batches = []
+    for number in range(1, SMALL_BATCHES + 1):
+        start = 2 * large + number * changes
+        frame = spark.createDataFrame(
+            messages(spark, start, start + changes // 2, authors, version=1).collect(), fresh.schema
+        ).persist()
+        began = time.monotonic()
+        with Scans(spark) as scans:
+            view.write(frame, planned(number))
+        batches.append(
+            {
+                "seconds": time.monotonic() - began,
+                "tables": {name: touched(spark, folder, name, scans) for name in TABLES},
+            }
+        )
+    return {"loaded_seconds": loaded, "batches": batches}
+
+
+TABLES = ("view", "posts", "follows")
+
+
+def touched(spark: SparkSession, folder: Path, name: str, scans: Scans) -> Found:
+    """Say what a table holds, what of it was read, and what its last commit wrote."""
+    path = str(folder / name)
+    detail, last = DeltaTable.forPath(spark, path).detail().head(), DeltaTable.forPath(spark, path).history(1).head()
+    metrics = {} if last is None else dict(last["operationMetrics"])
+    read = scans.tables[name]
+    return {
+        "rows": spark.read.format("delta").load(path).count(),
+        "files": 0 if detail is None else detail["numFiles"],
+        "scans": read.scans,
+        "rows_written": int(metrics["numOutputRows"]),
+        "rows_copied": int(metrics.get("numTargetRowsCopied", 0)),
+        "files_added": int(metrics.get("numTargetFilesAdded", metrics.get("numFiles", 0))),
+        "files_removed": int(metrics.get("numTargetFilesRemoved", 0)),
+        "deletion_vectors": int(metrics.get("numTargetDeletionVectorsAdded", 0)),
+    }
+
+
+def shown(runs: dict[str, Found]) -> Iterator[Table]:
+    """Give the figures as tables."""
+    first = Table("", "k messages/s", "per CPU s", "peak MiB", "batches", "rows", title="timelines kept current")
+    for name in ("view", "by hand"):
+        run = runs[name]
+        speeds = [f"{run['messages'] / run[unit] / 1e3:,.2f}" for unit in ("seconds", "cpu")]
+        first.add_row(name, *speeds, f"{run['peak_mib']:,.0f}", f"{run['batches']}", f"{run['rows']:,}")
+    if runs["view"]["print"] != runs["by hand"]["print"]:
+        first.caption = "the two views DIFFER"
+    yield first
+    if "large" not in runs:
+        return
+    columns = ("rows", "files", "most rows read by a scan", "files", "rows written", "copied", "files added", "removed")
+    second = Table("batch", "table", *columns, title="a batch of few changes")
+    for number, batch in enumerate(runs["large"]["batches"]):
+        for name, table in batch["tables"].items():
+            files, rows = max(table["scans"], key=lambda scan: scan[1], default=(0, 0))
+            held = [f"{table[key]:,}" for key in ("rows", "files")]
+            wrote = [f"{table[key]:,}" for key in ("rows_written", "rows_copied", "files_added", "files_removed")]
+            time_ = f"{number + 1}: {batch['seconds']:.1f} s" if name == "view" else ""
+            second.add_row(time_, name, *held, f"{rows:,}", f"{files:,}", *wrote)
+    yield second
+
+
+if __name__ == "__main__":
+    typer.run(main)
