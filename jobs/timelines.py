@@ -63,11 +63,11 @@ class Tables(TablesSection):
 class Timelines(Config):
     """The job's configuration: conf/jobs/timelines.toml tells each key."""
 
-    job: JobSection = NamedJob()
+    job: NamedJob = NamedJob()
     posts: TopicSection
     follows: TopicSection
     users: TopicSection
-    output: TablesSection = Tables()
+    output: Tables = Tables()
     view: ViewSection = ViewSection()
 
 

@@ -117,18 +117,3 @@ def _require_joinable(left: DataFrame, right: DataFrame, keys: list[str], how: s
                 "one type.",
                 f"withColumn({name!r}, F.col({name!r}).cast({kind!r})) on the right.",
             )
-
-
-def stays(rows: DataFrame) -> DataFrame:
-    """Mark rows as those that stay."""
-    return rows.withColumn(WEIGHT, F.lit(0))
-
-
-def comes(rows: DataFrame) -> DataFrame:
-    """Mark rows as those that come."""
-    return rows.withColumn(WEIGHT, F.lit(1))
-
-
-def goes(rows: DataFrame) -> DataFrame:
-    """Mark rows as those that go."""
-    return rows.withColumn(WEIGHT, F.lit(-1))

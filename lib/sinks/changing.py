@@ -22,7 +22,7 @@ RESERVED = (BUCKET, WEIGHT, COPY, BATCH, GONE)
 JoinKind = Literal["inner", "left", "full"]
 
 
-class TableJoin(Protocol):
+class Joining(Protocol):
     """How two changing tables are joined: `lib.joins.table_table`.
 
     Rows bear a `_weight`: 1 for a row that comes, -1 for one that goes, 0 for one that stays.
@@ -68,7 +68,7 @@ class Changing(Protocol):
         """List it and the tables that it is made of, each before those that it is made of."""
 
     def change(self, run: Run) -> DataFrame:
-        """Work out what the batch changes, from its tables as they were before."""
+        """Give the rows that the batch changes, from tables as they were before; worked out once."""
 
     def rows(self, spark: SparkSession, buckets: Sequence[int]) -> DataFrame | None:
         """Give its rows in these buckets, as they are stored now; None where there is no table yet."""
@@ -104,7 +104,7 @@ class Run:
     def change(self, table: Changing) -> Change:
         """Give what the batch changes in a table."""
         if table.path not in self._changes:
-            rows = self.once(table, "change", lambda: table.change(self))
+            rows = table.change(self)
             by, key = ([quoted(name) for name in names] for names in (table.lookup, table.keys))
             place, found = bucket(by, key, table.buckets).alias("place"), (~absent(by)).alias("found")
             places = rows.select(place, found).distinct().collect()

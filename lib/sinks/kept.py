@@ -102,11 +102,13 @@ class Kept:
 
     def _net(self, run: Run) -> DataFrame:
         """Give for each key the change that counts: the row before and after, or null for none; position and bucket."""
-        spark = run.frame.sparkSession
-        newest = run.once(self, "newest", lambda: self._last(self.changes(run.frame)))
+        spark, changes = run.frame.sparkSession, self.changes(run.frame)
+        require(changes, [*self.keys, *self.lookup, *self._places, self.deleted], "changes")
+        require_free_names(changes, self.path)
+        newest = self._last(changes)
         if delta_state(spark, self.path).version < 0:
             return newest.withColumn(_OLD, F.lit(None).cast(newest.schema[_NEW].dataType))
-        buckets = [row[0] for row in newest.select(BUCKET).distinct().collect()]
+        buckets = [row[0] for row in changes.select(self._bucket()).distinct().collect()]
         known = self._newest(read(spark, self.path, buckets).where(quoted(COPY) == BY_KEY))
         columns = newest.select(f"{_NEW}.*").columns
         old = known.select(
@@ -120,8 +122,6 @@ class Kept:
 
     def _last(self, changes: DataFrame) -> DataFrame:
         """Give of each key the change with the highest position; columns: bucket, key, position, gone, the row."""
-        require(changes, [*self.keys, *self.lookup, *self._places, self.deleted], "changes")
-        require_free_names(changes, self.path)
         every = [quoted(name) for name in changes.columns]
         # Changes at one position should be equal; were they not, a batch that runs again must choose the same one.
         order = F.struct(self._place(), F.xxhash64(*every))
@@ -129,14 +129,19 @@ class Kept:
         last = changes.groupBy(*key).agg(F.max_by(F.struct(*every), order).alias(_ROW)).select(f"{_ROW}.*")
         gone = F.coalesce(quoted(self.deleted), F.lit(False))
         row = F.struct(*[quoted(name) for name in changes.columns if name not in (*self._places, self.deleted)])
-        null = F.raise_error(F.lit(f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"))
         return last.select(
-            F.when(absent(key), null.cast("int")).otherwise(bucket(key, key, self.buckets)).alias(BUCKET),
+            self._bucket().alias(BUCKET),
             *key,
             *map(quoted, self._places),
             gone.alias(GONE),
             F.when(~gone, row).alias(_NEW),
         )
+
+    def _bucket(self) -> Column:
+        """Give the bucket of a change's key."""
+        key = [quoted(name) for name in self.keys]
+        null = F.raise_error(F.lit(f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"))
+        return F.when(absent(key), null.cast("int")).otherwise(bucket(key, key, self.buckets))
 
     def _versions(self, net: DataFrame) -> DataFrame:
         """Give what is appended: the row by its key, the row by `by`, and that it is no longer where it was."""

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, ReplayMismatchError
 from ..jvm import delta_state
 from .batch import Batch
 from .bucketed import BUCKET, bucket, existing, read, rewrite, writer
-from .changing import GONE, WEIGHT, Change, Changing, JoinKind, Run, TableJoin, require_free_names, same
+from .changing import GONE, WEIGHT, Change, Changing, JoinKind, Run, Joining, require_free_names, same
 from .commit import CommitOptions, commit_once, last_batch
 from .kept import Kept
 from .sink import Outcome
@@ -65,7 +65,7 @@ class View:
     path: str
     left: Kept | View
     right: Kept | View
-    join: TableJoin
+    join: Joining
     on: str | Sequence[str]
     how: JoinKind = "inner"
     by: str | Sequence[str] = ()
@@ -120,13 +120,8 @@ class View:
         return outcomes[0]
 
     def change(self, run: Run) -> DataFrame:
-        """Work out which rows of the view come and go."""
-        left, right = (run.change(side).found for side in (self.left, self.right))
-        # A row without a match asks whether its key has one on the other side, so all of that key's rows count there.
-        both = [*left, *right]
-        rows = run.after(self.left, both if self.how == "full" else right)
-        others = run.after(self.right, left if self.how == "inner" else both)
-        return self.join(rows, others, on=self.on, how=self.how)
+        """Give the rows of the view that come and go, by weight."""
+        return run.once(self, "change", lambda: self._joined(run))
 
     def rows(self, spark: SparkSession, buckets: Sequence[int]) -> DataFrame | None:
         """Give the rows of the view in these buckets."""
@@ -149,6 +144,14 @@ class View:
     def compact(self, spark: SparkSession) -> None:
         """Rewrite the view, in one file for each bucket."""
         rewrite(spark.read.format("delta").load(self.path), self.path, self.buckets)
+
+    def _joined(self, run: Run) -> DataFrame:
+        left, right = (run.change(side).found for side in (self.left, self.right))
+        # A row without a match asks whether its key has one on the other side, so all of that key's rows count there.
+        both = [*left, *right]
+        rows = run.after(self.left, both if self.how == "full" else right)
+        others = run.after(self.right, left if self.how == "inner" else both)
+        return self.join(rows, others, on=self.on, how=self.how)
 
     def _placed(self, change: Change) -> DataFrame:
         """Give each row's place and last state: a row that goes and comes is one that is replaced."""
@@ -177,10 +180,11 @@ class View:
             each.path: (delta_state(spark, each.path).version >= 0, last_batch(spark, each.path, batch, each.step))
             for each in self.tables()
         }
-        numbers = list(found.values())
-        while numbers and (numbers[0][1] if numbers[0][1] is not None else -1) >= batch.number:
-            numbers.pop(0)
-        if len(set(numbers)) > 1:
+        waiting = list(found.values())
+        while waiting and (-1 if waiting[0][1] is None else waiting[0][1]) >= batch.number:
+            waiting.pop(0)
+        # A table that is there without a batch of this query is another's, and batches are counted anew in each query.
+        if len(set(waiting)) > 1 or (True, None) in waiting:
             told = ", ".join(
                 f"{path} has {number if exists else 'no table'}" for path, (exists, number) in found.items()
             )

@@ -12,9 +12,9 @@ from ..sinks import second_engine
 
 
 def options(broker: Broker, topics: dict[Topic, str]) -> dict[str, object]:
-    """Give what the job needs to read the topics."""
+    """Give what the job needs to read the topics, and few buckets: the network is small."""
     own = {f"{name}.topics": topic for name, topic in topics.items()}
-    return {"kafka.servers": broker.servers, **own}
+    return {"kafka.servers": broker.servers, "view.buckets": 4, **own}
 
 
 def timelines(root: Path) -> Counter[Entry]:

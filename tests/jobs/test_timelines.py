@@ -53,7 +53,7 @@ def test_timelines_follow_posts_deletions_follows_unfollows_and_new_names(
     assert shown == sorted(posts, key=written.__getitem__, reverse=True)[:10]
 
 
-def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused() -> None:
+def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused(spark: SparkSession) -> None:
     config = load(Timelines, SHIPPED, [], {}).config
     names = ("table", "dead_letters", "named_posts", "posts", "follows", "users")
     assert set(config.output.tables()) == {f"output.{name}" for name in names}

@@ -116,6 +116,8 @@ def test_a_batch_that_the_tables_have_is_skipped_and_tables_of_different_batches
     assert joined_view(tmp_path).write(second, batch(1)) == "skipped"
     with pytest.raises(ReplayMismatchError, match="planned now"):
         joined_view(tmp_path).write(second, batch(1, plan="another"))
+    with pytest.raises(ReplayMismatchError, match="view has None"):
+        joined_view(tmp_path).write(second, replace(batch(0), query_id="another"))
     with pytest.raises(ConfigError, match=r"buckets is 8, and .*view was made with 4"):
         joined_view(tmp_path, buckets=8).write(second, batch(2))
     shutil.rmtree(tmp_path / "right")
