@@ -110,7 +110,6 @@ def sink(places: dict[str, str], layout: ViewSection) -> View:
         on=ON,
         how="left",
         buckets=layout.buckets,
-        compact_every=None,
     )
     return View(
         path=places["output.table"],

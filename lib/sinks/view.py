@@ -15,7 +15,7 @@ from ..errors import ArgumentError, ReplayMismatchError
 from ..jvm import delta_state
 from .batch import Batch
 from .bucketed import BUCKET, bucket, existing, read, rewrite, writer
-from .changing import GONE, WEIGHT, Change, Changing, JoinKind, Run, Joining, require_free_names, same
+from .changing import GONE, WEIGHT, Change, Changing, Joining, JoinKind, Run, require_free_names, same
 from .commit import CommitOptions, commit_once, last_batch
 from .kept import Kept
 from .sink import Outcome
@@ -32,7 +32,7 @@ class View:
     by: the columns by which the view's readers look rows up (`lookup`), by default `on`; for a view that another one is
         made of, the columns which that one joins on. Rows with a null in them can not be looked up.
     buckets: into how many parts the view is cut: to look a key up is to read one of them.
-    compact_every: after so many batches all tables are compacted; None leaves that to `compact`.
+    compact_every: after so many batches all tables are compacted, those below as well; None leaves that to `compact`.
 
     After each batch the view equals the join of the two tables as the batch leaves them. Columns: those of `on`, of the
     left, of the right, and `_bucket`, by which the table is partitioned. Rows are added, replaced and deleted in place.
@@ -45,7 +45,7 @@ class View:
     Cost: of each table those buckets are read that hold a key which changes, and nothing is copied: deletion vectors
     mark the rows of the view that go, and the other tables are logs. A batch writes one file for each bucket that it
     changes. So with many more buckets than changes the cost follows the changes, and with fewer a batch reads all; some
-    10,000 rows a bucket suit most tables. The number can not be changed later.
+    10,000 rows a bucket suit most tables. The number can not be changed later; both sides have the same.
 
     State: the tables. Their small files add up until `compact` makes them one for each bucket; VACUUM frees the old
     ones. Readers of the view need Delta's deletion vectors (reader version 3).
@@ -82,6 +82,12 @@ class View:
                     "the same columns.",
                     f"by={on} for {side.path}.",
                 )
+        if self.left.buckets != self.right.buckets:
+            raise ArgumentError(
+                f"{self.left.path} has {self.left.buckets} buckets, and {self.right.path} {self.right.buckets}.",
+                "as many on both sides, so that equal keys are in equal buckets.",
+                f"buckets={self.left.buckets}",
+            )
         if self.how == "full" and all(set(side.keys) < set(on) for side in (self.left, self.right)):
             raise ArgumentError(
                 f"the keys {self.left.keys} and {self.right.keys} are parts of on, {on}: a row of the left and one of "

@@ -180,6 +180,8 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
 def test_views_that_do_not_fit_their_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="looked up by"):
         joined_view(tmp_path, left=kept(tmp_path, "left", by="key"))
+    with pytest.raises(ArgumentError, match=r"left has 8 buckets, and .*right 4"):
+        joined_view(tmp_path, left=kept(tmp_path, "left", buckets=8))
     with pytest.raises(ArgumentError, match="a path and a step of its own"):
         joined_view(tmp_path, step="left")
     with pytest.raises(ArgumentError, match="position names no column"):
