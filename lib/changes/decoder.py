@@ -18,7 +18,7 @@ from .change import DELETE, ROWS, TOMBSTONE, TRUNCATE, change_type
 
 Position = Literal["log", "source"]
 _PARTS = ("code", "before", "after", "micros", "at")
-_UNREAD, _VALUE, _KEY, _ENVELOPE = (f"__tidegate_{name}" for name in ("unread", "value", "key", "envelope"))
+_UNREAD, _VALUE, _KEY = (f"__tidegate_change_{name}" for name in ("unread", "value", "own"))
 _UNAVAILABLE = "__debezium_unavailable_value"
 
 
@@ -181,7 +181,7 @@ class ChangeFormat:
 
 
 def _part(name: str) -> str:
-    return f"__tidegate_{name}"
+    return f"__tidegate_change_{name}"
 
 
 def checked(position: Position) -> Position:

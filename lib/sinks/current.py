@@ -30,7 +30,7 @@ class Current:
 
     `newest` is `lib.changes.newest`, which reduces a batch to one row a key. A row replaces the table's when its
     position is the same or higher, so that neither the cut of batches nor what is sent again changes the result; an
-    older one does nothing, and rewrites no file. Two changes of a key in one batch are one, the newest.
+    older one does nothing. Two changes of a key in one batch are one, the newest.
 
     Columns: those of the changing table, `changed_at` (the source's time of the row's last change), `deleted`,
     `position`. A deleted key stays as a row marked `deleted`, without values, so that an older change which comes again

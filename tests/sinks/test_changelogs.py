@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lib.changes import newest, revised, versions
 from lib.errors import ColumnTypeError, ConfigError, ConflictError, ReplayMismatchError
-from lib.sinks import Batch, Outcome, Several, commit_once, current, history
+from lib.sinks import Batch, Outcome, Several, commit, commit_once, current, history
 from lib.sinks.current import Current
 from lib.sinks.history import History
 
@@ -110,15 +110,15 @@ def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
         Several(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
 
 
-def test_what_is_sent_again_rewrites_no_file_and_wakes_no_deleted_key(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(spark: SparkSession, tmp_path: Path) -> None:
     for number, part in enumerate(LOG):
         Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
-    again = [change for part in LOG[:2] for change in part if change.op != "tombstone"]
+    again = [change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"]
     paths = [str(tmp_path / name) for name in ("history", "current")]
     before = [sorted(map(str, rows(spark, path))) for path in paths]
     Several(sinks=sinks(tmp_path)).write(changes(spark, again, 100), batch(3))
     assert [sorted(map(str, rows(spark, path))) for path in paths] == before
-    assert [files(path) for path in paths] == [0, 0]
+    assert files(paths[0]) == 0
     assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
         ("a", False, "late"), ("b", True, None), ("c", True, None), ("d", False, "x"),
     }  # fmt: skip
@@ -140,21 +140,28 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
 
 
 def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past, _ = sinks(tmp_path)
     past.write(changes(spark, LOG[0]), batch(0))
+    left = [1]
 
     def while_another_writes(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
         plan = revised(table, changes, truncated=truncated)
         read = spark.createDataFrame(plan.collect(), plan.schema)
-        stolen = table.withColumn("valid_to", F.coalesce("valid_to", F.timestamp_millis(F.lit(1_767_225_700_000))))
-        stolen.write.format("delta").mode("overwrite").save(past.path)
+        if left[0]:
+            left[0] -= 1
+            taken = table.withColumn("position", F.transform("position", lambda number: number + left[0] + 1))
+            taken.write.format("delta").mode("overwrite").save(past.path)
         return read
 
+    monkeypatch.setattr(commit, "ATTEMPTS", 2)
     hurried = History(path=past.path, versions=versions, revised=while_another_writes)
+    assert hurried.write(changes(spark, LOG[1]), batch(1)) == "written"
+    assert {row.position[0] for row in rows(spark, past.path) if row.op == "create"} == {2, 3, 4}
+    left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
-        hurried.write(changes(spark, LOG[1]), batch(1))
+        hurried.write(changes(spark, LOG[2]), batch(2))
 
 
 def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""The job of the customers' history killed three times, between its tables too: no change is lost or taken up twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lib.testing import Broker
+from lib.testing.customers import customers as made
+from lib.testing.customers import produce
+
+from ..jobs.changelog import OPTIONS, customers, dead, dead_places, expected_customers, expected_history, history
+from .left import batches
+from .oracle import require_same
+from .submitted import SubmittedJob
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_repeats_none(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=3, retention_ms=-1)
+    ledger = produce(broker.servers, topic, made(3_000, seed=7))
+    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 700}
+    job = SubmittedJob("customer_history", tmp_path / "tables", tmp_path / "job.log", options)
+
+    def left() -> tuple[list[int], list[int]]:
+        return batches(job.root, "customer_history"), batches(job.root, "customers")
+
+    job.killed_at("dead_letters")
+    assert left() == ([], []), "the kill came too late"
+    job.killed_when(lambda: len(batches(job.root, "customer_history")) == 2, "two batches of history")
+    assert left() == ([0, 1], [0]), "the kill came too late"
+    job.killed_at("customers")
+    past, now = left()
+    assert (past, now) == ([0, 1], [0, 1]), "the kill came too late"
+    notes = job.root / "_checkpoints" / "customer_history" / "commits"
+    assert not (notes / "1").exists(), "the kill came too late"
+
+    summary = job.run()
+    assert summary["skipped"] == 1, "the batch that was in both tables"
+    past, now = left()
+    assert past == now == list(range(len(past)))
+    require_same(customers(job.root / "customers"), expected_customers(ledger), "customers")
+    require_same(history(job.root / "customer_history"), expected_history(ledger), "versions")
+    require_same(dead_places(job.root / "dead_letters"), dead(ledger), "dead letters")

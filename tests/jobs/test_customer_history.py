@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.customer_history import CustomerHistory, job
+from lib.errors import ConfigError
+from lib.runtime.config import load
+from lib.runtime.job import Job
+from lib.runtime.paths import project_root
+from lib.runtime.run import run
+from lib.sinks import Batch, Outcome, Several, Sink
+from lib.testing import Broker
+from lib.testing.customers import customers as made
+from lib.testing.customers import produce
+
+from .changelog import OPTIONS, customers, dead, dead_places, expected_customers, expected_history, history
+
+SHIPPED = project_root() / "conf" / "jobs" / "customer_history.toml"
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+@dataclass
+class Crashing:
+    """A sink that dies once, after its second batch is in its table."""
+
+    inner: Sink
+    writes: int = 0
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    @property
+    def step(self) -> str:
+        return self.inner.step
+
+    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+        outcome = self.inner.write(frame, batch, rows_out=rows_out)
+        self.writes += 1
+        if self.writes == 2:
+            raise CrashError
+        return outcome
+
+
+def planned(broker: Broker, topic: str, root: Path) -> Job:
+    own = {"kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 900, "output.root": root}
+    return job(
+        load(CustomerHistory, SHIPPED, [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()], {}).config
+    )
+
+
+@pytest.mark.broker
+def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=3, retention_ms=-1)
+    ledger = produce(broker.servers, topic, made(3_000, seed=6))
+    kinds = Counter(sent.event.op for sent in ledger if not sent.event.fault)
+    assert min(kinds[op] for op in ("snapshot", "create", "update", "delete", "tombstone", "truncate")) > 0
+
+    whole = planned(broker, topic, tmp_path)
+    assert isinstance(whole.sink, Several)
+    past, now = whole.sink.sinks
+    with pytest.raises(Exception, match="CrashError"):
+        run(replace(whole, sink=Several(sinks=[Crashing(past), now])), spark)
+    done = run(whole, spark)
+    assert done.skipped == 0
+    assert 2_050 < done.rows_in < 2_150, "all but the first batch"
+
+    assert customers(tmp_path / "customers") == expected_customers(ledger)
+    assert history(tmp_path / "customer_history") == expected_history(ledger)
+    assert dead_places(tmp_path / "dead_letters") == dead(ledger)
+    assert dead(ledger).total() == 12
+
+
+def test_the_shipped_configuration_holds_and_a_key_is_asked_for(spark: SparkSession) -> None:
+    config = load(CustomerHistory, SHIPPED, [], {}).config
+    assert set(config.output.tables()) == {f"output.{name}" for name in ("table", "history", "dead_letters")}
+    assert job(config).inputs[0].reading.format.schema.names[:2] == ["op", "key"]
+    assert job(load(CustomerHistory, SHIPPED, ["changes.format=maxwell"], {}).config).stateless
+    with pytest.raises(ConfigError, match="position"):
+        load(CustomerHistory, SHIPPED, ["changes.position=time"], {})
+    with pytest.raises(ConfigError, match="history"):
+        load(CustomerHistory, SHIPPED, ["output.history=customers"], {})
