@@ -30,9 +30,9 @@ def debezium(
 
     | field | what it is |
     |---|---|
-    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t), or "tombstone": a key without value |
+    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t); "tombstone": a key without value |
     | key | struct of the key columns: of the row after the change, else before it, else of the record's own key |
-    | before, after | structs of all columns; null where the database did not tell, as PostgreSQL without full identity |
+    | before, after | structs of all columns; null where there is no row, or PostgreSQL did not log what it was |
     | position | array of bigint that compares as the log goes on, see below |
     | event_time | source.ts_us, else source.ts_ms, else the envelope's ts_ms; a tombstone has Kafka's timestamp |
     | place | struct of topic, partition and offset |
@@ -53,15 +53,16 @@ def debezium(
     | delete without `before` | the record's own key tells the row, else it is a dead letter |
     | create, update or snapshot without `after`; a key column that is null | dead letter |
     | op "m" (a message, not a row), any other op, or none | dead letter |
-    | a text or binary column that holds `__debezium_unavailable_value`: a large value that PostgreSQL did not log | dead \
-letter "value left out: <columns>"; REPLICA IDENTITY FULL makes the database log it |
+    | a column that holds `__debezium_unavailable_value`: a large value that stayed as it was and that PostgreSQL does \
+not log without REPLICA IDENTITY FULL | dead letter "value left out: <columns>" |
     | truncate | with position="source" a change without a key; with "log" a dead letter |
     | no usable source position, with position="source" | dead letter |
     | bytes that can not be read, values of another type | dead letter with the format's reason |
 
-    Not decoded: decimals as bytes (set decimal.handling.mode to string and declare DECIMAL), numbers of days,
-    milliseconds or microseconds since 1970 (declare INT or BIGINT and convert them: a number in a TIMESTAMP column
-    would be taken for seconds), geometry, MongoDB's documents. A `timestamp with time zone` is text and a TIMESTAMP.
+    Not decoded: decimals as bytes (set decimal.handling.mode to string and declare DECIMAL: of the default's base64
+    texts a few are digits alone and would pass for numbers), numbers of days, milliseconds or microseconds since 1970
+    (declare INT or BIGINT and convert them: a number in a TIMESTAMP column would be taken for seconds), geometry,
+    MongoDB's documents. A `timestamp with time zone` is text and can be declared TIMESTAMP.
 
     Args:
         columns: the table's columns, as DDL text or StructType; no maps and variants.

@@ -33,8 +33,8 @@ def maxwell(
     values of `old` that are of another type than the column's are null. event_time: `ts`, whole seconds. An update that
     changes the key is one record: `newest` and `versions` take it for the end of the old key as well.
 
-    `position="log"`: the offset, which gives the order of a key's changes where Maxwell partitions by primary key, table
-    or database. `position="source"`: `position` (file and pos) and `xoffset`, for which Maxwell is started with
+    `position="log"`: the offset, which gives the order of a key's changes where Maxwell partitions by primary key,
+    table or database. `position="source"`: `position` (file and pos) and `xoffset`, for which Maxwell is started with
     output_binlog_position and output_xoffset. As for `debezium`, a change that is sent again is then older than what is
     known. A tombstone has no source position. Maxwell writes no truncates.
 

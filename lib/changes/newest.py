@@ -19,8 +19,8 @@ def newest(changes: DataFrame) -> DataFrame:
     that come later too. An update that changes the key ends the old one.
 
     A tombstone without a position (position="source") stands right after the newest change of its key that came
-    before it. What that is may be told by the table alone, so that `position` is null where a key has tombstones only,
-    and `tombstone` is the time of a key's last one: `lib.sinks.Current` sees to it.
+    before it. What that is may be told by the table alone: where a key has tombstones only, `position` is that of the
+    last truncate, or null; `tombstone` is the time of a key's last one; `lib.sinks.Current` sees to it.
 
     A batch, or a micro-batch inside a sink; no state. Changes without a whole key are left out, the formats make dead
     letters of them.
@@ -34,10 +34,10 @@ def newest(changes: DataFrame) -> DataFrame:
     Raises:
         ColumnError, ColumnTypeError: at the call.
 
+    >>> from lib.changes import debezium
     >>> from lib.sources import json_format
-    >>> form = debezium("id INT, name STRING", key="id", using=json_format)
-    >>> shape = form.schema
-    >>> newest(spark.createDataFrame([], shape)).columns
+    >>> customers = debezium("id INT, name STRING", key="id", using=json_format)
+    >>> newest(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'changed_at', 'deleted', 'position', 'tombstone']
     """
     keys, names = key_names(changes), row_names(changes)
@@ -63,11 +63,11 @@ def _rows(grouped: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
         found = F.col("key").getField(name) if name in keys else F.when(~ended, last["after"].getField(name))
         return found.alias(name)
 
-    changed = F.when(overtaken, cut["event_time"]).when(stoned & ~gone, stone["event_time"]).otherwise(last["event_time"])
+    stopped = F.when(stoned & ~gone, stone["event_time"]).otherwise(last["event_time"])
     return grouped.select(
         *map(value, names),
-        changed.alias("changed_at"),
+        F.when(overtaken, cut["event_time"]).otherwise(stopped).alias("changed_at"),
         ended.alias("deleted"),
-        F.when(overtaken, cut["position"]).otherwise(last["position"]).alias("position"),
+        F.when(overtaken | last.isNull(), cut["position"]).otherwise(last["position"]).alias("position"),
         stone["event_time"].alias("tombstone"),
     )

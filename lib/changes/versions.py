@@ -12,7 +12,9 @@ from ..columns import quoted
 from .change import TOMBSTONE, TRUNCATE, has_key, key_names, moved, no_row, row_names
 
 VALIDITY = ("valid_from", "valid_to", "is_current", "op", "position")
-_ARRIVAL, _CUTS, _NEW, _WAS = (f"__tidegate_{name}" for name in ("arrival", "cuts", "new", "was"))
+_ARRIVAL, _LAST, _AGAIN, _RANK, _CUTS, _FIRST, _NEW, _WAS = (
+    f"__tidegate_{name}" for name in ("arrival", "last", "again", "rank", "cuts", "first", "new", "was")
+)
 _ORDER = "age INT, topic STRING, partition INT, offset BIGINT"
 _CUT = "array<struct<at:timestamp,position:array<bigint>>>"
 
@@ -48,9 +50,10 @@ def versions(changes: DataFrame) -> DataFrame:
     Raises:
         ColumnError, ColumnTypeError: at the call.
 
+    >>> from lib.changes import debezium
     >>> from lib.sources import json_format
-    >>> form = debezium("id INT, name STRING", key="id", using=json_format)
-    >>> versions(spark.createDataFrame([], form.schema)).columns
+    >>> customers = debezium("id INT, name STRING", key="id", using=json_format)
+    >>> versions(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'valid_from', 'valid_to', 'is_current', 'op', 'position']
     """
     return _timeline(_rows(changes), key_names(changes), row_names(changes))
@@ -59,7 +62,7 @@ def versions(changes: DataFrame) -> DataFrame:
 def revised(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
     """Give what a table of versions must change to take up more changes: of the keys that they touch, what differs.
 
-    `truncated` says whether there is a truncate among the changes, which touches all keys that live.
+    `truncated` says whether there is a truncate among the changes, which touches all keys that lived then or later.
 
     Returns:
         the table's columns, and `was`: the row that the table has for this key and valid_from, null where there is
@@ -102,10 +105,17 @@ def _touched(table: DataFrame, changes: DataFrame, keys: list[str], truncated: b
     )
     touched = touched.unionByName(nothing)
     if truncated:
-        touched = touched.unionByName(table.where(F.col("is_current")).select(*map(quoted, keys)))
+        touched = touched.unionByName(_lived(table, changes).select(*map(quoted, keys)))
     asked = touched.distinct().select(*[quoted(name).alias(_asked(name)) for name in keys])
     same = reduce(and_, [quoted(name).eqNullSafe(quoted(_asked(name))) for name in keys])
     return table.join(asked, same, "left_semi")
+
+
+def _lived(table: DataFrame, changes: DataFrame) -> DataFrame:
+    """Give the versions that were valid when the table was emptied, or later."""
+    first = changes.where(F.col("op") == F.lit(TRUNCATE)).agg(F.min("event_time").alias(_FIRST))
+    later = F.col("valid_to").isNull() | (F.col("valid_to") > F.col(_FIRST))
+    return table.crossJoin(F.broadcast(first)).where(later)
 
 
 def _asked(name: str) -> str:
@@ -115,47 +125,51 @@ def _asked(name: str) -> str:
 def _timeline(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
     """Order each key's changes by their times; see `versions` for the rules."""
     key = [quoted(name) for name in keys]
-    stone, position, at = F.col("op") == F.lit(TOMBSTONE), F.col("position"), F.col("valid_from")
+    single = _single(_telling(_once(rows, key), key), key)
+    valid = _valid(single.crossJoin(F.broadcast(_cuts(rows))), key)
+    return valid.withColumn("is_current", F.col("valid_to").isNull()).select(*map(quoted, names), *VALIDITY)
+
+
+def _is_stone() -> Column:
+    return F.col("op") == F.lit(TOMBSTONE)
+
+
+def _once(rows: DataFrame, key: list[Column]) -> DataFrame:
+    """Place the tombstones that have no position, and keep one change of those at the same one."""
+    whole = (Window.unboundedPreceding, Window.unboundedFollowing)
     so_far = Window.partitionBy(*key).orderBy(_ARRIVAL).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    placed = rows.withColumn(
-        "position", F.coalesce(position, F.max("position").over(so_far), F.array().cast("array<bigint>"))
-    )
+    known = F.coalesce("position", F.max("position").over(so_far), F.array().cast("array<bigint>"))
+    equal = Window.partitionBy(*key, "position").orderBy(_is_stone(), _ARRIVAL).rowsBetween(*whole)
+    last = F.max(F.when(~_is_stone(), F.col(_ARRIVAL))).over(equal)
+    latest = F.col(_ARRIVAL) == F.col(_LAST)
+    after = F.coalesce(F.col(_ARRIVAL) > F.col(_LAST), F.lit(True))
+    placed = rows.withColumn("position", known).withColumn(_LAST, last)
+    return placed.where(F.when(_is_stone(), after).otherwise(latest))
 
-    equal = Window.partitionBy(*key, "position").orderBy(stone, _ARRIVAL)
-    last = F.max(F.when(~stone, F.col(_ARRIVAL))).over(
-        equal.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    )
-    once = placed.withColumn("__tidegate_last", last).where(
-        F.when(stone, F.coalesce(F.col(_ARRIVAL) > F.col("__tidegate_last"), F.lit(True))).otherwise(
-            F.col(_ARRIVAL) == F.col("__tidegate_last")
-        )
-    )
 
-    logged = Window.partitionBy(*key).orderBy("position", stone, _ARRIVAL)
-    before = F.lag("op").over(logged)
+def _telling(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Leave out tombstones after an end, and put the others before the change that follows in the log."""
+    logged = Window.partitionBy(*key).orderBy("position", _is_stone(), _ARRIVAL)
+    again = _is_stone() & F.coalesce(no_row(F.lag("op").over(logged)), F.lit(False))
     following = F.min("valid_from").over(logged.rowsBetween(1, Window.unboundedFollowing))
-    known = once.withColumns(
-        {
-            "__tidegate_said": stone & F.coalesce(no_row(before), F.lit(False)),
-            "valid_from": F.when(stone, F.least(at, following)).otherwise(at),
-        }
-    ).where(~F.col("__tidegate_said"))
+    at = F.when(_is_stone(), F.least("valid_from", following)).otherwise(F.col("valid_from"))
+    return changes.withColumns({_AGAIN: again, "valid_from": at}).where(~F.col(_AGAIN))
 
-    rank = F.row_number().over(Window.partitionBy(*key, "valid_from").orderBy(position.desc(), stone.desc()))
-    single = known.withColumn("__tidegate_rank", rank).where(F.col("__tidegate_rank") == 1)
-    next_at = F.lead("valid_from").over(Window.partitionBy(*key).orderBy("valid_from"))
-    cut = single.withColumn("__tidegate_next", next_at).crossJoin(F.broadcast(_cuts(rows)))
 
-    ended = no_row(F.col("op"))
-    applies = F.filter(F.col(_CUTS), lambda each: (each["at"] >= at) & (each["position"] > position))
-    until = F.least(F.col("__tidegate_next"), F.array_min(applies["at"]))
-    valid_to = F.when(ended, at).otherwise(until)
-    return (
-        cut.withColumn("valid_to", valid_to)
-        .where(ended | F.col("valid_to").isNull() | (F.col("valid_to") > at))
-        .withColumn("is_current", F.col("valid_to").isNull())
-        .select(*map(quoted, names), *VALIDITY)
-    )
+def _single(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Keep one change of those at the same instant."""
+    highest = Window.partitionBy(*key, "valid_from").orderBy(F.desc("position"), _is_stone().desc())
+    return changes.withColumn(_RANK, F.row_number().over(highest)).where(F.col(_RANK) == 1)
+
+
+def _valid(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Add until when each was valid, and leave out what a truncate ended where it began."""
+    ended, at = no_row(F.col("op")), F.col("valid_from")
+    cuts = F.filter(F.col(_CUTS), lambda cut: (cut["at"] >= at) & (cut["position"] > F.col("position")))
+    following = F.lead("valid_from").over(Window.partitionBy(*key).orderBy("valid_from"))
+    until = F.when(ended, at).otherwise(F.least(following, F.array_min(cuts["at"])))
+    valid = changes.withColumn("valid_to", until)
+    return valid.where(ended | F.col("valid_to").isNull() | (F.col("valid_to") > at))
 
 
 def _cuts(rows: DataFrame) -> DataFrame:

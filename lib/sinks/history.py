@@ -37,7 +37,7 @@ class History:
     `versions` and `revised` are those of `lib.changes`, where the rules stand: valid_from inclusive, valid_to exclusive
     and null for "still", by the source's time; a late change is put where it belongs, and its neighbours' validity is
     closed up. Of a batch's keys the versions are read, and those alone are written that differ, so that what is sent
-    again rewrites no file. A batch with a truncate reads and ends all keys that live.
+    again rewrites no file. A batch with a truncate reads all keys that lived then or later.
 
     Columns: those of the changing table, `valid_from`, `valid_to`, `is_current`, `op`, `position`. Ends of keys stay
     as rows with valid_to = valid_from, for the changes that come late; `rows` gives the table without them.

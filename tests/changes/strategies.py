@@ -35,13 +35,14 @@ def batches(most: int = 3) -> st.SearchStrategy[tuple[list[Change], list[list[Ch
 
 def _steps() -> st.SearchStrategy[tuple[str, str, int, int]]:
     what = st.sampled_from(["change"] * 12 + ["delete", "end", "end", "stone", "again", "again", "one", "late"])
-    kind = st.one_of(what, what, what, what, what, st.sampled_from(["change", "end", "truncate"]))
+    kind = st.one_of(what, what, what, what, what, st.sampled_from(["change", "end", "truncate", "old truncate"]))
     return st.tuples(kind, st.sampled_from(KEYS), st.sampled_from([0, 0, 1, 1, 2, 5]), st.integers(1, 8))
 
 
 def _take(topic: list[Change], kind: str, key: str, later: int, back: int) -> None:
     """Let one thing happen to the table, or to its connector."""
-    position = max((change.position[0] for change in topic if change.position), default=0) + 1
+    taken = {change.position[0] for change in topic if change.position}
+    position = max(taken, default=0) // 2 * 2 + 2
     now = max((change.at for change in topic if change.op != "tombstone"), default=0) + later
     mine = [change for change in topic if change.key == key]
     lives = bool(mine) and mine[-1].op not in ("delete", "tombstone")
@@ -57,6 +58,10 @@ def _take(topic: list[Change], kind: str, key: str, later: int, back: int) -> No
         topic.append(stone)
     elif kind == "truncate":
         topic.append(Change("truncate", None, None, (position,), now))
+    elif kind == "old truncate":
+        # Another partition has it, which was read more slowly.
+        before = position - 2 * back + 1
+        topic.extend([] if before in taken else [Change("truncate", None, None, (before,), max(0, now - back))])
     elif kind == "again":
         topic.extend(topic[-back:])
     else:
