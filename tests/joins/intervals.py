@@ -132,7 +132,7 @@ class Arrival(NamedTuple):
 
 
 def arrived(seed: int) -> Arrival:
-    """Make rows that arrive out of order and in three batches, a tenth of them far too late."""
+    """Make rows that arrive out of order and in three batches, a tenth of them, and the last two, far too late."""
     random = Random(seed)
     crowded = [random.randrange(SPAN // SECOND) * SECOND for _ in range(60)]
     times = (
@@ -148,6 +148,7 @@ def arrived(seed: int) -> Arrival:
         for number, ((delay, at, side), key) in enumerate(zip(rows, keys, strict=True))
     ]
     ordered = [event for _, event in sorted(events, key=lambda pair: pair[0])]
+    ordered += [Event(side, 0, "a", len(events) + number) for number, side in enumerate(("left", "right"))]
     cuts = sorted(random.sample(range(40, len(ordered)), 2))
     batches = [ordered[start:stop] for start, stop in pairwise([0, *cuts, len(ordered)])]
     before, after = random.randrange(-2 * SECOND, 3 * SECOND), random.randrange(2 * SECOND, 4 * SECOND)

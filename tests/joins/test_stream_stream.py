@@ -183,7 +183,9 @@ def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
 
 
 def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession) -> None:
-    def pairs(events: DataFrame) -> DataFrame:
+    def pairs(given: DataFrame) -> DataFrame:
+        # Counted below the join, as a job's inputs are.
+        events = given.observe("counted", F.count(F.lit(1)).alias("rows"))
         whole = stream_stream(events, events, "key", within=("0 seconds", "2 seconds"), how="inner")
         return whole.groupBy("key").count() if not events.isStreaming else whole
 
