@@ -6,11 +6,11 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
-_PLACE = re.compile(r"DeltaFileIndex\S*\(?[^\[]*\[(?:file:)?([^\],]+)")
+_PLACE = re.compile(r"(?:Delta|Tahoe\w*)FileIndex[^\[]*\[(?:file:)?([^\],]+)")
+_LENGTH = "spark.sql.maxMetadataStringLength"
 
 
 @dataclass
@@ -29,14 +29,17 @@ class Scans:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._session: Any = spark._jsparkSession
+        self._spark, self._session = spark, spark._jsparkSession
         self.tables: dict[str, Read] = defaultdict(Read)
 
     def __enter__(self) -> Scans:
+        # Spark shortens the place that a scan tells of to 100 letters.
+        self._spark.conf.set(_LENGTH, "10000")
         self._first = self._executions()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._spark.conf.unset(_LENGTH)
         store, seen = self._session.sharedState().statusStore(), set()
         self._session.sparkContext().listenerBus().waitUntilEmpty()
         for execution in range(self._first, self._executions()):

@@ -28,8 +28,8 @@ class Kept:
     key: the primary key; a change whose key has a null stops the batch, so make these fields NOT NULL in the reading's
         schema, which turns such records into dead letters.
     by: the columns that the view joins on.
-    position: columns that order the changes of a key, the first one first: a version, a log's (partition, offset). They
-        and `deleted` are no columns of the view.
+    position: columns that order the changes of a key, the first one first: a version, or a log's (partition, offset)
+        where all changes of a key are in one partition. They and `deleted` are no columns of the view.
     deleted: a boolean column; where it is true the key's row goes, and the change's other columns count for nothing.
     buckets: into how many parts the table is cut: to look a key up is to read one of them.
 
@@ -40,6 +40,9 @@ class Kept:
     The Delta table at `path` is this library's own: a log of row versions, of which the newest counts. Each row stands
     in it twice, to be found by its key and by `by`. A batch appends two rows for each change, three where `by` changed.
     No column can be a map.
+
+    >>> Kept(path="/data/users", step="users", changes=lambda batch: batch, key="user", by="user", position="at").lookup
+    ['user']
     """
 
     path: str
