@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from lib.changes import debezium
 from lib.changes.decoder import ChangeFormat
 from lib.errors import ArgumentError, ColumnError, ColumnTypeError
 from lib.sources import KafkaSource, Reading, json_format
+from lib.testing import StreamDriver
 
 from .frames import Record, raw
 
@@ -211,3 +213,15 @@ def test_names_with_dots_and_keys_of_two_columns_are_read(spark: SparkSession) -
     rows = read(spark, form, [(key, event("c", None, {**key, "n": 3})), (key, None)])
     assert [tuple(row.key) for row in rows] == [("x", 2), ("x", 2)]
     assert rows[0].after.asDict() == {"a.b": 2, "id": "x", "n": 3}
+
+
+def test_a_stream_of_records_is_decoded_as_a_batch_of_them_is(spark: SparkSession, by_source: ChangeFormat) -> None:
+    def decoded(records: DataFrame) -> DataFrame:
+        return by_source.decode(records).select("record.*", "bad")
+
+    given = raw(spark, [*[record for record, _, _ in GOOD], *[record for record, _ in BAD[:8]]])
+    with StreamDriver(spark, given.schema, decoded, lateness=None) as stream:
+        stream.feed(given.where("offset % 2 = 0"))
+        stream.restart()
+        stream.feed(given.where("offset % 2 = 1"))
+        assert_df_equality(stream.results(), decoded(given), ignore_row_order=True, ignore_nullable=True)
