@@ -69,12 +69,13 @@ def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
 
 
 def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None:
-    """Send a profile of each user, changes spread over the events' time, and one that is past all events."""
+    """Send a profile of each user, changes spread over the events' time, and in each partition one past all events."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "acks": "1"})
     span = rows * 1_000 // EVENTS_A_SECOND
     first = [(number, START_MS - 60_000) for number in range(TABLE_ROWS)]
     later = [(number * 7 % USERS, START_MS + number * span // CHANGES) for number in range(CHANGES)]
-    for number, (user, at) in enumerate([*first, *later, (0, START_MS + span + 60_000)]):
+    last = [(user, START_MS + span + 60_000) for user in range(partitions)]
+    for number, (user, at) in enumerate([*first, *later, *last]):
         value = b'{"user":"user-%08d","plan":"plan-%d","at":%d}' % (user, number % 7, at)
         producer.produce(topic, value, partition=user % partitions)
         producer.poll(0)
@@ -111,7 +112,7 @@ def _range(clicks: DataFrame, tables: Path) -> DataFrame:
 
 def _input(place: Place, topic: str, schema: str, time: Column) -> Input:
     source = KafkaSource(servers=place.servers, topics=[topic], max_rows=ROWS_A_BATCH)
-    keep = ["offset"] if schema == CHANGE else []
+    keep = ["partition", "offset"] if schema == CHANGE else []
     reading = Reading(
         source=source, format=json_format(schema), time=time, lateness="10 seconds", future_tolerance=None, keep=keep
     )
@@ -158,7 +159,7 @@ def _waiting(place: Place) -> Sink:
     return WaitingJoin(
         path=str(place.folder / "table"),
         waiting=str(place.folder / "waiting"),
-        versions=Versions(path=str(place.folder / "versions"), on="user", order=["offset"]),
+        versions=Versions(path=str(place.folder / "versions"), on="user", order=["offset"], partition=["partition"]),
         join=lambda clicks, log: stream_table(clicks, log, "user", how="left", as_of="event_time", order="offset"),
         lateness="10 seconds",
     )

@@ -25,7 +25,7 @@ from lib.sinks.waiting import WaitingJoin
 from lib.sources import json_format
 from lib.tagged import tagged
 
-PLACE = "profile_offset"
+PARTITION, OFFSET = "profile_partition", "profile_offset"
 
 
 class EnrichSection(Section):
@@ -113,13 +113,15 @@ def from_changelog(config: EnrichedActivity) -> Job:
         raise ConfigError("there is no section [profiles].", "the changelog's topic.")
 
     def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(activity, profiles, enrich.on, how="left", as_of="event_time", order=PLACE)
+        return stream_table(activity, profiles, enrich.on, how="left", as_of="event_time", order=OFFSET)
 
     sink = WaitingJoin(
         path=places["output.table"],
         waiting=places["output.waiting"],
         misses=places["output.misses"] if config.output.keep_misses_apart else None,
-        versions=Versions(path=places["output.versions"], on=enrich.on, order=[PLACE], keep=enrich.keep),
+        versions=Versions(
+            path=places["output.versions"], on=enrich.on, order=[OFFSET], partition=[PARTITION], keep=enrich.keep
+        ),
         join=enriched,
         events="activity",
         changes="profiles",
@@ -148,14 +150,15 @@ def changelog(config: EnrichedActivity, section: TopicSection) -> Input:
             "the key of enrich.on as a field that is never null.",
             f'schema = "{on} string not null, ..."',
         )
-    return Input(reading=config.reading(section, section, format, time=time, keep=["key", "offset"]))
+    return Input(reading=config.reading(section, section, format, time=time, keep=["key", "partition", "offset"]))
 
 
 def as_versions(profiles: DataFrame, section: TopicSection, on: str) -> DataFrame:
     """Give the changelog as a log of versions; a record without a value ends the profile of its key."""
     key = F.col("key").cast("string").try_cast(profiles.schema[on].dataType)
     keyed = profiles.withColumns({"deleted": quoted(on).isNull(), on: F.coalesce(quoted(on), key)})
-    log = versions(keyed.drop(section.time, "key").withColumnRenamed("offset", PLACE), deleted="deleted")
+    placed = keyed.drop(section.time, "key").withColumnsRenamed({"partition": PARTITION, "offset": OFFSET})
+    log = versions(placed, deleted="deleted")
     return log.drop("deleted")
 
 

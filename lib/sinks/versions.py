@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ..columns import microseconds, names, quoted, require
@@ -16,7 +16,7 @@ from .batch import Batch
 from .commit import CommitOptions, commit_once, last_batch
 
 FROM, TO = "valid_from", "valid_to"
-_NEXT = "__tidegate_next"
+_NEXT, _NEWEST = "__tidegate_next", "__tidegate_newest"
 REWRITE_EVERY = 50
 """Batches between two rewritings of the table, which cost as much as the table is large."""
 
@@ -26,21 +26,26 @@ class Versions:
     """A Delta table of versions: rows with `valid_from`, and `valid_to` where a version is a deletion.
 
     A version is valid until the next of its key begins; of those that begin at one instant the last by `order` counts.
-    Each batch's versions are appended, exactly once. With `keep`, versions that were replaced so long before the newest
-    one are left out, and the table's many files become one, whenever it is rewritten: by one batch in fifty. A key's
-    last version stays, were it a deletion, since a version that comes late must not pass for the newest.
+    `partition` names the columns by which parts of the changelog get on by themselves, as the partitions of a topic do:
+    it has come as far as the slowest of those that had a change at all. Without them one part's haste would make the
+    others' changes late. All versions of a key are of one part.
+
+    Each batch's versions are appended, exactly once. With `keep`, versions that were replaced so long before what the
+    changelog had come to are left out, and many files become few, by one batch in fifty. A key's last version stays,
+    were it a deletion, since a version that comes late must not pass for the newest.
     """
 
     path: str
     on: str | Sequence[str]
     order: Sequence[str]
+    partition: Sequence[str] = ()
     keep: str | timedelta | None = None
     step: str = "versions"
 
     def add(self, rows: DataFrame, batch: Batch) -> None:
         """Add a batch's versions; without a row nothing is written."""
         spark = rows.sparkSession
-        require(rows, [*names(self.on, "on"), *self.order, FROM, TO], "on, order and versions")
+        require(rows, [*names(self.on, "on"), *self.order, *self.partition, FROM, TO], "on, order, partition, versions")
         if rows.isEmpty():
             return
         last = last_batch(spark, self.path, batch, self.step) or 0
@@ -51,7 +56,7 @@ class Versions:
             if known is None or not rewritten:
                 table.append(rows, self.path, (), options)
             else:
-                whole = self._needed(self.read(spark).unionByName(table.plain(rows)))
+                whole = self._needed(self.read(spark), table.plain(rows))
                 options.on(whole.write.format("delta").mode("overwrite")).save(self.path)
 
         commit_once(spark, self.path, batch, self.step, write, {})
@@ -65,22 +70,22 @@ class Versions:
         return spark.read.format("delta").load(self.path)
 
     def newest(self, spark: SparkSession) -> int | None:
-        """Give the newest `valid_from` in microseconds since 1970; None without a version."""
-        if not self.exists(spark):
-            return None
-        row = self.read(spark).agg(F.max(F.unix_micros(FROM))).head()
-        return None if row is None else row[0]
+        """Give how far the changelog has come, in microseconds since 1970; None without a version."""
+        found = self._newest(self.read(spark)).head() if self.exists(spark) else None
+        return None if found is None else found[0]
 
-    def _needed(self, rows: DataFrame) -> DataFrame:
-        """Leave out the versions that were replaced long before the newest one began."""
+    def _newest(self, rows: DataFrame) -> DataFrame:
+        parts = rows.groupBy(*map(quoted, self.partition)).agg(F.max(F.unix_micros(FROM)).alias(_NEWEST))
+        return parts.agg(F.min(_NEWEST).alias(_NEWEST))
+
+    def _needed(self, old: DataFrame, new: DataFrame) -> DataFrame:
+        """Leave out the versions that were replaced long before what the changelog had come to without the new ones."""
         place = Window.partitionBy(*map(quoted, names(self.on, "on"))).orderBy(FROM, *map(quoted, self.order))
-        limit = rows.agg(F.max(F.unix_micros(FROM)).alias("newest"))
+        kept = F.lit(microseconds(self.keep or "0 seconds", "keep", least=0))
         return (
-            rows.withColumn(_NEXT, F.lead(FROM).over(place))
-            .crossJoin(F.broadcast(limit))
-            .where(quoted(_NEXT).isNull() | (F.unix_micros(_NEXT) > F.col("newest") - self._kept()))
-            .select(*map(quoted, rows.columns))
+            old.unionByName(new)
+            .withColumn(_NEXT, F.lead(FROM).over(place))
+            .crossJoin(F.broadcast(self._newest(old)))
+            .where(quoted(_NEXT).isNull() | (F.unix_micros(_NEXT) > quoted(_NEWEST) - kept))
+            .select(*map(quoted, old.columns))
         )
-
-    def _kept(self) -> Column:
-        return F.lit(microseconds(self.keep or "0 seconds", "keep", least=0))

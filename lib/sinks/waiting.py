@@ -34,16 +34,17 @@ class WaitingJoin:
     `valid_from`, `valid_to` and the columns of `versions.order`. `join` is called with events and versions and gives
     all of those events with the columns of the version that each met, null where it met none.
 
-    An event waits until the changelog has passed its time: until the newest change is more than `lateness` later than
-    the event. It then meets the version as of its time. One that meets none is asked for with every further batch,
-    until the changelog is more than `patience` further; then it is a miss. Misses go to the table `misses`, or without
-    one to the target, with nulls. As long as no change is more than `lateness` behind the newest one, rows are those of
-    the same join over the whole history, however the log was cut into batches. A change that is later still reaches the
-    events that wait, and those that come after it, and no others: rows are not re-issued.
+    An event waits until the changelog has passed its time: until the newest change, of the slowest of its partitions,
+    is more than `lateness` later than the event. It then meets the version as of its time. One that meets none is asked
+    for with every further batch, until the changelog is more than `patience` further; then it is a miss. Misses go to
+    the table `misses`, or without one to the target, with nulls. As long as no change is more than `lateness` behind
+    the newest of its partition, rows are those of the same join over the whole history, however the log was cut into
+    batches. A change that is later still reaches the events that wait, and those that come after it, and no others:
+    rows are not re-issued.
 
-    With a changelog that goes quiet events wait for its next change, of whichever key. `lag` says that it is no further
-    behind than that: events so long before the newest one are not held back. It goes by event time and keeps the
-    answer independent of batches, as long as it holds. Off by default. Before the first change everything waits.
+    With a changelog that goes quiet, or one of its partitions, events wait for its next change. `lag` says that it is
+    no further behind than that: events so long before the newest one are not held back. It goes by event time and keeps
+    the answer independent of batches, as long as it holds. Off by default. Before the first change everything waits.
 
     State, in tables: all versions, or by `versions.keep` those that events may still need (an event later than that
     may meet none, or an older one); and the events that wait. A batch reads the versions and the waiting events that
@@ -59,7 +60,7 @@ class WaitingJoin:
     >>> from lib.joins import stream_table
     >>> sink = WaitingJoin(
     ...     path="/data/activity", waiting="/data/waiting", lateness="10 seconds",
-    ...     versions=Versions(path="/data/profiles", on="user", order=["offset"]),
+    ...     versions=Versions(path="/data/profiles", on="user", order=["offset"], partition=["partition"]),
     ...     join=lambda events, profiles: stream_table(events, profiles, "user", how="left", as_of="event_time"))
     >>> sink.step
     'append'
@@ -85,6 +86,12 @@ class WaitingJoin:
         for name in ("lateness", "patience", "lag"):
             if getattr(self, name) is not None:
                 microseconds(getattr(self, name), name, least=0)
+        keep = self.versions.keep
+        if keep is not None and microseconds(keep, "keep", least=0) < microseconds(self.lateness, least=0):
+            raise ArgumentError(
+                f"keep is {keep!r}, shorter than lateness, {self.lateness!r}: events still wait for what it forgets.",
+                "as long as the lateness, or longer.",
+            )
 
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         """Take up the batch's changes and events, and write the rows that are decided by now."""

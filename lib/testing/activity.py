@@ -114,17 +114,16 @@ def activity(
 
 
 def profiles(
-    changes: int, *, seed: int = 6, users: int = 200, seconds: float = 100.0, disorder: float = 4.0, until: float = 0.0
+    changes: int, *, seed: int = 6, users: int = 200, seconds: float = 100.0, disorder: float = 4.0
 ) -> list[Profile]:
     """Make the changelog that goes with `activity`, in the order of its arrival.
 
     Four users of five have a profile at the start; the others get theirs by one of the `changes`, which are spread over
     `seconds`, so that their first activity may come before it. One change in six closes an account, and some changes of
-    a profile are of the same millisecond, of which the later in the log counts. A change at `until` seconds, if that is
-    not 0, is the last one: it tells that there was none before.
+    a profile are of the same millisecond, of which the later in the log counts.
 
-    >>> len(profiles(100, until=120))
-    261
+    >>> len(profiles(100))
+    260
     """
     random, first = Random(seed), int(START.timestamp() * 1000)
     made = [_profile(random, _user(number), first - 60_000 + number) for number in range(users) if number % 5]
@@ -137,8 +136,6 @@ def profiles(
         else:
             change = _profile(random, user, at)
             made.append(replace(change, arrived=at + int(random.random() * disorder * 1000)))
-    if until:
-        made.append(_profile(random, "nobody", first + int(until * 1000)))
     return sorted(made, key=lambda change: (change.arrived, change.user))
 
 

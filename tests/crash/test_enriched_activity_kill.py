@@ -22,7 +22,7 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     world, root = sent(broker, topic), tmp_path / "tables"
-    sizes = {"activity.max_rows": 300, "profiles.max_rows": 100}
+    sizes = {"activity.max_rows": 500, "profiles.max_rows": 160}
     options = {**world.options, **sizes, "enrich.way": "changelog"}
     submitted = SubmittedJob("enriched_activity", root, tmp_path / "job.log", options)
     for number, table in enumerate(TABLES):

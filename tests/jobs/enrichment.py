@@ -29,7 +29,9 @@ class World:
     def met(self, event: Activity) -> Enriched:
         """Give what an event meets by its own time."""
         profile = met(event, self.changes.get(event.user or "", []))
-        return (event.event_id, profile.country, profile.plan, profile.at) if profile else (event.event_id, *[None] * 3)
+        if profile is None:
+            return event.event_id, None, None, None
+        return event.event_id, profile.country, profile.plan, profile.at
 
     @property
     def decided(self) -> Counter[Enriched]:
@@ -45,14 +47,16 @@ class World:
 
 
 def sent(broker: Broker, topic: str, count: int = 1_500, changes: int = 300) -> World:
-    """Send activity of some 75 seconds, and changes that end 15 seconds before it."""
+    """Send activity of some 75 seconds, and changes of the first 60."""
     names = {name: broker.create_topic(f"{topic}-{name}", partitions=4, retention_ms=-1) for name in ("did", "are")}
-    events, log = activity(count), profiles(changes, seconds=55, until=60)
+    events, log = activity(count), profiles(changes, seconds=60)
     send(broker.servers, names["did"], events)
     keyed: dict[str, list[tuple[Profile, tuple[int, int]]]] = {}
+    newest: dict[int, int] = {}
     for change, place in zip(log, send(broker.servers, names["are"], log), strict=True):
         keyed.setdefault(change.user, []).append((change, place))
-    options = {
+        newest[place[0]] = max(newest.get(place[0], change.at), change.at)
+    options: dict[str, object] = {
         "kafka.servers": broker.servers,
         "activity.topics": names["did"],
         "activity.schema": ACTIVITY,
@@ -63,7 +67,7 @@ def sent(broker: Broker, topic: str, count: int = 1_500, changes: int = 300) -> 
         "profiles.lateness": f"{LATENESS_MS} milliseconds",
         "enrich.patience": f"{PATIENCE_MS} milliseconds",
     }
-    return World(options, events, keyed, max(change.at for change in log) - LATENESS_MS)
+    return World(options, events, keyed, min(newest.values()) - LATENESS_MS)
 
 
 def rows(table: Path) -> list[dict[str, Any]]:

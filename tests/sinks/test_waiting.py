@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
 ) -> None:
     runs = iter(range(1_000))
 
-    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
     @given(arrivals(), st.sampled_from([0, 10]), st.booleans())
     def agree(arrival: tuple[list[Cut], dict[int, str]], patience: int, apart: bool) -> None:
         (batches, deaths), root = arrival, tmp_path / str(next(runs))
@@ -200,6 +200,18 @@ def test_an_event_waits_until_the_changelog_is_past_it(spark: SparkSession, tmp_
     assert tables.answers(spark) == Counter([(2, None, None), (1, "just", 1)])
 
 
+def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_path: Path) -> None:
+    sink = Tables(tmp_path).sink
+    sink = replace(sink, versions=replace(sink.versions, partition=["user"]))
+    log = [[Change(0, "a", "x", 1), Change(0, "b", "y", 2)], [Change(50, "a", "ahead", 3)], [Change(9, "b", "z", 4)]]
+    for number, changes in enumerate(log):
+        events = [Event(3, "b", 1), Event(10, "b", 2)] if number == 0 else []
+        frame = tagged(events=events_frame(spark, events), changes=history(spark, changes))
+        sink.write(frame, batch(number))
+        assert Tables(tmp_path).ids(spark, "waiting") == ([2] if number == 2 else [1, 2])
+    assert Tables(tmp_path).answers(spark) == Counter([(1, "y", 2)])
+
+
 def test_a_quiet_changelog_holds_events_back_unless_it_is_said_how_far_it_may_lag(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -220,17 +232,20 @@ def test_versions_that_no_event_needs_are_left_out_and_the_last_ones_stay(
 ) -> None:
     monkeypatch.setattr(versions_module, "REWRITE_EVERY", 2)
     tables = Tables(tmp_path, keep="20 seconds")
-    plans: list[list[Change]] = [
+    log: list[list[Change]] = [
         [Change(0, "a", "a0", 0), Change(0, "b", "b0", 1), Change(0, "c", "c0", 2)],
         [Change(10, "a", "a1", 3), Change(12, "c", None, 4)],
-        [Change(35, "a", "a2", 5)],
+        [Change(60, "z", "z", 5)],
+        [],
+        [Change(61, "z", "z", 6)],
     ]
-    for number, changes in enumerate(plans):
-        tables.write(spark, number, ([Event(7.0 + 10 * number, "a", number)], changes))
-    assert sorted(row.place for row in tables.read(spark, "versions").collect()) == [1, 3, 4, 5]
-    assert tables.answers(spark) == Counter([(0, "a0", 0), (1, "a1", 3), (2, "a1", 3)])
-    tables.write(spark, 3, ([Event(40, "c", 9), Event(40, "b", 10)], [Change(60, "z", "z", 6)]))
-    assert {(9, None, None), (10, "b0", 1)} < set(tables.answers(spark))
+    # Event 0 waits until the third batch, which rewrites the table; event 4 is later than what is kept by then.
+    came = [[Event(7, "a", 0)], [], [], [], [Event(8, "a", 4), Event(50, "c", 5), Event(50, "b", 6)]]
+    for number, cut in enumerate(zip(came, log, strict=True)):
+        tables.write(spark, number, cut)
+    assert sorted(row.place for row in tables.read(spark, "versions").collect()) == [1, 3, 4, 5, 6]
+    met = Counter([(0, "a0", 0), (4, None, None), (5, None, None), (6, "b0", 1)])
+    assert tables.answers(spark) == met
 
 
 def test_tables_of_another_query_and_paths_that_are_one_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -240,5 +255,7 @@ def test_tables_of_another_query_and_paths_that_are_one_are_refused(spark: Spark
         tables.write(spark, 0, ([Event(1, "a", 1)], []))
     with pytest.raises(ArgumentError, match="a path of its own"):
         Tables(tmp_path, {"misses": str(tmp_path / "waiting")}).sink  # noqa: B018
+    with pytest.raises(ArgumentError, match="shorter than lateness"):
+        Tables(tmp_path, keep="4 seconds").sink  # noqa: B018
     with pytest.raises(ArgumentError, match="patience"):
         Tables(tmp_path, {"patience": "-1 seconds"}).sink  # noqa: B018
