@@ -84,7 +84,7 @@ def stream_stream(
     >>> pairs = stream_stream(seen, slow, "user", within=("0 seconds", "1 second"), how="inner")
     >>> pairs.columns
     ['user', 'event_time', 'event_time_left', 'page', 'event_time_right', 'ms']
-    >>> pairs.select("user", "page", "ms").collect()
+    >>> pairs.select("user", "page", "ms").orderBy("ms").collect()
     [Row(user='u1', page='/1', ms=7), Row(user='u0', page='/2', ms=8)]
     """
     if how not in ("inner", "left", "right", "full", "semi", "anti"):
