@@ -27,7 +27,7 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
     }
     made = events(800, users=30)
     send(broker.servers, topics, made)
-    limits = {f"{name}.max_rows": 140 for name in TOPICS}
+    limits = {f"{name}.max_rows": 260 for name in TOPICS}
     job = SubmittedJob("timelines", tmp_path / "tables", tmp_path / "job.log", {**options(broker, topics), **limits})
 
     for table, number in (("timelines", 0), ("posts", 0), ("named_posts", 1)):
@@ -37,5 +37,5 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
 
     summary = job.run()
     assert summary["skipped"] == 1, "the view had the batch that was killed"
-    assert [batches(job.root, name) for name in TABLES] == [list(range(summary["batches"] + 1))] * len(TABLES)
+    assert [batches(job.root, name) for name in TABLES] == [[0, 1]] * len(TABLES)
     require_same(timelines(job.root), expected(made), "timelines")
