@@ -22,8 +22,8 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
-    ledger = produce(broker.servers, topic, made(1_500, seed=7, people=100))
-    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 500}
+    ledger = produce(broker.servers, topic, made(1_000, seed=7, people=80))
+    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 400}
     job = SubmittedJob("customer_history", tmp_path / "tables", tmp_path / "job.log", options)
 
     def left() -> tuple[list[int], list[int]]:
