@@ -31,8 +31,9 @@ format: setup ## put the code into the project's form
 
 bench: setup ## measure the library beside plain PySpark
 	$(VENV) -m benchmarks
+	$(VENV) -m benchmarks.bloom
 
-chaos: setup ## kill drivers and brokers for an hour and compare with the oracle
+chaos: setup ## what `make test` has no time for: jobs killed in the middle, and the longer properties
 	$(VENV) -m pytest -m chaos
 
 notebooks: setup ## execute the notebooks in place

@@ -5,26 +5,37 @@ spark-submit jobs/page_views.py [--config PATH] [--set section.key=value]... [--
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import model_validator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, largest, mean, total
+from lib.aggregates import Aggregate, count, largest, mean, partials, total
 from lib.errors import ConfigError
 from lib.runtime.command import command
-from lib.runtime.job import Job
+from lib.runtime.job import Corrections, Input, Job
 from lib.runtime.job_config import JobConfig
-from lib.runtime.sections import WindowSection
-from lib.sinks import Append, Sink, Upsert
-from lib.windows import closes, cumulative, hopping, session, sliding, tumbling
+from lib.runtime.sections import OutputSection, WindowSection
+from lib.sinks import Append, Corrected, Derived, Sink, Upsert
+from lib.windows import Overlapping, Same, closes, cumulative, hopping, session, sliding, tumbling
 
 TIME = "event_time"
+
+
+class Tables(OutputSection):
+    """[output]: as for every job, and the log of corrections; that and the table are kept by window and key then."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "corrections")
+
+    corrections: str = "corrections"
 
 
 class PageViews(JobConfig):
     """The job's configuration: conf/jobs/page_views.toml tells each key."""
 
     window: WindowSection
+    output: Tables = Tables()
 
     @model_validator(mode="after")
     def _keyed(self) -> PageViews:
@@ -37,14 +48,16 @@ class PageViews(JobConfig):
         return self
 
 
-def views(events: DataFrame, window: WindowSection) -> DataFrame:
+AGGS: dict[str, Aggregate] = {
+    "views": count(),
+    "mean_ms": mean("ms"),
+    "slowest_ms": largest("ms"),
+    "bytes": total("bytes"),
+}
+
+
+def views(events: DataFrame, window: WindowSection, aggs: dict[str, Aggregate] = AGGS) -> DataFrame:
     """Aggregate the clicks in the configured windows."""
-    aggs: dict[str, Aggregate] = {
-        "views": count(),
-        "mean_ms": mean("ms"),
-        "slowest_ms": largest("ms"),
-        "bytes": total("bytes"),
-    }
     if window.kind == "hopping":
         return hopping(events, window.size or "", window.hop or "", by=window.by, aggs=aggs, time=TIME)
     if window.kind == "sliding":
@@ -66,10 +79,35 @@ def late_from(window: WindowSection) -> Column:
 
 def job(config: PageViews) -> Job:
     """Put the job together."""
-    path, keys = config.output.tables()["output.table"], ["window", *config.window.by]
+    window, places = config.window, config.output.tables()
+    clicks = config.only_input(closes=late_from(window))
+    if window.kept:
+        return kept(config, clicks)
+    path, keys = places["output.table"], ["window", *window.by]
     sink: Sink = Append(path=path) if config.output.sink == "append" else Upsert(path=path, keys=keys)
-    clicks = config.only_input(closes=late_from(config.window))
-    return config.planned([clicks], transform=lambda events: views(events, config.window), sink=sink)
+    return config.planned([clicks], transform=lambda events: views(events, window), sink=sink)
+
+
+def kept(config: PageViews, clicks: Input) -> Job:
+    """Put the job together whose windows can change after they came out."""
+    window, places = config.window, config.output.tables()
+
+    def parts(events: DataFrame) -> DataFrame:
+        return views(events, window, partials(AGGS))
+
+    sink = Corrected(
+        path=places["output.table"],
+        log=None if window.corrections is None else places["output.corrections"],
+        windows=Overlapping(window.by) if window.kind == "session" else Same(window.by),
+        aggs=AGGS,
+    )
+    corrections = Corrections(limit=window.corrections or "0 seconds", windows=parts)
+    if window.emission == "final":
+        return config.planned([clicks], transform=parts, sink=sink, corrections=corrections)
+    updated = Derived(rows=parts, sink=sink)
+    return config.planned(
+        [clicks], transform=lambda events: events, sink=updated, stateless=True, corrections=corrections
+    )
 
 
 if __name__ == "__main__":

@@ -67,6 +67,17 @@ def check_stateless(batch: Batch, rows_in: int, dead: int, rows_out: int) -> Non
         )
 
 
+def too_late(batch: Batch, limits: Limits) -> str | None:
+    """Tell of a batch that has more late rows than the limits say; None where there is nothing to tell."""
+    rows, late = batch.rows_in or 0, batch.late or 0
+    by_count = limits.late_rows is not None and late > limits.late_rows
+    by_share = limits.late_ratio is not None and rows >= limits.min_rows and late > limits.late_ratio * rows
+    if not (by_count or by_share):
+        return None
+    limit = f"limits.late_rows is {limits.late_rows:,}" if by_count else f"limits.late_ratio is {limits.late_ratio:.1%}"
+    return f"{late:,} of the {rows:,} rows of batch {batch.number} came too late; {limit}"
+
+
 def check_flood(batch: Batch, seen: Observed, limits: Limits, samples: Callable[[], list[str]]) -> None:
     """Refuse a batch with more unreadable rows than the limits allow; `samples` gives the commonest reasons."""
     most, share = limits.dead_rows, limits.dead_ratio

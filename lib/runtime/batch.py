@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..errors import TidegateError
-from ..jvm import observed
-from ..sinks import Batch, Rejected, planned, require_current, tables
-from .accounting import Observed, check_flood, check_stateless, tally
+from ..sinks import Batch, planned, require_current, tables
+from .accounting import check_flood, check_stateless, too_late
+from .aside import Late, Part, counted, keep_dead, keep_late, reasons
 from .failures import plain
-from .job import Counted, Input, Job, Summary
+from .job import Counted, Job, Summary
 from .stop import Stop
 from .streams import Stream
 
@@ -52,33 +52,51 @@ class Steps:
         if not self._begun:
             require_tables(job, spark, batch)
             self._begun = True
+        late: list[Late] = []
         frame.persist()
         try:
             rows_out = frame.count()
             parts = self._parts(query, batch)
-            rows_in, dead = (sum(getattr(part.seen, name) for part in parts) for name in ("rows", "dead"))
-            for part in parts:
-                check_flood(part.batch, part.seen, job.limits, partial(reasons, spark, part))
-            if job.stateless:
-                check_stateless(batch, rows_in, dead, rows_out)
-            batch = replace(batch, rows_in=rows_in, dead=dead)
+            batch = self._checked(spark, batch, parts, rows_out)
             keep_dead(job.dead, spark, batch, parts)
-            late = sum(keep_late(spark, batch, part) for part in parts)
-            # An empty result needs no commit; the first one makes the table, and shows at once whether it is ours.
-            empty = not rows_out and number > 0
-            batch = replace(batch, late=late)
-            outcome = "empty" if empty else job.sink.write(frame, batch, rows_out=rows_out)
+            late += [keep_late(job, spark, batch, part) for part in parts]
+            batch = replace(batch, late=sum(each.count for each in late))
+            alarm = too_late(batch, job.limits)
+            if alarm is not None:
+                print(f"warning: {job.name}: {alarm}", file=sys.stderr)
+            outcome = self._write(frame, batch, late, rows_out)
         finally:
             frame.unpersist()
+            for each in late:
+                each.release()
         return Counted(
             number=number,
-            rows_in=rows_in,
+            rows_in=batch.rows_in or 0,
             rows_out=rows_out,
-            dead=dead,
-            late=late,
+            dead=batch.dead or 0,
+            late=batch.late or 0,
+            corrected=sum(each.corrected for each in late),
+            alarm=alarm is not None,
             reached={name: mark for part in parts for name, mark in part.reached.items()},
             outcome=outcome,
         )
+
+    def _checked(self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int) -> Batch:
+        """Refuse a batch whose numbers can not be, or that is flooded, and give it with its numbers."""
+        rows_in, dead = (sum(getattr(part.seen, name) for part in parts) for name in ("rows", "dead"))
+        for part in parts:
+            check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
+        if self._job.stateless:
+            check_stateless(batch, rows_in, dead, rows_out)
+        return replace(batch, rows_in=rows_in, dead=dead)
+
+    def _write(self, frame: DataFrame, batch: Batch, late: Sequence[Late], rows_out: int) -> str:
+        job, rows = self._job, frame
+        for each in late:
+            rows = each.applied(job, rows)
+        # An empty result needs no commit; the first one makes the table, and shows at once whether it is ours.
+        empty = not rows_out and batch.number > 0 and job.corrections is None
+        return "empty" if empty else job.sink.write(rows, batch, rows_out=rows_out)
 
     def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
@@ -89,72 +107,11 @@ class Steps:
         ]
 
 
-@dataclass(frozen=True)
-class Part:
-    """What a batch has of one input: its offsets, what was counted of them, and each stream's own watermark."""
-
-    input: Input
-    batch: Batch
-    seen: Observed
-    reached: Mapping[str, int | None]
-
-
-def counted(query: StreamingQuery, given: Input, streams: Sequence[Stream], batch: Batch) -> Part:
-    """Add up what was counted of an input's streams, and check it."""
-    counts = [(stream, observed(query, stream.observation)) for stream in streams]
-    latest = [(stream, None if found is None else found["latest"]) for stream, found in counts]
-    reached = {stream.name: None if at is None else at - stream.lateness for stream, at in latest}
-    return Part(given, batch, tally(batch, [found for _, found in counts if found is not None]), reached)
-
-
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
     rejected = [job.dead, *[given.late for given in job.inputs]]
     for path, step in [*tables(job.sink), *[(kept.path, kept.step) for kept in rejected if kept is not None]]:
         require_current(spark, path, first, step)
-
-
-def keep_dead(table: Rejected, spark: SparkSession, batch: Batch, parts: Sequence[Part]) -> None:
-    """Write the rows of all inputs that could not be read."""
-    found = [dead_rows(spark, part) for part in parts if part.seen.dead]
-    if found:
-        table.write(reduce(DataFrame.unionByName, found), batch, expected=batch.dead)
-
-
-def keep_late(spark: SparkSession, batch: Batch, part: Part) -> int:
-    """Write the rows of an input that the transform no longer took to their late table, and give their number."""
-    given, watermark = part.input, batch.late_watermark
-    if given.late is None or given.closes is None or part.seen.earliest is None:
-        return 0
-    if part.seen.earliest >= watermark.timestamp() * 1_000_000:
-        return 0
-    rows = given.reading.rows(spark, part.batch.start, part.batch.end).withColumns(
-        {"closes": given.closes, "watermark": F.lit(watermark)}
-    )
-    late = rows.where(F.col("closes") <= F.col("watermark")).persist()
-    try:
-        count = late.count()
-        if count:
-            given.late.write(late, batch, expected=count)
-        return count
-    finally:
-        late.unpersist()
-
-
-def dead_rows(spark: SparkSession, part: Part) -> DataFrame:
-    """Give the rows of an input's offsets that could not be read."""
-    return part.input.reading.dead(spark, part.batch.start, part.batch.end)
-
-
-def reasons(spark: SparkSession, part: Part) -> list[str]:
-    """Give the commonest reasons for which rows could not be read."""
-    dead = dead_rows(spark, part).groupBy("stage", "reason")
-    top = dead.agg(F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first"))
-    return [
-        f"{row['n']:,} x {row['stage']}: {row['reason']} "
-        f"(first: {row['first']['topic']}, partition {row['first']['partition']}, offset {row['first']['offset']})"
-        for row in top.orderBy(F.desc("n")).limit(5).collect()
-    ]
 
 
 def cause(failure: Exception | None, told: Exception) -> TidegateError:

@@ -15,6 +15,7 @@ from .exit_codes import guarded
 from .job import Job, Summary
 from .job_config import Config
 from .paths import project_root
+from .replay import replay_late
 from .run import run, write_summary
 from .session import quiet, session
 from .shown import table
@@ -30,6 +31,7 @@ File = Annotated[Path | None, typer.Option(help="TOML file.", show_default="conf
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, any number of times.")]
 ShowConfig = Annotated[bool, typer.Option("--show-config", help="Show the merged configuration and end.")]
 SummaryFile = Annotated[Path | None, typer.Option(help="Write the run's numbers to this JSON file.")]
+ReplayLate = Annotated[bool, typer.Option("--replay-late", help="Merge the late table into the windows, and end.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Spark's warnings, and whole traces of errors.")]
 
 
@@ -48,6 +50,7 @@ def command(
         set_: Overrides = None,
         show_config: ShowConfig = False,
         summary: SummaryFile = None,
+        replay: ReplayLate = False,
         verbose: Verbose = False,
     ) -> None:
         def work() -> None:
@@ -57,10 +60,14 @@ def command(
                 return
             spark = session(loaded.config.job.name)
             quiet(spark, "WARN" if verbose else "FATAL")
-            done = run(build(loaded.config), spark)
-            print(_told(done, result), file=sys.stderr)
-            if summary is not None:
-                write_summary(done, summary)
+            if replay:
+                merged = replay_late(build(loaded.config), spark)
+                print(f"{loaded.config.job.name}: {merged:,} late rows merged", file=sys.stderr)
+            else:
+                done = run(build(loaded.config), spark)
+                print(_told(done, result), file=sys.stderr)
+                if summary is not None:
+                    write_summary(done, summary)
             spark.stop()
 
         leave(guarded(work, verbose=verbose))

@@ -17,14 +17,16 @@ from ..sources import Reading
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How many rows of one batch may be unreadable before the job stops.
+    """How many rows of one batch may be unreadable before the job stops, and how many late before it raises an alarm.
 
-    `dead_rows` is a count; `dead_ratio` a share from 0 to 1, which counts only in batches of `min_rows` or more. None
-    sets a limit off.
+    `dead_rows` and `late_rows` are counts; `dead_ratio` and `late_ratio` shares from 0 to 1, which count only in
+    batches of `min_rows` or more. None sets a limit off. An alarm is a warning and a metric, and stops nothing.
     """
 
     dead_rows: int | None = 10_000
     dead_ratio: float | None = 0.1
+    late_rows: int | None = None
+    late_ratio: float | None = 0.1
     min_rows: int = 1_000
 
 
@@ -63,16 +65,33 @@ class Input:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Corrections:
+    """What becomes of a late row: up to `limit` after it was too late, the windows that it changes are issued again.
+
+    `windows` makes windows with unfinished aggregates of a batch of rows; the job's sink is a `lib.sinks.Corrected`, or
+    one derived from a batch's rows, which merges them into the windows that it has. What is later than the limit goes
+    to the late table. Raises ArgumentError, at construction, for a limit below 0.
+    """
+
+    limit: str | timedelta
+    windows: Callable[[DataFrame], DataFrame]
+
+    def __post_init__(self) -> None:
+        microseconds(self.limit, "limit", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One query: the good rows of its inputs -> `transform` -> `sink`, unreadable rows -> `dead`, late rows aside.
 
     `transform` is called with one DataFrame for each input, in their order. With several inputs the watermark is the
     smallest of theirs, so that a quiet input holds the results back. `stateless` says that each good row gives exactly
-    one row out, which is then checked batch by batch. `every` is the interval of a job that runs on; None reads what
-    there is, then ends.
+    one row out, which is then checked batch by batch; its late rows are taken out before the sink. With `corrections`
+    late rows change windows that have closed. `every` is the interval of a job that runs on; None reads what there is,
+    then ends. With a `metrics_port` the run's numbers are served there: see `lib.runtime.metrics`.
 
-    Raises ArgumentError, at construction, for no inputs, for several that may read the same topic, and for an idle
-    time-out in a job that ends by itself.
+    Raises ArgumentError, at construction, for no inputs, for several that may read the same topic, for an idle time-out
+    in a job that ends by itself, and for corrections without one input whose rows can be late.
     """
 
     name: str
@@ -82,8 +101,10 @@ class Job:
     checkpoint: str
     dead: Rejected
     stateless: bool = False
+    corrections: Corrections | None = None
     limits: Limits = field(default_factory=Limits)
     every: str | None = None
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         named = [topic for given in self.inputs for topic in given.reading.source.named]
@@ -94,6 +115,8 @@ class Job:
                 "one input or more; several have topics of their own, named one by one and not by a pattern.",
                 "a topic that is needed twice is one input, whose frame the transform uses twice.",
             )
+        if self.corrections is not None and (len(self.inputs) > 1 or self.inputs[0].closes is None):
+            raise ArgumentError("corrections are given.", "one input, with closes: which of its rows are late.")
         if self.every is None and any(given.idle is not None for given in self.inputs):
             raise ArgumentError(
                 "an input has an idle time-out, and the job ends when it has read what there is.",
@@ -104,13 +127,18 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """One finished batch in numbers; `reached` is each input's own watermark, by its name, in microseconds."""
+    """One finished batch in numbers; `reached` is each input's own watermark, by its name, in microseconds.
+
+    `corrected` is the number of late rows that were merged into their windows, and counts in `late` too.
+    """
 
     number: int
     rows_in: int
     rows_out: int
     dead: int
     late: int
+    corrected: int = 0
+    alarm: bool = False
     reached: Mapping[str, int | None]
     outcome: str
 
@@ -126,6 +154,8 @@ class Summary:
     rows_out: int = 0
     dead: int = 0
     late: int = 0
+    corrected: int = 0
+    alarms: int = 0
     seconds: float = 0.0
     stopped: bool = False
     reached: dict[str, int | None] = field(default_factory=dict)
@@ -138,6 +168,8 @@ class Summary:
         self.rows_out += batch.rows_out
         self.dead += batch.dead
         self.late += batch.late
+        self.corrected += batch.corrected
+        self.alarms += batch.alarm
         for name, mark in batch.reached.items():
             self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)
 

@@ -8,13 +8,14 @@ from pyspark.sql import Column, DataFrame
 
 from ..sinks import Rejected, Sink
 from ..sources import Format, Reading, json_format
-from .job import Input, Job, Limits
+from .job import Corrections, Input, Job, Limits
 from .sections import (
     BrokerSection,
     InputSection,
     JobSection,
     KafkaSection,
     LimitsSection,
+    MetricsSection,
     OutputSection,
     Section,
     TablesSection,
@@ -33,6 +34,7 @@ class Config(Section):
     output: TablesSection
     limits: LimitsSection = LimitsSection()
     trigger: TriggerSection = TriggerSection()
+    metrics: MetricsSection = MetricsSection()
 
     def reading(
         self,
@@ -68,7 +70,13 @@ class Config(Section):
         return self.kept(reading, section, closes, f"late_{name}")
 
     def planned(
-        self, inputs: Sequence[Input], *, transform: Callable[..., DataFrame], sink: Sink, stateless: bool = False
+        self,
+        inputs: Sequence[Input],
+        *,
+        transform: Callable[..., DataFrame],
+        sink: Sink,
+        stateless: bool = False,
+        corrections: Corrections | None = None,
     ) -> Job:
         """Put the job together."""
         return Job(
@@ -79,7 +87,9 @@ class Config(Section):
             checkpoint=self.output.place(self.output.checkpoint),
             dead=Rejected(path=self.output.tables()["output.dead_letters"], step="dead"),
             stateless=stateless,
+            corrections=corrections,
             limits=Limits(**self.limits.model_dump()),
+            metrics_port=self.metrics.port,
             every=self.trigger.interval if self.trigger.kind == "continuous" else None,
         )
 

@@ -77,10 +77,15 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
         f"state {seen.state_rows:,} rows {size(seen.state_bytes)}"
         if seen.state_rows
         else f"state {size(seen.state_bytes)}",
-        f"in {total.rows_in:,} out {total.rows_out:,} late {total.late:,} dead {total.dead:,}",
+        f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}",
         f"{seen.seconds:.1f} s",
     ]
     return " | ".join(parts)
+
+
+def late(total: Summary) -> str:
+    """Tell the late rows, and how many of them were merged into their windows."""
+    return f"late {total.late:,}" + (f" ({total.corrected:,} merged)" if total.corrected else "")
 
 
 def size(count: int) -> str:

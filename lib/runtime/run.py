@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ..jvm import jvm_signals
 from .batch import Steps, cause
 from .job import Job, Summary
+from .metrics import Metrics, served
 from .places import local
 from .progress import Show, gauge, line
 from .pulse import Pulse
@@ -39,12 +40,19 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     summary, began = Summary(job=job.name), time.monotonic()
     prepare(job)
     inputs = streams(job, spark)
-    steps, pulse = Steps(job, inputs, stop, summary), Pulse(job, inputs, summary)
-    with on_signals(stop), jvm_signals(spark, ("TERM", "INT"), stop.tell), show:
+    steps, pulse, metrics = Steps(job, inputs, stop, summary), Pulse(job, inputs, summary), Metrics(summary)
+
+    def look(query: StreamingQuery) -> None:
+        last = query.lastProgress
+        metrics.last = None if last is None else gauge(json.loads(last.json))
+        pulse.look(query, spark)
+
+    signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
+    with on_signals(stop), signals, served(metrics, job.metrics_port), show:
         try:
             pulse.begin(spark)
             query = start(job, frames(inputs, spark), steps)
-            watch(query, stop, summary, show, lambda: pulse.look(query, spark))
+            watch(query, stop, summary, show, look)
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
                 raise cause(steps.failure, error) from (steps.failure or error)
@@ -62,7 +70,9 @@ def start(job: Job, inputs: Sequence[DataFrame], steps: Steps) -> StreamingQuery
     return query
 
 
-def watch(query: StreamingQuery, stop: Stop, summary: Summary, show: Show, look: Callable[[], None]) -> None:
+def watch(
+    query: StreamingQuery, stop: Stop, summary: Summary, show: Show, look: Callable[[StreamingQuery], None]
+) -> None:
     """Show the query's progress until it ends, or stop it when that was asked for; `look` at it in between."""
     shown = -1
     while True:
@@ -70,7 +80,7 @@ def watch(query: StreamingQuery, stop: Stop, summary: Summary, show: Show, look:
         shown = report(query, shown, summary, show)
         if ended:
             return
-        look()
+        look(query)
         if stop.asked:
             finish(query, stop)
             report(query, shown, summary, show)

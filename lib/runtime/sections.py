@@ -128,7 +128,8 @@ class WindowSection(Section):
     """[window]: the kind, its durations, and the columns that make groups.
 
     A session has no size, and one that stands in the file counts for nothing, so that `--set` can change the kind. With
-    a zone, tumbling and cumulative windows are of its calendar.
+    a zone, tumbling and cumulative windows are of its calendar. Windows that are shown while they are open, or that
+    late rows change, are kept by their merged partials, which sliding windows do not have.
     """
 
     kind: Literal["tumbling", "hopping", "sliding", "session", "cumulative"] = "tumbling"
@@ -138,7 +139,8 @@ class WindowSection(Section):
     step: Span | None = None
     zone: str | None = None
     by: Names = ["page"]
-    emission: Literal["final"] = "final"
+    emission: Literal["final", "updates"] = "final"
+    corrections: Wait | None = None
 
     @model_validator(mode="after")
     def _durations(self) -> WindowSection:
@@ -150,6 +152,11 @@ class WindowSection(Section):
                 f"for {self.kind}: {' and '.join(sorted(need, reverse=True))}.",
                 " ".join(f"--set window.{key}='10 seconds'" for key in sorted(need, reverse=True)),
             )
+        if self.kind == "sliding" and self.kept:
+            raise ConfigError(
+                f"window.kind is 'sliding', with emission {self.emission!r} and corrections {self.corrections!r}.",
+                "emission 'final' and no corrections for sliding windows.",
+            )
         self._require_lengths()
         if self.size and self.hop and microseconds(self.hop) > microseconds(self.size):
             raise ConfigError(
@@ -157,6 +164,11 @@ class WindowSection(Section):
                 "a hop as long as the size, or shorter.",
             )
         return self
+
+    @property
+    def kept(self) -> bool:
+        """Whether windows can change after they came out."""
+        return self.emission == "updates" or self.corrections is not None
 
     def _require_lengths(self) -> None:
         if self.zone is not None and self.kind not in ("tumbling", "cumulative"):
@@ -213,11 +225,19 @@ class OutputSection(TablesSection):
 
 
 class LimitsSection(Section):
-    """[limits]: how many unreadable rows of one batch stop the job."""
+    """[limits]: how many unreadable rows of one batch stop the job, and how many late ones raise an alarm."""
 
     dead_rows: int | None = Field(default=10_000, ge=0)
     dead_ratio: float | None = Field(default=0.1, ge=0, le=1)
+    late_rows: int | None = Field(default=None, ge=0)
+    late_ratio: float | None = Field(default=0.1, ge=0, le=1)
     min_rows: int = Field(default=1_000, ge=0)
+
+
+class MetricsSection(Section):
+    """[metrics]: the port at which Prometheus finds the run's numbers; none by default."""
+
+    port: int | None = Field(default=None, gt=0, lt=65_536)
 
 
 class TriggerSection(Section):

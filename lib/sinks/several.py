@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from ..errors import ArgumentError
 from .batch import Batch
+from .corrected import Corrected
 from .sink import Outcome, Sink
 
 
@@ -80,6 +81,8 @@ def tables(sink: Sink) -> list[tuple[str, str]]:
     """List the path and step of each table that a sink writes."""
     if isinstance(sink, Derived):
         return tables(sink.sink)
+    if isinstance(sink, Corrected) and sink.log is not None:
+        return [(sink.log, sink.log_step), (sink.path, sink.step)]
     if isinstance(sink, Several):
         return [place for each in sink.sinks for place in tables(each)]
     return [(sink.path, sink.step)]

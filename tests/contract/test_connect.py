@@ -13,6 +13,8 @@ SCRIPT = """
 from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
 from lib.aggregates import count, finished, last, mean, partials
+from lib.changes import newest, versions
+from lib.joins import stream_stream, stream_table, table_table
 from lib.sketches import deduplicate, distinct, members, quantile, theta, top
 from lib.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
@@ -35,6 +37,23 @@ sketches = {
 minutes = tumbling(events, "20 seconds", aggs=partials(sketches))
 hour = finished(rolled_up(minutes, "1 hour", aggs=sketches), sketches).head()
 print(hour.n, hour.ms, len(hour.top), hour.set)
+print(stream_stream(events, events, "value", within=("0 seconds", "1 second"), how="full").count())
+both = table_table(events, events.select("event_time", F.col("value").alias("other")), on="event_time", how="full")
+print(both.count())
+titles = events.select("value", F.lit("x").alias("title"))
+print(stream_table(events, titles, "value").count())
+history = events.select(F.lit(1).alias("one"), F.col("event_time").alias("valid_from"), F.col("value").alias("since"))
+print(stream_table(events.withColumn("one", F.lit(1)), history, "one", as_of="event_time").count())
+shape = (
+    "op string, key struct<id:int>, before struct<id:int,v:string>, after struct<id:int,v:string>, "
+    "position array<bigint>, event_time timestamp, place struct<topic:string,partition:int,offset:bigint>"
+)
+log = [
+    ("create", (1,), None, (1, "a"), [1], rows[0][0], ("t", 0, 0)),
+    ("update", (1,), None, (1, "b"), [2], rows[1][0], ("t", 0, 1)),
+]
+changed = spark.createDataFrame(log, shape)
+print(versions(changed).count(), newest(changed).count())
 print(deduplicate(events, "value", "10 seconds", hold="1 second").count())
 """
 
@@ -52,4 +71,4 @@ def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
     # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3; 13 days so far, from noon on.
     told = done.stdout.split("\n")
     assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
-    assert told[5:7] == ["5 20.0 1 5", "5"]
+    assert told[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]

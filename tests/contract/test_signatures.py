@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
-from lib import aggregates, sketches, windows
+from lib import aggregates, changes, joins, sketches, windows
 
 COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
 CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
 BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
+FORMAT = (
+    "(columns: str | StructType, *, key: str | Sequence[str], using: Callable[[StructType], Format], "
+    "position: Position = 'log') -> ChangeFormat"
+)
 SET = "(left: str | Column, right: str | Column, *, precision: int = 12) -> Column"
 OF_A_VALUE: tuple[Callable[..., object], ...] = (
     aggregates.total,
@@ -51,6 +56,26 @@ PINNED: dict[Callable[..., object], str] = {
     aggregates.partials: "(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]",
     aggregates.merged: "(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame",
     aggregates.finished: "(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame",
+    joins.stream_stream: (
+        "(left: DataFrame, right: DataFrame, on: str | Sequence[str], *, within: Within, how: How, "
+        "time: str | tuple[str, str] = 'event_time', suffixes: tuple[str, str] = ('_left', '_right')) -> DataFrame"
+    ),
+    joins.table_table: (
+        "(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = 'inner') -> DataFrame"
+    ),
+    joins.stream_table: (
+        "(events: DataFrame, table: DataFrame, on: str | Sequence[str], *, how: TableJoin = 'inner', "
+        "as_of: str | None = None, order: str | Sequence[str] = ()) -> DataFrame"
+    ),
+    joins.versions: (
+        "(changes: DataFrame, *, time: str = 'event_time', deleted: str | Column | None = None) -> DataFrame"
+    ),
+    joins.late_from: "(time: Column, within: Within) -> Column",
+    changes.debezium: FORMAT,
+    changes.maxwell: FORMAT,
+    changes.newest: "(changes: DataFrame) -> DataFrame",
+    changes.versions: "(changes: DataFrame) -> DataFrame",
+    changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
     sketches.distinct: "(value: str | Column, *, precision: int = 12) -> Aggregate",
     sketches.distinct_bounds: BOUNDS,
     sketches.distinct_estimate: "(stored: str | Column) -> Column",
@@ -88,6 +113,7 @@ def test_a_public_signature_is_as_pinned(function: Callable[..., object], signat
     assert str(inspect.signature(function)).replace('"', "'").replace("'", "") == signature.replace("'", "")
 
 
-def test_all_windows_and_sketches_are_pinned() -> None:
-    public = {name for name in sketches.__all__ if inspect.isfunction(getattr(sketches, name))}
-    assert {function.__name__ for function in PINNED} >= set(windows.__all__) | public
+@pytest.mark.parametrize("folder", [windows, sketches, joins, changes], ids=lambda folder: folder.__name__)
+def test_all_functions_of_a_folder_are_pinned(folder: ModuleType) -> None:
+    public = {getattr(folder, name) for name in folder.__all__}
+    assert {function for function in public if inspect.isfunction(function)} <= set(PINNED)

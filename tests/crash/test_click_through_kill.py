@@ -13,7 +13,7 @@ from ..jobs.click_rates import OPTIONS, rates, read_rates, require_all_rows
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
 TABLE = "click_through"
 
 

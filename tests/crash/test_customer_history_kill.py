@@ -15,7 +15,7 @@ from .left import batches
 from .oracle import require_same
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 
 def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_repeats_none(

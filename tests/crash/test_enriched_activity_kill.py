@@ -13,7 +13,7 @@ from ..jobs.enrichment import enriched, rows, sent
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
 TABLES = ("profile_versions", "activity", "waiting")
 """In the order in which a batch writes them."""
 

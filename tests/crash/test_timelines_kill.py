@@ -14,7 +14,7 @@ from .left import batches
 from .oracle import require_same
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
 TABLES = ("timelines", "named_posts", "posts", "users", "follows")
 """In the order in which a batch is written to them."""
 

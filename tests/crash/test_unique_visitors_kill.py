@@ -15,7 +15,7 @@ from ..jobs.visitors import OPTIONS, agree
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos]
 
 
 def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(

@@ -54,6 +54,7 @@ def files(path: str) -> int:
     return int(commits(path)[-1]["operationMetrics"].get("numTargetFilesAdded", 0))
 
 
+@pytest.mark.chaos
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(drawn=batches(3))
 def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
@@ -110,6 +111,7 @@ def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
         Several(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
 
 
+@pytest.mark.chaos
 def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(spark: SparkSession, tmp_path: Path) -> None:
     for number, part in enumerate(LOG):
         Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
@@ -124,6 +126,7 @@ def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(spark: Spar
     }  # fmt: skip
 
 
+@pytest.mark.chaos
 def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
     assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
 
+@pytest.mark.chaos
 def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

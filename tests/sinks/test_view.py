@@ -76,7 +76,10 @@ def mortal(monkeypatch: pytest.MonkeyPatch, deaths: set[tuple[int, str]]) -> Non
     monkeypatch.setattr(view, "commit_once", dying(commit_once))
 
 
-@pytest.mark.parametrize(("how", "batches"), [("inner", 2), ("left", 2), ("full", 3)])
+@pytest.mark.parametrize(
+    ("how", "batches"),
+    [("inner", 2), *(pytest.param(how, n, marks=pytest.mark.chaos) for how, n in (("left", 2), ("full", 3)))],
+)
 @settings(max_examples=1, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_dies_between_them(
@@ -140,6 +143,7 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(spark: Spar
     assert not (tmp_path / "view").exists()
 
 
+@pytest.mark.chaos
 def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
     spark: SparkSession, tmp_path: Path
 ) -> None:

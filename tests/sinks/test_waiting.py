@@ -138,6 +138,7 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
     agree()
 
 
+@pytest.mark.chaos
 def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
         tables.write(spark, 2, batches[2])
 
 
+@pytest.mark.chaos
 def test_a_miss_waits_for_a_late_row_of_the_table_and_then_comes_out_without(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -212,6 +214,7 @@ def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_
     assert Tables(tmp_path).answers(spark) == Counter([(1, "y", 2)])
 
 
+@pytest.mark.chaos
 def test_a_quiet_changelog_holds_events_back_unless_it_is_said_how_far_it_may_lag(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_quiet_changelog_holds_events_back_unless_it_is_said_how_far_it_may_la
     assert Tables(tmp_path / "lagging").answers(spark) == Counter([(1, "x", 1), (2, "x", 1)])
 
 
+@pytest.mark.chaos
 def test_versions_that_no_event_needs_are_left_out_and_the_last_ones_stay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,251 @@
+"""Windows that can still change: the current table, and the log of every answer that was given and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import NumericType
+
+from ..aggregates import Aggregate
+from ..columns import quoted, require, require_free
+from ..errors import ArgumentError, ConflictError
+from ..jvm import delta_state, message
+from . import table
+from .append import counts
+from .batch import Batch
+from .commit import CommitOptions, commit_once
+from .sink import Outcome
+
+WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
+_JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
+_OURS = (VERSION, FINAL, PARTIALS)
+_CHANGED = "another writer changed a window between its reading and the merge"
+
+
+class Meeting(Protocol):
+    """Which windows become one: `lib.windows.Same` or `lib.windows.Overlapping`."""
+
+    @property
+    def by(self) -> Sequence[str]:
+        """The key columns beside the window."""
+
+    def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
+        """The stored windows that meet one that arrived."""
+
+    def joint(self, rows: DataFrame, into: str) -> DataFrame:
+        """The rows, and the window that each one's window becomes part of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """Merge each batch's windows into those that a table has, and note each answer that changes. Exactly once.
+
+    The frame holds a window, the keys and one partial an aggregate (`lib.aggregates.partials`), of windows that have
+    closed, of stragglers, or of a batch's own rows. Two tables are written, the log first:
+
+    - `log`, append-only: window, keys, version, supersedes (the version that it replaces, null for a first one), old
+      and new (structs of the answers, null where there is none), net (new less old, of the numbers among them), batch,
+      watermark. Only windows that the watermark has passed are noted. A session that grew or was joined with another is
+      withdrawn, with new null, and the one that it became is issued. The sum of a count's net is the sum of the table.
+    - the table at `path`, current: window, keys, answers, version (of the last entry in the log, 0 before the first),
+      final (the watermark has passed the window's end) and partials, from which the next correction is made. Readers
+      who want final answers alone filter by `final`. `rebuilt` makes it of the log.
+
+    Whatever the batches and their order, the answers are those of all rows that were merged, up to the error of a
+    sketch. A window is final, and noted, with the first batch whose watermark has passed its end.
+
+    State: the current table. A batch reads the windows that it meets, found by the range of its times; one that meets
+    none is appended, which costs a fifth of a merge. `log=None` keeps no log.
+
+    Raises ArgumentError, ColumnError, ConfigError, ReplayMismatchError, ConflictError.
+
+    >>> from lib.aggregates import count
+    >>> from lib.windows import Same
+    >>> Corrected(path="/data/views", log="/data/log", windows=Same(["page"]), aggs={"views": count()}).step
+    'windows'
+    """
+
+    path: str
+    log: str | None
+    windows: Meeting
+    aggs: Mapping[str, Aggregate]
+    step: str = "windows"
+
+    def __post_init__(self) -> None:
+        if not self.aggs:
+            raise ArgumentError("aggs is empty.", "the aggregates whose partials the frame holds.")
+        if self.path == self.log:
+            raise ArgumentError(f"path and log are both {self.path}.", "two different tables.")
+        require_free([WINDOW, *self.windows.by, *_OURS], self.aggs)
+
+    @property
+    def log_step(self) -> str:
+        """The name of the log's step in the application id."""
+        return f"{self.step}_log"
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that make a row of the current table one."""
+        return [WINDOW, *self.windows.by]
+
+    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+        """Merge the batch's windows, or skip them when the table already has this batch."""
+        require(frame, [*self.keys, *self.aggs], "keys and aggs")
+        spark = frame.sparkSession
+        changes = self._changes(spark, table.plain(frame), batch).persist()
+        try:
+            if self.log is not None:
+                self._note(spark, changes, batch)
+
+            def write(options: CommitOptions) -> None:
+                self._settle(spark, changes, options)
+
+            return commit_once(spark, self.path, batch, self.step, write, counts(rows_out))
+        finally:
+            changes.unpersist()
+
+    def _changes(self, spark: SparkSession, frame: DataFrame, batch: Batch) -> DataFrame:
+        """Give the windows that become another, with what they were (`old`) and are (`new`), either of them null.
+
+        Columns: window, keys, old and new: structs of answers, version, final and partials.
+        """
+        arrived = self._arrived(frame)
+        rows = arrived if (stored := self._met(spark, arrived, batch)) is None else stored.unionByName(arrived)
+        placed = self.windows.joint(rows, _JOINT)
+        merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
+            *[agg.merge(quoted(name)).alias(name) for name, agg in self.aggs.items()],
+            F.max(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD))).alias("old"),
+        )
+        final = quoted(_JOINT)["end"] <= F.lit(batch.watermark)
+        version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
+        issued = merged.select(
+            quoted(_JOINT).alias(WINDOW),
+            *map(quoted, self.windows.by),
+            "old",
+            self._value(version, final).alias("new"),
+        )
+        gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
+        withdrawn = gone.select(*map(quoted, self.keys), quoted(_OLD).alias("old"), F.lit(None).alias("new"))
+        return issued.unionByName(withdrawn.withColumn("new", F.col("new").cast(issued.schema["new"].dataType)))
+
+    def _value(self, version: Column, final: Column) -> Column:
+        """Give what the current table holds of a window, from its partials."""
+        partials = F.struct(*[quoted(name).alias(name) for name in self.aggs])
+        answers = [agg.finish(quoted(name)).alias(name) for name, agg in self.aggs.items()]
+        return F.struct(*answers, version.alias(VERSION), final.alias(FINAL), partials.alias(PARTIALS))
+
+    def _arrived(self, frame: DataFrame) -> DataFrame:
+        rows = frame.select(*map(quoted, self.keys), *map(quoted, self.aggs))
+        nothing = F.when(F.lit(False), self._value(F.lit(0).cast("bigint"), F.lit(False)))
+        return rows.withColumn(_OLD, nothing)
+
+    def _met(self, spark: SparkSession, arrived: DataFrame, batch: Batch) -> DataFrame | None:
+        """Read the stored windows that the batch meets, and those that have become final since."""
+        if delta_state(spark, self.path).version < 0:
+            return None
+        stored = spark.read.format("delta").load(self.path)
+        time = quoted(WINDOW)
+        bounds = arrived.agg(F.min(time["start"]), F.max(time["end"])).head()
+        first, last = (None, None) if bounds is None else bounds
+        due = stored.where(~quoted(FINAL) & (time["end"] <= F.lit(batch.watermark)))
+        met = due
+        if first is not None:
+            near = stored.where((time["end"] >= F.lit(first)) & (time["start"] <= F.lit(last)))
+            settled = near.where(quoted(FINAL) | (time["end"] > F.lit(batch.watermark)))
+            met = self.windows.met(settled, arrived).unionByName(due)
+        value = F.struct(*[quoted(name) for name in (*self.aggs, *_OURS)])
+        kept = met.withColumn(_OLD, value)
+        return kept.select(
+            *map(quoted, self.keys), *[quoted(PARTIALS)[name].alias(name) for name in self.aggs], quoted(_OLD)
+        )
+
+    def _note(self, spark: SparkSession, changes: DataFrame, batch: Batch) -> None:
+        """Append the answers that are final now, or were, to the log."""
+        path, (old, new) = str(self.log), (quoted("old"), quoted("new"))
+        was, now = (F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0 for side in (old, new))
+        entries = changes.where(was | now).select(
+            *map(quoted, self.keys),
+            F.coalesce(new[VERSION], old[VERSION] + F.lit(1)).alias(VERSION),
+            F.when(was, old[VERSION]).alias("supersedes"),
+            F.when(was, self._answers(old)).alias("old"),
+            F.when(now, self._answers(new)).alias("new"),
+            *self._net(changes, F.when(was, old), F.when(now, new)),
+            F.lit(batch.number).cast("bigint").alias("batch"),
+            F.lit(batch.watermark).alias("watermark"),
+        )
+
+        def write(options: CommitOptions) -> None:
+            table.existing(entries, path, (), evolve=False)
+            table.append(entries, path, (), options)
+
+        commit_once(spark, path, batch, self.log_step, write, {})
+
+    def _answers(self, side: Column) -> Column:
+        return F.struct(*[side[name].alias(name) for name in self.aggs])
+
+    def _net(self, changes: DataFrame, old: Column, new: Column) -> list[Column]:
+        fields = {field.name: field.dataType for field in changes.select("new.*").schema}
+        numbers = [name for name in self.aggs if isinstance(fields[name], NumericType)]
+        zero = F.lit(0)
+        net = [(F.coalesce(new[name], zero) - F.coalesce(old[name], zero)).alias(name) for name in numbers]
+        return [F.struct(*net).alias("net")] if net else []
+
+    def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
+        """Bring the current table up to date in one commit."""
+        kept = changes.select(*map(quoted, self.keys), "new.*")
+        state = table.existing(kept, self.path, (), evolve=False)
+        if state is None or changes.where(quoted("old").isNotNull()).isEmpty():
+            table.append(kept, self.path, (), options)
+            return
+        names = [*self.aggs, *_OURS]
+        source = changes.select(*map(quoted, self.keys), "old", "new").alias("n")
+        same = [F.col(f"t.{_text(key)}").eqNullSafe(F.col(f"n.{_text(key)}")) for key in self.keys]
+        first, last = changes.agg(F.min(F.col("window.start")), F.max(F.col("window.start"))).head() or (None, None)
+        near = F.col("t.window.start").between(F.lit(first), F.lit(last))
+        merge = DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
+        values: dict[str, str | Column] = {_text(name): F.col(f"n.new.{_text(name)}") for name in names}
+        kind = changes.select("new.version").schema[0].dataType
+        refused = F.raise_error(F.lit(_CHANGED)).cast(kind)
+        unchanged = F.col("t.version").eqNullSafe(F.col("n.old.version"))
+        checked: dict[str, str | Column] = {
+            **values,
+            _text(VERSION): F.when(unchanged, F.col("n.new.version")).otherwise(refused),
+        }
+        inserted: dict[str, str | Column] = {**values, **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys}}
+        with options.session(spark):
+            try:
+                (
+                    merge.whenMatchedDelete(F.col("n.new").isNull())
+                    .whenMatchedUpdate(set=checked)
+                    .whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted)
+                    .execute()
+                )
+            except Exception as error:
+                if _CHANGED in message(error):
+                    raise ConflictError(f"{self.path}: {_CHANGED}.", hint="let one job alone write a table.") from error
+                raise
+
+
+def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
+    """Give the answers that a log of corrections ends with: window, keys, one column an answer, version.
+
+    These are the rows of the current table that are final.
+    """
+    require(log, [WINDOW, *by], "by")
+    newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
+    last = log.withColumn(_JOINT, F.row_number().over(newest)).where((quoted(_JOINT) == 1) & quoted("new").isNotNull())
+    return last.select(quoted(WINDOW), *map(quoted, by), "new.*", VERSION)
+
+
+def _both(one: Column, other: Column) -> Column:
+    return one & other
+
+
+def _text(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
