@@ -9,12 +9,10 @@ from typing import ClassVar, Literal
 
 from lib.changes import debezium, maxwell, newest, revised, versions
 from lib.runtime.command import command
-from lib.runtime.job import Input, Job
+from lib.runtime.job import Job
 from lib.runtime.job_config import Config
 from lib.runtime.sections import InputSection, JobName, JobSection, KafkaSection, Names, Section, TablesSection, Wait
-from lib.sinks import Several
-from lib.sinks.current import Current
-from lib.sinks.history import History
+from lib.sinks import Current, History, Several
 from lib.sources import json_format
 
 TIME = "event_time"
@@ -66,7 +64,7 @@ def job(config: CustomerHistory) -> Job:
     """Put the job together: no state is kept, since each batch's changes are merged into the tables."""
     asked, places = config.changes, config.output.tables()
     form = FORMATS[asked.format](config.input.event_schema, key=asked.key, using=json_format, position=asked.position)
-    changes = Input(reading=config.reading(config.kafka, config.input, form, time=TIME))
+    changes = config.kept(config.reading(config.kafka, config.input, form, time=TIME), config.input)
     past = History(path=places["output.history"], versions=versions, revised=revised)
     now = Current(path=places["output.table"], newest=newest)
     return config.planned([changes], transform=lambda rows: rows, sink=Several(sinks=[past, now]), stateless=True)

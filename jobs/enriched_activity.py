@@ -18,10 +18,7 @@ from lib.runtime.command import command
 from lib.runtime.job import Input, Job
 from lib.runtime.job_config import Config
 from lib.runtime.sections import Duration, JobName, JobSection, Section, TablesSection, TopicSection, Wait
-from lib.sinks import Append
-from lib.sinks.snapshot import Snapshot
-from lib.sinks.versions import Versions
-from lib.sinks.waiting import WaitingJoin
+from lib.sinks import Append, Snapshot, Versions, WaitingJoin
 from lib.sources import json_format
 from lib.tagged import tagged
 

@@ -26,9 +26,8 @@ from lib.runtime.command import command
 from lib.runtime.job import Job
 from lib.runtime.job_config import Config
 from lib.runtime.sections import JobName, JobSection, Section, TablesSection, TopicSection
+from lib.sinks import Kept, View
 from lib.sinks.bucketed import lookup
-from lib.sinks.kept import Kept
-from lib.sinks.view import View
 from lib.tagged import tagged, untagged
 
 ON = "author"

@@ -57,7 +57,7 @@ class Config(Section):
             keep=keep,
         )
 
-    def kept(self, reading: Reading, times: TimesSection, closes: Column | None, late: str) -> Input:
+    def kept(self, reading: Reading, times: TimesSection, closes: Column | None = None, late: str = "late") -> Input:
         """Give the input of a reading; late rows, where it can have some, go to the table of that key in [output]."""
         table = None if closes is None else Rejected(path=self.output.tables()[f"output.{late}"], step=late)
         return Input(reading=reading, closes=closes, late=table, watermarks=times.watermarks, idle=times.idle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -61,7 +61,7 @@ class Corrected:
     sketch. A window is final, and noted, with the first batch whose watermark has passed its end.
 
     State: the current table. A batch reads the windows that it meets, found by the range of its times; one that meets
-    none is appended, which costs a fifth of a merge. `log=None` keeps no log.
+    none is appended, which costs less than a merge. A window that is final stays so. `log=None` keeps no log.
 
     Raises ArgumentError, ColumnError, ConfigError, ReplayMismatchError, ConflictError.
 
@@ -120,9 +120,9 @@ class Corrected:
         placed = self.windows.joint(rows, _JOINT)
         merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
             *[agg.merge(quoted(name)).alias(name) for name, agg in self.aggs.items()],
-            F.max(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD))).alias("old"),
+            F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias("old"),
         )
-        final = quoted(_JOINT)["end"] <= F.lit(batch.watermark)
+        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | F.coalesce(quoted("old")[FINAL], F.lit(False))
         version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
         issued = merged.select(
             quoted(_JOINT).alias(WINDOW),
@@ -151,12 +151,11 @@ class Corrected:
             return None
         stored = spark.read.format("delta").load(self.path)
         time = quoted(WINDOW)
-        bounds = arrived.agg(F.min(time["start"]), F.max(time["end"])).head()
-        first, last = (None, None) if bounds is None else bounds
+        first, last = _bounds(arrived, "start", "end")
         due = stored.where(~quoted(FINAL) & (time["end"] <= F.lit(batch.watermark)))
         met = due
         if first is not None:
-            near = stored.where((time["end"] >= F.lit(first)) & (time["start"] <= F.lit(last)))
+            near = stored.where((time["end"] >= first) & (time["start"] <= last))
             settled = near.where(quoted(FINAL) | (time["end"] > F.lit(batch.watermark)))
             met = self.windows.met(settled, arrived).unionByName(due)
         value = F.struct(*[quoted(name) for name in (*self.aggs, *_OURS)])
@@ -206,8 +205,7 @@ class Corrected:
         names = [*self.aggs, *_OURS]
         source = changes.select(*map(quoted, self.keys), "old", "new").alias("n")
         same = [F.col(f"t.{_text(key)}").eqNullSafe(F.col(f"n.{_text(key)}")) for key in self.keys]
-        first, last = changes.agg(F.min(F.col("window.start")), F.max(F.col("window.start"))).head() or (None, None)
-        near = F.col("t.window.start").between(F.lit(first), F.lit(last))
+        near = F.col("t.window.start").between(*_bounds(changes, "start", "start"))
         merge = DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
         values: dict[str, str | Column] = {_text(name): F.col(f"n.new.{_text(name)}") for name in names}
         kind = changes.select("new.version").schema[0].dataType
@@ -241,6 +239,15 @@ def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
     last = log.withColumn(_JOINT, F.row_number().over(newest)).where((quoted(_JOINT) == 1) & quoted("new").isNotNull())
     return last.select(quoted(WINDOW), *map(quoted, by), "new.*", VERSION)
+
+
+def _bounds(rows: DataFrame, first: str, last: str) -> tuple[Any, Any]:
+    """Give the least and the greatest of two edges of the rows' windows as literals; None where there is no row."""
+    edges = [F.unix_micros(F.min(quoted(WINDOW)[first])), F.unix_micros(F.max(quoted(WINDOW)[last]))]
+    found = rows.agg(*edges).head()
+    if found is None or found[0] is None:
+        return None, None
+    return F.timestamp_micros(F.lit(found[0])), F.timestamp_micros(F.lit(found[1]))
 
 
 def _both(one: Column, other: Column) -> Column:
