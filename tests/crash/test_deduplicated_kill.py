@@ -13,7 +13,7 @@ from ..jobs.redelivery import OPTIONS, for_ever, out, places, redelivered, withi
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.chaos]
 
 
 def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(

@@ -60,7 +60,11 @@ UPSERT = Course(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("course", [APPEND, UPSERT], ids=lambda course: f"{course.sink}, seed {course.seed}")
+@pytest.mark.parametrize(
+    "course",
+    [APPEND, pytest.param(UPSERT, marks=pytest.mark.chaos)],
+    ids=lambda course: f"{course.sink}, seed {course.seed}",
+)
 def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
     course: Course, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ LOG = [
 ]
 
 
+@pytest.mark.chaos
 def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

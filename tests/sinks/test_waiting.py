@@ -101,6 +101,7 @@ def reached(changes: Sequence[Change]) -> float:
     return max((change.at or 0 for change in changes), default=float("-inf")) - LATENESS
 
 
+@pytest.mark.chaos
 def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_and_crashes_fall(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
