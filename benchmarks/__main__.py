@@ -52,7 +52,8 @@ def main(
         console.print(f"{rows:,} messages of {size} bytes on {PARTITIONS} partitions, {rounds} rounds")
         for number in range(rounds):
             for name in names:
-                found = contest(name, broker.servers, Path(folder) / f"{number}-{name.replace(' ', '-')}")
+                place = Path(folder) / f"{number}-{name.replace(' ', '-')}"
+                found = contest("contest", name, place, broker.servers, "warm", "clicks")
                 runs[name].append(found)
                 console.print(f"  round {number + 1}  {name:24} {rows / found['seconds'] / 1e3:9,.1f} thousand/s")
     console.print(shown(runs, rows))
@@ -60,10 +61,10 @@ def main(
     output.write_text(json.dumps({"rows": rows, "bytes": size, "runs": runs}, indent=2) + "\n", encoding="utf-8")
 
 
-def contest(name: str, servers: str, folder: Path) -> dict[str, float]:
-    """Run one contestant and give what it measured."""
+def contest(module: str, name: str, folder: Path, *arguments: str) -> dict[str, float]:
+    """Run one contestant of a module, in a process and a folder of its own, and give what it measured."""
     folder.mkdir()
-    command = [sys.executable, "-m", "benchmarks.contest", name, servers, "warm", "clicks", str(folder)]
+    command = [sys.executable, "-m", f"benchmarks.{module}", name, *arguments, str(folder)]
     process = GuardedProcess(command, folder / "log", name=name)
     try:
         until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")

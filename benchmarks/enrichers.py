@@ -22,10 +22,7 @@ from lib.runtime.job import Input, Job
 from lib.runtime.progress import Show
 from lib.runtime.run import run
 from lib.runtime.session import quiet, session
-from lib.sinks import Append, Rejected, Sink
-from lib.sinks.snapshot import Snapshot
-from lib.sinks.versions import Versions
-from lib.sinks.waiting import WaitingJoin
+from lib.sinks import Append, Rejected, Sink, Snapshot, Versions, WaitingJoin
 from lib.sources import KafkaSource, Reading, json_format
 from lib.tagged import tagged
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -21,10 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lib.testing import Broker
-from lib.testing.process import GuardedProcess, until
 
 from . import impressions, topic
-from .__main__ import LONGEST_SECONDS, PARTITIONS, Runs, ratio
+from .__main__ import PARTITIONS, Runs, contest, ratio
 from .join_contestants import JOINS
 
 RIVAL = "tumbling"
@@ -48,7 +46,8 @@ def main(
         console.print(f"{2 * rows:,} messages on {PARTITIONS} partitions, {rounds} rounds")
         for number in range(rounds):
             for name in names:
-                found = contest(name, broker.servers, Path(folder) / f"{number}-{name.replace(' ', '-')}")
+                place = Path(folder) / f"{number}-{name.replace(' ', '-')}"
+                found = contest("join_contestants", name, place, broker.servers, "warm", "large")
                 runs[name].append(found)
                 console.print(f"  round {number + 1}  {name:16} {2 * rows / found['seconds'] / 1e3:9,.1f} thousand/s")
     console.print(shown(runs, 2 * rows))
@@ -63,22 +62,6 @@ def filled(broker: Broker, name: str, rows: int) -> None:
         broker.create_topic(made, partitions=PARTITIONS)
     topic.fill(broker.servers, name, 2 * rows, PARTITIONS)
     impressions.fill(broker.servers, parts, rows, PARTITIONS)
-
-
-def contest(name: str, servers: str, folder: Path) -> dict[str, float]:
-    """Run one contestant and give what it measured."""
-    folder.mkdir()
-    command = [sys.executable, "-m", "benchmarks.join_contestants", name, servers, "warm", "large", str(folder)]
-    process = GuardedProcess(command, folder / "log", name=name)
-    try:
-        until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")
-        result = folder / "measured.json"
-        if not result.exists():
-            raise SystemExit(f"{name} failed:\n{process.tail()}")
-        found: dict[str, float] = json.loads(result.read_text(encoding="utf-8"))
-        return found
-    finally:
-        process.kill()
 
 
 def shown(runs: Runs, messages: int) -> Table:

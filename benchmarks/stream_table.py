@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -22,9 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lib.testing import Broker
-from lib.testing.process import GuardedProcess, until
 
-from .__main__ import LONGEST_SECONDS, PARTITIONS, Runs, ratio
+from .__main__ import PARTITIONS, Runs, contest, ratio
 from .enrichers import CONTESTANTS, MEASURED, WARM, fill_changelog
 from .topic import fill
 
@@ -53,28 +51,13 @@ def main(
             fill_changelog(broker.servers, f"{topic}-changes", count, PARTITIONS)
         for number in range(rounds):
             for name in names:
-                found = contest(name, broker.servers, rows, Path(folder) / f"{number}-{name.replace(' ', '-')}")
+                place = Path(folder) / f"{number}-{name.replace(' ', '-')}"
+                found = contest("enrichers", name, place, broker.servers, str(rows))
                 runs[name].append(found)
                 console.print(f"  round {number + 1}  {name:20} {rows / found['seconds'] / 1e3:9,.1f} thousand/s")
     console.print(shown(runs, rows))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"rows": rows, "runs": runs}, indent=2) + "\n", encoding="utf-8")
-
-
-def contest(name: str, servers: str, rows: int, folder: Path) -> dict[str, float]:
-    """Run one contestant and give what it measured."""
-    folder.mkdir()
-    command = [sys.executable, "-m", "benchmarks.enrichers", name, servers, str(rows), str(folder)]
-    process = GuardedProcess(command, folder / "log", name=name)
-    try:
-        until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")
-        result = folder / "measured.json"
-        if not result.exists():
-            raise SystemExit(f"{name} failed:\n{process.tail()}")
-        found: dict[str, float] = json.loads(result.read_text(encoding="utf-8"))
-        return found
-    finally:
-        process.kill()
 
 
 def shown(runs: Runs, rows: int) -> Table:

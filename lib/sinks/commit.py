@@ -20,6 +20,7 @@ from delta.exceptions.base import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter, SparkSession
 
 from ..errors import ConfigError, ConflictError, ReplayMismatchError
@@ -39,6 +40,7 @@ CONFLICTS = (
     ProtocolChangedException,
 )
 ATTEMPTS = 6
+CHANGED = "another writer changed a row between its reading and the merge"
 _FEW = 20
 _RETENTION = "delta.setTransactionRetentionDuration"
 _SETTINGS = {
@@ -129,6 +131,19 @@ class CommitOptions:
             .option("txnVersion", str(self.version))
             .option("userMetadata", self.user_metadata)
         )
+
+    def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
+        """Run a merge under them; a value that raised CHANGED has found another writer's row in place of the one read.
+
+        Raises ConflictError for that; nothing was written then.
+        """
+        with self.session(spark):
+            try:
+                merge.execute()
+            except Exception as error:
+                if CHANGED in message(error):
+                    raise ConflictError(f"{path}: {CHANGED}.", hint="let one job alone write a table.") from error
+                raise
 
     @contextmanager
     def session(self, spark: SparkSession) -> Iterator[None]:

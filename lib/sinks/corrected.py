@@ -14,18 +14,17 @@ from pyspark.sql.types import NumericType
 
 from ..aggregates import Aggregate
 from ..columns import quoted, require, require_free
-from ..errors import ArgumentError, ConflictError
-from ..jvm import delta_state, message
+from ..errors import ArgumentError
+from ..jvm import delta_state
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import CHANGED, CommitOptions, commit_once
 from .sink import Outcome
 
 WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
 _JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
 _OURS = (VERSION, FINAL, PARTIALS)
-_CHANGED = "another writer changed a window between its reading and the merge"
 
 
 class Meeting(Protocol):
@@ -209,25 +208,15 @@ class Corrected:
         merge = DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
         values: dict[str, str | Column] = {_text(name): F.col(f"n.new.{_text(name)}") for name in names}
         kind = changes.select("new.version").schema[0].dataType
-        refused = F.raise_error(F.lit(_CHANGED)).cast(kind)
+        refused = F.raise_error(F.lit(CHANGED)).cast(kind)
         unchanged = F.col("t.version").eqNullSafe(F.col("n.old.version"))
         checked: dict[str, str | Column] = {
             **values,
             _text(VERSION): F.when(unchanged, F.col("n.new.version")).otherwise(refused),
         }
         inserted: dict[str, str | Column] = {**values, **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys}}
-        with options.session(spark):
-            try:
-                (
-                    merge.whenMatchedDelete(F.col("n.new").isNull())
-                    .whenMatchedUpdate(set=checked)
-                    .whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted)
-                    .execute()
-                )
-            except Exception as error:
-                if _CHANGED in message(error):
-                    raise ConflictError(f"{self.path}: {_CHANGED}.", hint="let one job alone write a table.") from error
-                raise
+        merge = merge.whenMatchedDelete(F.col("n.new").isNull()).whenMatchedUpdate(set=checked)
+        options.merge(spark, self.path, merge.whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted))
 
 
 def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:

@@ -10,17 +10,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..errors import ConflictError
-from ..jvm import message
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import CHANGED, CommitOptions, commit_once
 from .current import key_names, same_key
 from .sink import Outcome
 from .upsert import quoted_in
-
-_CHANGED = "another writer changed a version between its reading and the merge"
 
 
 class Revised(Protocol):
@@ -85,7 +81,7 @@ class History:
         # What was read must still be what is replaced. It stands in a value, as Delta works out the clauses' conditions
         # for rows that they do not concern as well.
         unchanged = _state("old").eqNullSafe(F.struct(*[was.getField(name) for name in _STATE]))
-        refuse = F.raise_error(F.lit(_CHANGED)).cast("timestamp")
+        refuse = F.raise_error(F.lit(CHANGED)).cast("timestamp")
         values: dict[str, str | Column] = {name: quoted_in("new", name) for name in columns}
         updated = {**values, "valid_to": F.when(unchanged, valid_to).otherwise(refuse)}
         inserted = {**values, "valid_to": F.when(was.isNull(), valid_to).otherwise(refuse)}
@@ -99,13 +95,7 @@ class History:
             .whenMatchedUpdate(set=updated)
             .whenNotMatchedInsert(values=inserted)
         )
-        with options.session(spark):
-            try:
-                merge.execute()
-            except Exception as error:
-                if _CHANGED in message(error):
-                    raise ConflictError(f"{self.path}: {_CHANGED}.", hint="let one job alone write a table.") from error
-                raise
+        options.merge(spark, self.path, merge)
 
 
 _STATE = ("valid_to", "op", "position")

@@ -12,12 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
-from ..errors import ArgumentError, ColumnError, ConflictError
-from ..jvm import message
+from ..errors import ArgumentError, ColumnError
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import CHANGED, CommitOptions, commit_once
 from .sink import Outcome
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Upsert:
             # The row that was read must still be the row that is replaced: else two writers' partials would be lost. It
             # stands in a value, as Delta works out the clauses' conditions for rows that they do not concern as well.
             first, kind = next(iter(self.aggs)), rows.schema[next(iter(self.aggs))].dataType
-            value, refuse = quoted_in("new", first), F.raise_error(F.lit(_CHANGED)).cast(kind)
+            value, refuse = quoted_in("new", first), F.raise_error(F.lit(CHANGED)).cast(kind)
             unchanged = _fingerprint("old", self.aggs).eqNullSafe(quoted_in("new", _PRINT))
             updated[first] = F.when(unchanged, value).otherwise(refuse)
             inserted[first] = F.when(quoted_in("new", _SEEN), refuse).otherwise(value)
@@ -98,13 +97,7 @@ class Upsert:
             merge = merge.withSchemaEvolution()
         if updated:
             merge = merge.whenMatchedUpdate(set=updated)
-        with options.session(spark):
-            try:
-                merge.whenNotMatchedInsert(values=inserted).execute()
-            except Exception as error:
-                if _CHANGED in message(error):
-                    raise ConflictError(f"{self.path}: {_CHANGED}.", hint="let one job alone write a table.") from error
-                raise
+        options.merge(spark, self.path, merge.whenNotMatchedInsert(values=inserted))
 
     def _added(self, target: DataFrame, rows: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
         """Give, for each key of the batch, its partials merged with the table's, and a print of what the table had."""
@@ -134,9 +127,6 @@ class Upsert:
                 "one row a key.",
                 "aggregate or deduplicate before the sink, or give aggs= to add partials up.",
             )
-
-
-_CHANGED = "another writer changed a row between its reading and the merge"
 
 
 def quoted_in(alias: str, name: str) -> Column:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from jobs.customer_history import CustomerHistory, job
 from lib.errors import ConfigError
@@ -13,41 +13,15 @@ from lib.runtime.config import load
 from lib.runtime.job import Job
 from lib.runtime.paths import project_root
 from lib.runtime.run import run
-from lib.sinks import Batch, Outcome, Several, Sink
+from lib.sinks import Several
 from lib.testing import Broker
 from lib.testing.customers import customers as made
 from lib.testing.customers import produce
 
 from .changelog import OPTIONS, customers, dead, dead_places, expected_customers, expected_history, history
+from .crashing import Crashing
 
 SHIPPED = project_root() / "conf" / "jobs" / "customer_history.toml"
-
-
-class CrashError(Exception):
-    """The process dies here."""
-
-
-@dataclass
-class Crashing:
-    """A sink that dies once, after its second batch is in its table."""
-
-    inner: Sink
-    writes: int = 0
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def step(self) -> str:
-        return self.inner.step
-
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
-        outcome = self.inner.write(frame, batch, rows_out=rows_out)
-        self.writes += 1
-        if self.writes == 2:
-            raise CrashError
-        return outcome
 
 
 def planned(broker: Broker, topic: str, root: Path) -> Job:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from jobs.deduplicated import Deduplicated, job
 from lib.errors import ConfigError
@@ -13,40 +13,13 @@ from lib.runtime.config import load
 from lib.runtime.job import Job
 from lib.runtime.paths import project_root
 from lib.runtime.run import run
-from lib.sinks import Batch, Outcome, Sink
 from lib.testing import Broker
 from lib.testing.ledger import produce
 
+from .crashing import Crashing
 from .redelivery import OPTIONS, for_ever, out, places, redelivered, within
 
 BATCH = 1_000
-
-
-class CrashError(Exception):
-    """The process dies here."""
-
-
-@dataclass
-class Crashing:
-    """A sink that dies after its second batch is written, before Spark notes it as done."""
-
-    inner: Sink
-    writes: int = 0
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def step(self) -> str:
-        return self.inner.step
-
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
-        outcome = self.inner.write(frame, batch, rows_out=rows_out)
-        self.writes += 1
-        if self.writes == 2:
-            raise CrashError
-        return outcome
 
 
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
