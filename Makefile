@@ -31,7 +31,7 @@ format: setup ## put the code into the project's form
 
 bench: setup ## measure the library beside plain PySpark
 	$(VENV) -m benchmarks
-	$(VENV) -m benchmarks.bloom
+	for part in bloom stream_stream stream_table table_table corrections; do $(VENV) -m benchmarks.$$part || exit; done
 
 chaos: setup ## what `make test` has no time for: jobs killed in the middle, and the longer properties
 	$(VENV) -m pytest -m chaos

@@ -8,17 +8,21 @@ from confluent_kafka import Producer
 PAGES, USERS = 1_000, 100_000
 EVENTS_A_SECOND = 10_000
 DISORDER_MS = 2_000
+LATE_MS = (20_000, 320_000)
 START_MS = 1_767_225_600_000
 SCHEMA = "ts BIGINT, page STRING, user STRING, ms INT, bytes INT"
 _CHUNK = 100_000
 
 
-def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11) -> int:
-    """Send the clicks, spread evenly over the partitions, and give their mean size in bytes."""
+def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11, *, stragglers: float = 0.0) -> int:
+    """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
+
+    A share of them, the `stragglers`, come LATE_MS after the others of their time.
+    """
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"})
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):
-        for n, value in enumerate(_values(random, start, min(_CHUNK, rows - start))):
+        for n, value in enumerate(_values(random, start, min(_CHUNK, rows - start), stragglers)):
             while True:
                 try:
                     producer.produce(topic, value, partition=n % partitions)
@@ -31,10 +35,12 @@ def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11) -
     return sent // rows
 
 
-def _values(random: np.random.Generator, start: int, rows: int) -> list[bytes]:
-    arrived = START_MS + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND
+def _values(random: np.random.Generator, start: int, rows: int, stragglers: float) -> list[bytes]:
+    happened = START_MS + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND - random.integers(0, DISORDER_MS, rows)
+    if stragglers:
+        happened -= np.where(random.random(rows) < stragglers, random.integers(*LATE_MS, rows), 0)
     columns = (
-        (arrived - random.integers(0, DISORDER_MS, rows)).tolist(),
+        happened.tolist(),
         random.integers(0, PAGES, rows).tolist(),
         random.integers(0, USERS, rows).tolist(),
         random.lognormal(4, 1, rows).astype(int).tolist(),

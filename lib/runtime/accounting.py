@@ -19,6 +19,7 @@ class Observed:
     dead: int
     earliest: int | None
     latest: int | None
+    clamped: int = 0
 
 
 def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
@@ -39,6 +40,7 @@ def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
         dead=sum(each["dead"] or 0 for each in counts),
         earliest=min((each["earliest"] for each in counts if each["earliest"] is not None), default=None),
         latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
+        clamped=sum(each.get("clamped") or 0 for each in counts),
     )
     if seen.rows > length or seen.dead > seen.rows:
         raise AccountingError(

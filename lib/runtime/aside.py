@@ -85,10 +85,14 @@ def keep_late(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Late:
         {"closes": given.closes, "watermark": F.lit(watermark)}
     )
     late = rows.where(F.col("closes") <= F.col("watermark")).persist()
-    too_late = late.where(F.col("closes") <= F.lit(since))
-    count, kept = late.count(), too_late.count()
-    if kept:
-        given.late.write(too_late, batch, expected=kept)
+    try:
+        too_late = late.where(F.col("closes") <= F.lit(since))
+        count, kept = late.count(), too_late.count()
+        if kept:
+            given.late.write(too_late, batch, expected=kept)
+    except BaseException:
+        late.unpersist()
+        raise
     return Late(count, count - kept, late, given.closes if count else None, since)
 
 

@@ -76,6 +76,7 @@ class Steps:
             dead=batch.dead or 0,
             late=batch.late or 0,
             corrected=sum(each.corrected for each in late),
+            clamped=sum(part.seen.clamped for part in parts),
             alarm=alarm is not None,
             reached={name: mark for part in parts for name, mark in part.reached.items()},
             outcome=outcome,

@@ -129,7 +129,8 @@ class Job:
 class Counted:
     """One finished batch in numbers; `reached` is each input's own watermark, by its name, in microseconds.
 
-    `corrected` is the number of late rows that were merged into their windows, and counts in `late` too.
+    `corrected` is the number of late rows that were merged into their windows, and counts in `late` too; `clamped` rows
+    had a time too far ahead, which was brought back.
     """
 
     number: int
@@ -138,6 +139,7 @@ class Counted:
     dead: int
     late: int
     corrected: int = 0
+    clamped: int = 0
     alarm: bool = False
     reached: Mapping[str, int | None]
     outcome: str
@@ -155,6 +157,7 @@ class Summary:
     dead: int = 0
     late: int = 0
     corrected: int = 0
+    clamped: int = 0
     alarms: int = 0
     seconds: float = 0.0
     stopped: bool = False
@@ -169,6 +172,7 @@ class Summary:
         self.dead += batch.dead
         self.late += batch.late
         self.corrected += batch.corrected
+        self.clamped += batch.clamped
         self.alarms += batch.alarm
         for name, mark in batch.reached.items():
             self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)

@@ -18,7 +18,8 @@ from .progress import Gauge
 class Metrics(Collector):
     """The numbers of a run and of its last batch, read whenever they are asked for.
 
-    tidegate_rows_total{kind}: rows "in", "out", "late", "corrected" (late, and merged into their windows) and "dead".
+    tidegate_rows_total{kind}: rows "in", "out", "late", "corrected" (late, and merged into their windows), "dead" and
+        "clamped" (a time too far ahead, brought back).
     tidegate_batches_total, tidegate_late_alarms_total: batches, and those with more late rows than the limits say.
     tidegate_lag_rows: unread rows in the topics. tidegate_watermark_seconds: the watermark, in seconds since 1970.
     tidegate_batch_seconds, tidegate_state_bytes: the last batch's time, and the state after it.
@@ -35,7 +36,7 @@ class Metrics(Collector):
         done = self._summary
         rows = {"in": done.rows_in, "out": done.rows_out, "late": done.late, "dead": done.dead}
         counted = CounterMetricFamily("tidegate_rows", "Rows of this run.", labels=["job", "kind"])
-        for kind, number in {**rows, "corrected": done.corrected}.items():
+        for kind, number in {**rows, "corrected": done.corrected, "clamped": done.clamped}.items():
             counted.add_metric([done.job, kind], number)
         yield counted
         yield self._one(CounterMetricFamily("tidegate_batches", "Batches.", labels=["job"]), done.batches)

@@ -65,7 +65,7 @@ def offsets(reported: object) -> dict[tuple[str, str], int]:
 
 
 def line(job: str, seen: Gauge, total: Summary) -> str:
-    """Give one line: speed, lag, watermark, state, late and dead rows, batch time."""
+    """Give one line: speed, lag, watermark, state, late, dead and clamped rows, batch time."""
     speed = seen.rows / seen.seconds if seen.seconds else 0
     mark = (seen.watermark or "").removesuffix("Z").replace("T", " ").removesuffix(".000")
     parts = [
@@ -77,7 +77,8 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
         f"state {seen.state_rows:,} rows {size(seen.state_bytes)}"
         if seen.state_rows
         else f"state {size(seen.state_bytes)}",
-        f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}",
+        f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}"
+        + (f" clamped {total.clamped:,}" if total.clamped else ""),
         f"{seen.seconds:.1f} s",
     ]
     return " | ".join(parts)

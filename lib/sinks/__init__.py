@@ -2,11 +2,12 @@
 
 from .append import Append
 from .batch import Batch, planned
-from .commit import CommitOptions, commit_once, require_current
+from .commit import commit_once, require_current
 from .corrected import Corrected, rebuilt
 from .current import Current
 from .history import History
 from .kept import Kept
+from .options import CommitOptions
 from .rejected import Rejected
 from .several import Derived, Several, tables
 from .sink import Outcome, Sink

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..errors import ColumnError
 from .bucketed import BUCKET, absent, bucket
-from .commit import CommitOptions
+from .options import CommitOptions
 
 WEIGHT = "_weight"
 COPY, BATCH, GONE = "_copy", "_batch", "_gone"

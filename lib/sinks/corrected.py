@@ -19,7 +19,8 @@ from ..jvm import delta_state
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CHANGED, CommitOptions, commit_once
+from .commit import commit_once
+from .options import CHANGED, CommitOptions
 from .sink import Outcome
 
 WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"

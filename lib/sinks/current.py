@@ -17,7 +17,8 @@ from ..errors import ColumnTypeError
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import commit_once
+from .options import CommitOptions
 from .sink import Outcome
 from .upsert import quoted_in
 

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CHANGED, CommitOptions, commit_once
+from .commit import commit_once
 from .current import key_names, same_key
+from .options import CHANGED, CommitOptions
 from .sink import Outcome
 from .upsert import quoted_in
 

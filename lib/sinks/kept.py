@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..jvm import delta_state
 from .bucketed import BUCKET, absent, bucket, existing, read, rewrite, writer
 from .changing import BATCH, COPY, GONE, RESERVED, WEIGHT, Changing, Run, require_free_names
-from .commit import CommitOptions
+from .options import CommitOptions
 
 BY_KEY, BY_LOOKUP = "key", "lookup"
 _NEW, _OLD, _ROW, _KNOWN = (f"__tidegate_{name}" for name in ("new", "old", "row", "known"))

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from ..errors import AccountingError
 from . import table
 from .batch import Batch
-from .commit import CommitOptions, commit_once
+from .commit import commit_once
+from .options import CommitOptions
 from .sink import Outcome
 
 

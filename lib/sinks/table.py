@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from ..columns import quoted, require
 from ..errors import ConfigError
 from ..jvm import DeltaState, delta_state
-from .commit import CommitOptions
+from .options import CommitOptions
 
 
 def plain(frame: DataFrame) -> DataFrame:

@@ -17,7 +17,8 @@ from ..errors import ArgumentError, ConfigError, ReplayMismatchError
 from ..jvm import delta_state
 from .append import Append
 from .batch import Batch
-from .commit import CommitOptions, commit_once, last_batch
+from .commit import commit_once, last_batch
+from .options import CommitOptions
 from .sink import Outcome
 
 _KNOWN, _RANK = "__tidegate_known", "__tidegate_rank"

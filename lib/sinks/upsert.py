@@ -16,7 +16,8 @@ from ..errors import ArgumentError, ColumnError
 from . import table
 from .append import counts
 from .batch import Batch
-from .commit import CHANGED, CommitOptions, commit_once
+from .commit import commit_once
+from .options import CHANGED, CommitOptions
 from .sink import Outcome
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from ..columns import microseconds, names, quoted, require
 from ..jvm import delta_state
 from . import table
 from .batch import Batch
-from .commit import CommitOptions, commit_once, last_batch
+from .commit import commit_once, last_batch
+from .options import CommitOptions
 
 FROM, TO = "valid_from", "valid_to"
 _NEXT, _NEWEST = "__tidegate_next", "__tidegate_newest"

@@ -16,8 +16,9 @@ from ..jvm import delta_state
 from .batch import Batch
 from .bucketed import BUCKET, bucket, existing, read, rewrite, writer
 from .changing import GONE, WEIGHT, Change, Changing, Joining, JoinKind, Run, require_free_names, same
-from .commit import CommitOptions, commit_once, last_batch
+from .commit import commit_once, last_batch
 from .kept import Kept
+from .options import CommitOptions
 from .sink import Outcome
 
 _ROW = "__tidegate_row"

@@ -16,7 +16,8 @@ from ..tagged import untagged
 from . import table
 from .append import Append
 from .batch import Batch
-from .commit import CommitOptions, commit_once, last_batch, require_current
+from .commit import commit_once, last_batch, require_current
+from .options import CommitOptions
 from .sink import Outcome
 from .versions import Versions
 

@@ -22,7 +22,7 @@ OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
 KEEPABLE = (*PLACE, "key")
-_BAD, _UNREAD, _UNTIMED = "__tidegate_bad", "__tidegate_unread", "__tidegate_untimed"
+_BAD, _CLAMPED, _UNREAD, _UNTIMED = (f"__tidegate_{name}" for name in ("bad", "clamped", "unread", "untimed"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Reading:
 
     Observed in each batch of the stream, under the name `OBSERVATION` where no other is given: `rows` (raw rows),
     `dead`, and `earliest` and `latest`, the good rows' smallest and largest event time in microseconds since 1970 (None
-    without a good row).
+    without a good row). With future="clamp" also `clamped`, the rows whose event time was brought back.
 
     Raises, at construction, ArgumentError, ColumnError and ColumnTypeError.
     """
@@ -92,21 +92,18 @@ class Reading:
 
     def _good(self, raw: DataFrame, observation: str) -> DataFrame:
         """Count all rows, and keep the good ones."""
-        bad = quoted(_BAD)
+        bad, judged = quoted(_BAD), self._judged(raw)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
-        return (
-            self._judged(raw)
-            .select(*self._kept(self.keep), _BAD)
-            .observe(
-                observation,
-                F.count(F.lit(1)).alias("rows"),
-                F.count_if(bad).alias("dead"),
-                F.min(known).alias("earliest"),
-                F.max(known).alias("latest"),
-            )
-            .where(~bad)
-            .drop(_BAD)
-        )
+        marks = [name for name in (_BAD, _CLAMPED) if name in judged.columns]
+        counts = [
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(bad).alias("dead"),
+            F.min(known).alias("earliest"),
+            F.max(known).alias("latest"),
+            *[F.count_if(~bad & quoted(_CLAMPED)).alias("clamped") for _ in marks[1:]],
+        ]
+        rows = judged.select(*self._kept(self.keep), *marks).observe(observation, *counts)
+        return rows.where(~bad).drop(*marks)
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Give the good rows of one offset range as a batch, with topic, partition, offset and timestamp."""
@@ -146,18 +143,20 @@ class Reading:
             *[quoted(name).alias(self._kafka(name)) for name in carried],
             F.col("bad").alias(_UNREAD),
         )
-        timed = flat.withColumn(EVENT_TIME, self._at())
+        timed = self._timed(flat)
         if not isinstance(timed.schema[EVENT_TIME].dataType, TimestampType):
             _require_timestamp(timed.schema[EVENT_TIME].dataType.simpleString(), "the expression")
         return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
 
-    def _at(self) -> Column:
-        """Take a row's event time, and bring it back where it is too far in the future and to be clamped."""
+    def _timed(self, flat: DataFrame) -> DataFrame:
+        """Add each row's event time, brought back where it is too far in the future and to be clamped."""
         at, received = column(self.time), quoted(self._kafka("timestamp"))
         if self.future == "reject" or self.future_tolerance is None:
-            return at
+            return flat.withColumn(EVENT_TIME, at)
         most = timedelta(microseconds=microseconds(self.future_tolerance, "future_tolerance", least=0))
-        return F.when(ahead_of(at, received, most), F.try_add(received, F.lit(most))).otherwise(at)
+        ahead = ahead_of(at, received, most)
+        limit = F.try_add(received, F.lit(most))
+        return flat.withColumns({EVENT_TIME: F.when(ahead, limit).otherwise(at), _CLAMPED: ahead})
 
     def _timing(self) -> Column:
         """Say what is wrong with a row's event time; null where nothing is."""

@@ -7,13 +7,10 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from random import Random
 from typing import Protocol
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from ..errors import SourceError
+from .delivery import Record, deliver
 
 ACTIVITY = "event_id string not null, user_id string, action string, event_time timestamp"
 PROFILES = "user_id string not null, country string, plan string, changed_at timestamp"
@@ -23,7 +20,7 @@ _COUNTRIES = ("DE", "FR", "JP", "BR", "KE", "CA")
 _PLANS = ("free", "team", "pro")
 
 
-class Record(Protocol):
+class Sendable(Protocol):
     """What a topic takes."""
 
     @property
@@ -139,37 +136,16 @@ def profiles(
     return sorted(made, key=lambda change: (change.arrived, change.user))
 
 
-def send(servers: str, topic: str, records: Sequence[Record], *, partitions: int = 4) -> list[tuple[int, int]]:
+def send(servers: str, topic: str, records: Sequence[Sendable], *, partitions: int = 4) -> list[tuple[int, int]]:
     """Send records in their order, those of one key to one partition, and give the partition and offset of each.
 
     The record's timestamp is its arrival, which is long ago: create the topic with `retention_ms=-1`. A record that is
     not acknowledged raises a SourceError.
     """
-    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 3})
-    places: dict[int, tuple[int, int]] = {}
-    failures: list[KafkaError] = []
-
-    def acknowledged(number: int, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            failures.append(error)
-        else:
-            places[number] = message.partition() or 0, message.offset() or 0
-
-    for number, record in enumerate(records):
-        producer.produce(
-            topic,
-            key=record.key(),
-            value=record.value(),
-            partition=zlib.crc32(record.key() or b"%d" % number) % partitions,
-            timestamp=record.arrived,
-            on_delivery=partial(acknowledged, number),
-        )
-        producer.poll(0)
-    producer.flush(60)
-    if failures or len(places) < len(records):
-        reason = failures[0].str() if failures else "no answer within 60 seconds"
-        raise SourceError(f"{len(records) - len(places)} of {len(records)} records were not acknowledged: {reason}.")
-    return [places[number] for number in range(len(records))]
+    keys = [record.key() for record in records]
+    chosen = [zlib.crc32(key or b"%d" % number) % partitions for number, key in enumerate(keys)]
+    rows = zip(records, keys, chosen, strict=True)
+    return deliver(servers, (Record(topic, record.value(), record.arrived, key, to) for record, key, to in rows))
 
 
 def met(event: Activity, changes: Iterable[tuple[Profile, tuple[int, int]]]) -> Profile | None:

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, Literal
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from ..errors import ArgumentError, SourceError
+from ..errors import ArgumentError
+from .delivery import Record, deliver
 
 SCHEMA = "id BIGINT NOT NULL, name STRING NOT NULL, email STRING, city STRING, credit DECIMAL(10, 2)"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -208,24 +207,5 @@ def produce(servers: str, topic: str, events: Sequence[Event], *, partitions: in
     The record's timestamp is `sent`: create the topic with `retention_ms=-1`. Raises SourceError for a record that the
     broker did not acknowledge.
     """
-    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 3})
-    ledger: dict[int, Sent] = {}
-
-    def acknowledged(index: int, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            ledger[index] = Sent(message.partition() or 0, message.offset() or 0, events[index])
-
-    for index, event in enumerate(events):
-        producer.produce(
-            topic,
-            key=event.key(),
-            value=event.value(),
-            partition=(event.id or 0) % partitions,
-            timestamp=event.sent,
-            on_delivery=lambda error, message, index=index: acknowledged(index, error, message),  # type: ignore[misc]
-        )
-        producer.poll(0)
-    producer.flush(60)
-    if len(ledger) != len(events):
-        raise SourceError(f"{len(events) - len(ledger)} of {len(events)} records were not acknowledged.")
-    return [ledger[index] for index in range(len(events))]
+    records = (Record(topic, event.value(), event.sent, event.key(), (event.id or 0) % partitions) for event in events)
+    return [Sent(*place, event) for place, event in zip(deliver(servers, records), events, strict=True)]

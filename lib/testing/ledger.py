@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
-from ..errors import SourceError
 from .clicks import Click
+from .delivery import Record, deliver
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,49 +32,16 @@ class Views:
 def produce(servers: str, topic: str, clicks: Sequence[Click], *, partitions: int = 4) -> list[Sent]:
     """Send the clicks in their order, spread evenly over the partitions, and give the ledger in the same order.
 
-    The producer is idempotent and waits for all replicas; the record's timestamp is the click's arrival, which
-    may be long ago: create the topic with `retention_ms=-1`, or the broker deletes it. A record that the broker did not
-    acknowledge raises a SourceError.
+    A record's timestamp is the click's arrival: create the topic with `retention_ms=-1`. A record that the broker did
+    not acknowledge raises a SourceError.
     """
-    producer = Producer(
-        {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 20}
-        # Without a log level the client writes to standard error that a young broker is not ready yet.
-        | {"queue.buffering.max.messages": 1_000_000, "message.timeout.ms": 60_000, "log_level": 3}
-    )
-    ledger: list[Sent | None] = [None] * len(clicks)
-    failures: list[KafkaError] = []
-
-    def send(index: int, click: Click) -> None:
-        value = click.value()
-
-        def acknowledged(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                failures.append(error)
-            else:
-                ledger[index] = Sent(message.partition() or 0, message.offset() or 0, value, click)
-
-        producer.produce(
-            topic,
-            key=click.user.encode(),
-            value=value,
-            partition=index % partitions,
-            timestamp=click.arrived,
-            on_delivery=acknowledged,
-        )
-
-    try:
-        for index, click in enumerate(clicks):
-            send(index, click)
-            if index % 5_000 == 0:
-                producer.poll(0)
-        producer.flush(60)
-    except KafkaException as error:
-        failures.append(error.args[0])
-    sent = [entry for entry in ledger if entry is not None]
-    if failures or len(sent) != len(clicks):
-        reason = failures[0].str() if failures else "no answer within 60 seconds"
-        raise SourceError(f"{len(clicks) - len(sent)} of {len(clicks)} records were not acknowledged: {reason}.")
-    return sent
+    values = [click.value() for click in clicks]
+    records = [
+        Record(topic, value, click.arrived, click.user.encode(), number % partitions)
+        for number, (value, click) in enumerate(zip(values, clicks, strict=True))
+    ]
+    places = deliver(servers, records)
+    return [Sent(*place, value, click) for place, value, click in zip(places, values, clicks, strict=True)]
 
 
 def expected(ledger: Iterable[Sent], size_ms: int, *, late: bool = False) -> dict[tuple[int, str], Views]:

@@ -10,9 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Literal
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from ..errors import SourceError
+from .delivery import Record, deliver
 
 Topic = Literal["searches", "clicks"]
 TOPICS: tuple[Topic, ...] = ("searches", "clicks")
@@ -117,34 +115,14 @@ def produce(servers: str, topics: Mapping[Topic, str], events: Sequence[Event], 
     A record's timestamp is the event's arrival, which may be long ago: create the topics with `retention_ms=-1`. A
     record that the broker did not acknowledge raises a SourceError.
     """
-    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 3})
-    ledger, failures = Ledger(), list[str]()
-
-    def send(event: Event, partition: int) -> None:
-        def acknowledged(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                failures.append(error.str())
-            else:
-                ledger[event.topic, message.partition() or 0, message.offset() or 0] = event
-
-        producer.produce(
-            topics[event.topic],
-            value=event.value(),
-            partition=partition,
-            timestamp=event.arrived,
-            on_delivery=acknowledged,
-        )
-
-    sent = Counter[Topic]()
+    sent, records = Counter[Topic](), []
     for event in events:
-        send(event, sent[event.topic] % partitions)
+        records.append(
+            Record(topics[event.topic], event.value(), event.arrived, partition=sent[event.topic] % partitions)
+        )
         sent[event.topic] += 1
-        producer.poll(0)
-    producer.flush(60)
-    if failures or len(ledger) != len(events):
-        why = failures[0] if failures else "no answer within 60 seconds"
-        raise SourceError(f"{len(events) - len(ledger)} of {len(events)} records were not acknowledged: {why}.")
-    return ledger
+    places = deliver(servers, records)
+    return {(event.topic, *place): event for event, place in zip(events, places, strict=True)}
 
 
 def matched(events: Iterable[Event], before_ms: int, after_ms: int) -> list[tuple[Event, list[Event]]]:

@@ -10,9 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Literal, TypeVar
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from ..errors import SourceError
+from .delivery import Record, deliver
 
 Thing = TypeVar("Thing")
 Topic = Literal["posts", "follows", "users"]
@@ -159,26 +157,8 @@ def send(servers: str, topics: Mapping[Topic, str], made: Iterable[Event]) -> No
     Create the topics with `retention_ms=-1`, since the events are old. A record that the broker did not acknowledge
     raises a SourceError.
     """
-    producer = Producer(
-        {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 20, "log_level": 3}
-    )
-    failures: list[KafkaError] = []
-
-    def acknowledged(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    for number, event in enumerate(made):
-        key = "/".join(value for _, value in event.key).encode()
-        producer.produce(
-            topics[event.topic], key=key, value=event.value(), timestamp=event.at, on_delivery=acknowledged
-        )
-        if number % 5_000 == 0:
-            producer.poll(0)
-    left = producer.flush(60)
-    if failures or left:
-        reason = failures[0].str() if failures else "no answer within 60 seconds"
-        raise SourceError(f"{left + len(failures)} records were not acknowledged: {reason}.")
+    keyed = ((event, "/".join(value for _, value in event.key).encode()) for event in made)
+    deliver(servers, (Record(topics[event.topic], event.value(), event.at, key) for event, key in keyed))
 
 
 def expected(made: Iterable[Event]) -> Counter[Entry]:

@@ -39,19 +39,19 @@ class SubmittedJob:
         summary: dict[str, Any] = json.loads(numbers.read_text(encoding="utf-8"))
         return summary
 
-    def killed_when(self, there: Callable[[], bool], what: str) -> None:
+    def killed_when(self, there: Callable[[], bool], what: str, *arguments: str) -> None:
         """Run the job, and kill its whole group with SIGKILL the moment that something is there."""
-        process = self._start()
+        process = self._start(*arguments)
         try:
             at_once(lambda: there() or not process.alive, what=what)
             assert process.alive, f"the job ended before {what}; its last words:\n{process.tail(40)}"
         finally:
             process.kill()
 
-    def killed_at(self, table: str) -> None:
-        """Kill the job the moment that its next commit is in the log of a table."""
-        log = self.root / table / "_delta_log" / f"{len(batches(self.root, table)):020d}.json"
-        self.killed_when(log.exists, f"a commit in {table}")
+    def killed_at(self, table: str, *arguments: str, skip: int = 0) -> None:
+        """Kill the job the moment that its next commit is in the log of a table, or one some commits later."""
+        log = self.root / table / "_delta_log" / f"{len(batches(self.root, table)) + skip:020d}.json"
+        self.killed_when(log.exists, f"a commit in {table}", *arguments)
 
     def killed(self, point: Point, skip: int = 0) -> Left:
         """Kill the page views job the moment that a batch reaches a point, and give what was left.

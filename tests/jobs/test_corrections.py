@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,15 +18,12 @@ from lib.runtime.replay import replay_late
 from lib.runtime.run import run
 from lib.sinks import rebuilt
 from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, clicks
-from lib.testing.ledger import Sent, expected, produce
+from lib.testing.clicks import SCHEMA, START, Click, clicks
+from lib.testing.ledger import Sent, produce
 
-from ..windows.oracle import Event, session
+from .corrected import GAP_MS, LATENESS_MS, accepted, answers, closed, kept_aside, rows, tumbled, visited
 
 FILE = project_root() / "conf" / "jobs" / "page_views.toml"
-SIZE_MS, GAP_MS, LATENESS_MS = 60_000, 5_000, 10_000
-Row = tuple[int, int, str, int]
-"""Start and end in ms, page, views."""
 
 
 def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
@@ -45,26 +39,6 @@ def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
     return job(load(PageViews, FILE, [f"{key}={value}" for key, value in given.items()], {}).config)
 
 
-def rows(table: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
-    return found
-
-
-def answers(table: Iterable[dict[str, Any]]) -> Counter[Row]:
-    ends = ((row, [round(row["window"][edge].timestamp() * 1000) for edge in ("start", "end")]) for row in table)
-    return Counter((start, end, row["page"], row["views"]) for row, (start, end) in ends)
-
-
-def tumbled(ledger: Iterable[Sent]) -> Counter[Row]:
-    found = expected(ledger, SIZE_MS, late=True).items()
-    return Counter((start, start + SIZE_MS, page, views.views) for (start, page), views in found)
-
-
-def visited(ledger: Iterable[Sent]) -> Counter[Row]:
-    good = [Event(sent.click.at * 1000, sent.click.page, 1) for sent in ledger if sent.click.fault is None]
-    return Counter((row[0] // 1000, row[1] // 1000, row[2] or "", row[3]) for row in session(good, GAP_MS * 1000))
-
-
 @pytest.fixture
 def ledger(broker: Broker, topic: str) -> list[Sent]:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
@@ -77,25 +51,20 @@ def test_late_clicks_up_to_the_limit_correct_their_windows_and_later_ones_can_be
 ) -> None:
     wanted = planned(broker, topic, tmp_path, corrections="3 hours")
     done = run(wanted, spark)
-    kept = {(row["partition"], row["offset"]) for row in rows(tmp_path / "late_rows")}
+    kept = kept_aside(tmp_path)
     strays = {(sent.partition, sent.offset) for sent in ledger if sent.click.straggler}
     assert (done.late, done.corrected) == (len(strays), len(strays) - len(kept))
     assert kept < strays
     assert kept
 
-    end = max(sent.click.at for sent in ledger if sent.click.fault is None) - LATENESS_MS
-
-    def closed(found: Counter[Row]) -> Counter[Row]:
-        return Counter({row: number for row, number in found.items() if row[1] <= end})
-
-    accepted = [sent for sent in ledger if (sent.partition, sent.offset) not in kept]
     views = rows(tmp_path / "views")
-    assert answers(row for row in views if row["final"]) == closed(tumbled(accepted))
+    in_time = closed(tumbled(accepted(ledger, tmp_path)), ledger)
+    assert answers(row for row in views if row["final"]) == in_time
 
     assert replay_late(wanted, spark) == len(kept)
     assert replay_late(wanted, spark) == 0
     views = rows(tmp_path / "views")
-    assert answers(row for row in views if row["final"]) == closed(tumbled(ledger))
+    assert answers(row for row in views if row["final"]) == closed(tumbled(ledger), ledger)
     log = spark.read.format("delta").load(str(tmp_path / "corrections"))
     now = spark.read.format("delta").load(str(tmp_path / "views")).where("final")
     same = ["window", "page", "views", "bytes", "version"]
@@ -118,6 +87,63 @@ def test_open_sessions_are_shown_as_they_stand_and_late_clicks_join_them(
     done = run(planned(broker, topic, tmp_path / "all", **window, corrections="1 day"), spark)
     assert (done.late, done.corrected) == (strays, strays)
     assert answers(rows(tmp_path / "all" / "views")) == visited(ledger)
+
+
+def straying(seed: int) -> list[Click]:
+    """Make clicks of which some come within the lateness, some past it, and a last one that closes all windows."""
+    chance, first = random.Random(seed), int(START.timestamp() * 1000)
+    made = []
+    for number in range(90):
+        behind = chance.choice([0, chance.randrange(LATENESS_MS), chance.randrange(LATENESS_MS, 300_000)])
+        arrived = first + 400_000 + number * 3_000
+        page = chance.choice(["/", "/a"])
+        made.append(Click(f"e{number}", "u", page, 1.0, 1, at=arrived - behind, arrived=arrived))
+    last = first + 86_400_000
+    return [*made, Click("last", "u", "/last", 1.0, 1, at=last, arrived=last)]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.chaos) for seed in range(2, 8)]])
+def test_whatever_the_disorder_cuts_and_restarts_each_row_has_its_place_and_all_ways_agree(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    window: dict[str, object] = {"size": "1 minute"}
+    whole = tumbled
+    if seed % 2 == 0:
+        window, whole = {"kind": "session", "gap": f"{GAP_MS} milliseconds"}, visited
+    ways = {
+        "limited": {"corrections": "1 minute"},
+        "final": {"corrections": "1 day"},
+        "updates": {"corrections": "1 day", "emission": "updates"},
+    }
+    made, ledger, read = straying(seed), list[Sent](), dict.fromkeys(ways, 0)
+    cuts = sorted(random.Random(seed).sample(range(1, 90), 2))
+    for begin, end in zip([0, *cuts], [*cuts, len(made)], strict=True):
+        ledger += produce(broker.servers, topic, made[begin:end], partitions=1)
+        for way, settings in ways.items():
+            # Each run begins where the one before it ended, in a query of its own.
+            wanted = planned(broker, topic, tmp_path / way, **{**window, **settings})
+            read[way] += run(wanted, spark).rows_in
+    assert set(read.values()) == {len(made)}
+
+    past = [row for row in whole(ledger) if row[2] == "/last"]
+    for way in ways:
+        found = answers(rows(tmp_path / way / "views"))
+        for row in past:
+            found.pop(row, None)
+        counted = whole(accepted(ledger, tmp_path / way))
+        for row in past:
+            counted.pop(row)
+        assert found == counted, f"{way}, seed {seed}"
+        assert sum(row[3] * number for row, number in found.items()) + len(kept_aside(tmp_path / way)) == 90
+        log, now = (spark.read.format("delta").load(str(tmp_path / way / name)) for name in ("corrections", "views"))
+        same = ["window", "page", "views", "version"]
+        final = now.where("final").select(same)
+        assert rebuilt(log, ["page"]).select(same).exceptAll(final).isEmpty()
+        assert final.exceptAll(rebuilt(log, ["page"]).select(same)).isEmpty()
+    assert kept_aside(tmp_path / "limited")
+    assert not kept_aside(tmp_path / "final") | kept_aside(tmp_path / "updates")
 
 
 def test_what_can_not_change_is_told_so(broker: Broker, spark: SparkSession, tmp_path: Path) -> None:

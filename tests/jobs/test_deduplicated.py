@@ -1,23 +1,28 @@
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.deduplicated import Deduplicated, job
+from lib.aggregates import count
 from lib.errors import ConfigError
 from lib.runtime.config import load
 from lib.runtime.job import Job
 from lib.runtime.paths import project_root
 from lib.runtime.run import run
 from lib.testing import Broker
+from lib.testing.clicks import clicks
 from lib.testing.ledger import produce
+from lib.windows import tumbling
 
 from .crashing import Crashing
-from .redelivery import OPTIONS, for_ever, out, places, redelivered, within
+from .redelivery import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
 
 BATCH = 1_000
 
@@ -54,6 +59,33 @@ def test_each_event_of_a_redelivering_topic_is_in_the_table_once(
     for root in (exact, filtered):
         assert places(root / "late_rows") == Counter((s.partition, s.offset) for s in ledger if s.click.straggler)
         assert places(root / "dead_letters") == Counter((s.partition, s.offset) for s in ledger if s.click.fault)
+
+
+@pytest.mark.broker
+def test_what_a_broker_reorders_and_sends_again_changes_nothing(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    honest = [
+        click for click in clicks(1_500, seed=5, rate=20, broken=0) if click.fault is None and not click.straggler
+    ]
+    once = sorted((click for click in honest if not click.duplicate), key=lambda click: click.at)
+    chance = random.Random(5)
+    # Within the lateness each may come at any time, and any number of times within the horizon.
+    again = [click for click in once for _ in range(chance.choice([1, 1, 1, 2, 3]))]
+    shaken = sorted(again, key=lambda click: click.at + chance.randrange(HORIZON_MS))
+    end = replace(once[-1], at=once[-1].at + 60_000, event_id="end")
+
+    sorted_by_time = Counter((click.at // 60_000 * 60_000, click.page) for click in once)
+    for name, sent in (("in order", once), ("shaken", shaken)):
+        copy = f"{topic}-{name.replace(' ', '-')}"
+        broker.create_topic(copy, partitions=3, retention_ms=-1)
+        produce(broker.servers, copy, [*sent, end], partitions=3)
+        done = run(planned(broker, copy, tmp_path / name, "kafka.max_rows=700"), spark)
+        assert (done.rows_in, done.late, done.dead) == (len(sent) + 1, 0, 0)
+        kept = spark.read.format("delta").load(str(tmp_path / name / "events"))
+        minutes = tumbling(kept, "1 minute", by="page", aggs={"views": count()})
+        rows = minutes.select(F.unix_millis("window.start").alias("start"), "page", "views").collect()
+        assert {(row.start, row.page): row.views for row in rows} == sorted_by_time
 
 
 def test_the_shipped_configuration_holds_and_a_hold_beyond_the_horizon_is_refused() -> None:

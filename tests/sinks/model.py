@@ -8,7 +8,7 @@ from typing import Literal
 
 from lib.errors import ConflictError, ReplayMismatchError
 from lib.sinks import Outcome
-from lib.sinks.commit import CommitLog, once
+from lib.sinks.protocol import CommitLog, once
 from lib.sinks.stamp import Stamp
 
 Fault = Literal[

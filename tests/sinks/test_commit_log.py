@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from lib.errors import ReplayMismatchError
 from lib.jvm import delta_state
-from lib.sinks import Append, commit
+from lib.sinks import Append, delta_log
 
 from .batches import batch, rows
 
@@ -19,7 +19,7 @@ APP = "j/q/append"
 
 def done(spark: SparkSession, path: str) -> int | None:
     """Give the number as the sink finds it, and check it against Delta's own."""
-    found = commit._DeltaCommitLog(spark, path, lambda options: None).done(APP)
+    found = delta_log.DeltaCommitLog(spark, path, lambda options: None).done(APP)
     state = delta_state(spark, path)
     assert found == (state.transaction(APP) if state.version >= 0 else None)
     return found
@@ -45,7 +45,7 @@ def test_other_writers_commits_between_ours_change_nothing(spark: SparkSession, 
 def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "_FEW", 2)
+    monkeypatch.setattr(delta_log, "_FEW", 2)
     path, log = str(tmp_path / "t"), tmp_path / "t" / "_delta_log"
     Append(path=path).write(spark.range(1), batch(2))
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
 from lib.errors import ConflictError, ReplayMismatchError
-from lib.sinks import commit
+from lib.sinks import protocol as commits
 from lib.sinks.stamp import Stamp
 
 from .model import FAULTS, Job, Table, holds, protocol
@@ -82,7 +82,7 @@ def test_with_one_application_id_for_all_steps_the_second_step_is_lost(monkeypat
 
 def test_without_looking_again_a_lost_answer_is_taken_for_a_failure() -> None:
     def gives_up(log: Any, stamp: Stamp) -> str:
-        if not commit._has(log, stamp):
+        if not commits._has(log, stamp):
             log.commit(stamp)
         return "written"
 
@@ -103,7 +103,7 @@ def test_a_commit_that_the_log_does_not_show_is_not_taken_for_written() -> None:
 
     stamp = Stamp(job="j", query="q", run="r", batch=1, step="s", offsets="o", end={}, rows={})
     with pytest.raises(ReplayMismatchError, match="not in the log"):
-        commit.once(Forgetful(), stamp)
+        commits.once(Forgetful(), stamp)
 
 
 def test_conflicts_without_end_are_given_up_after_a_while() -> None:
@@ -121,8 +121,8 @@ def test_conflicts_without_end_are_given_up_after_a_while() -> None:
 
     stamp = Stamp(job="j", query="q", run="r", batch=1, step="s", offsets="o", end={}, rows={})
     with pytest.raises(ConflictError):
-        commit.once(Busy(), stamp, pause=pauses.append)
-    assert len(pauses) == commit.ATTEMPTS - 1
+        commits.once(Busy(), stamp, pause=pauses.append)
+    assert len(pauses) == commits.ATTEMPTS - 1
     assert sum(pauses) < 5
 
 

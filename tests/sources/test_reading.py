@@ -109,6 +109,34 @@ def test_poison_lands_in_the_dead_letters_once_and_its_neighbours_in_the_stream(
 
 
 @pytest.mark.broker
+def test_a_clock_far_ahead_is_clamped_to_the_limit_where_that_is_asked_for(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    near = [RECEIVED - day, RECEIVED + hour]
+    beyond = [RECEIVED + hour + timedelta(microseconds=1), datetime(2099, 1, 1, tzinfo=UTC)]
+    produce(broker.servers, topic, [click("/a", at) for at in [*near, *beyond]])
+    wanted = reading(broker.servers, topic, future="clamp", keep=["offset"])
+    found: dict[int, int] = {}
+    counts: list[dict[str, Any] | None] = []
+
+    def work(batch: DataFrame, number: int, query: Any) -> None:
+        rows = batch.select("offset", F.unix_micros("event_time").alias("micros")).collect()
+        found.update({row.offset: row.micros for row in rows})
+        counts.append(observed(query, OBSERVATION))
+
+    run_stream(wanted.stream(spark), tmp_path / "checkpoint", work)
+    limit = int((RECEIVED + hour).timestamp() * 1e6)
+    assert found == {0: int((RECEIVED - day).timestamp() * 1e6), 1: limit, 2: limit, 3: limit}
+    assert [(seen["dead"], seen["clamped"], seen["latest"]) for seen in counts if seen] == [(0, 2, limit)]
+    again = (
+        wanted.rows(spark, {}, {topic: {0: 4}}).where("offset = 3").select(*map(F.unix_micros, ("event_time", "at")))
+    )
+    assert [tuple(row) for row in again.collect()] == [(limit, int(beyond[1].timestamp() * 1e6))], "the field stays"
+
+
+@pytest.mark.broker
 def test_the_second_batch_begins_where_the_first_ended_and_bad_times_leave_the_watermark(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

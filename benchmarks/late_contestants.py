@@ -1,0 +1,83 @@
+"""Tumbling windows that keep, or take in, their late rows, each from Kafka to Delta, by name; one in its own process.
+
+python -m benchmarks.late_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lib.aggregates import partials
+from lib.eventtime.guard import instant
+from lib.runtime.job import Corrections, Input, Job
+from lib.runtime.progress import Show
+from lib.runtime.run import run
+from lib.sinks import Append, Corrected, Rejected, Sink
+from lib.sources import KafkaSource, Reading, json_format
+from lib.windows import Same, closes, tumbling
+
+from .contest import main
+from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
+from .topic import SCHEMA
+
+SIZE, LIMIT = "10 seconds", "10 minutes"
+
+
+def _input(place: Place, **settings: Any) -> Input:
+    reading = Reading(
+        source=KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH),
+        format=json_format(SCHEMA),
+        time=instant(F.col("ts"), "milliseconds"),
+        lateness=LATENESS,
+        future_tolerance=None,
+    )
+    late = Rejected(path=str(place.folder / "late"), step="late")
+    return Input(reading=reading, closes=closes("tumbling", F.col("event_time"), SIZE), late=late, **settings)
+
+
+def _run(spark: SparkSession, place: Place, given: Input, sink: Sink, *, corrected: bool) -> None:
+    def windows(clicks: DataFrame) -> DataFrame:
+        return tumbling(clicks, SIZE, by="page", aggs=partials(AGGS) if corrected else AGGS)
+
+    job = Job(
+        name="bench",
+        inputs=[given],
+        transform=windows,
+        sink=sink,
+        checkpoint=str(place.folder / "checkpoint"),
+        dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+        corrections=Corrections(limit=LIMIT, windows=windows) if corrected else None,
+    )
+    run(job, spark, show=Show())
+
+
+def _final(**settings: Any) -> Contestant:
+    def contest(spark: SparkSession, place: Place) -> None:
+        sink = Append(path=str(place.folder / "table"))
+        _run(spark, place, _input(place, **settings), sink, corrected=False)
+
+    return contest
+
+
+def _corrected(spark: SparkSession, place: Place) -> None:
+    """Correct closed windows by late rows, and log each answer."""
+    folder = place.folder
+    sink = Corrected(path=str(folder / "table"), log=str(folder / "log"), windows=Same(["page"]), aggs=AGGS)
+    _run(spark, place, _input(place), sink, corrected=True)
+
+
+LATE: dict[str, Contestant] = {
+    "final": _final(),
+    "watermark each": _final(watermarks="partition"),
+    "corrected": _corrected,
+}
+"""By name. "final" keeps late rows aside; "watermark each" does, with a watermark for each of the partitions."""
+
+
+if __name__ == "__main__":
+    CONTESTANTS.update(LATE)
+    main(*sys.argv[1:])

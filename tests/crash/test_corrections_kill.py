@@ -1,0 +1,75 @@
+"""Page views with corrections killed between log and table, in the job and in a replay: each late row counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs.page_views import PageViews
+from jobs.page_views import job as page_views
+from lib.runtime.config import load
+from lib.runtime.replay import replay_late
+from lib.sinks import rebuilt
+from lib.testing import Broker
+from lib.testing.clicks import SCHEMA, clicks
+from lib.testing.ledger import produce
+
+from ..jobs.corrected import LATENESS_MS, accepted, answers, closed, kept_aside, rows, tumbled
+from .left import batches
+from .submitted import SubmittedJob
+
+pytestmark = [pytest.mark.broker, pytest.mark.chaos]
+
+
+def test_corrections_killed_between_their_tables_count_each_late_row_once(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=4, retention_ms=-1)
+    made = clicks(6_000, seed=4, pages=6, rate=10, stragglers=0.02)
+    ledger = produce(broker.servers, topic, made, partitions=4)
+    options: dict[str, object] = {
+        "kafka.servers": broker.servers,
+        "kafka.topics": topic,
+        "kafka.max_rows": 680,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "window.corrections": "3 hours",
+    }
+    job = SubmittedJob("page_views", tmp_path / "tables", tmp_path / "job.log", options)
+    views, log = job.root / "views", job.root / "corrections"
+
+    # The first with new windows alone; the second, past two thirds of the batches, with corrections; the third after
+    # a late row was kept aside, before the log.
+    job.killed_at("corrections", skip=1)
+    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], "the kill came too late"
+    job.killed_at("corrections", skip=5)
+    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], "the kill came too late"
+    job.killed_at("late_rows")
+    assert batches(job.root, "late_rows")[-1] > batches(job.root, "views")[-1], "the kill came too late"
+    summary = job.run()
+    assert summary["rows_in"] > 0
+
+    kept = kept_aside(job.root)
+    strays = {(sent.partition, sent.offset) for sent in ledger if sent.click.straggler}
+    assert kept
+    assert kept < strays
+    in_time = closed(tumbled(accepted(ledger, job.root)), ledger)
+    assert answers(row for row in rows(views) if row["final"]) == in_time
+
+    before = len(batches(job.root, "views"))
+    job.killed_at("corrections", "--replay-late")
+    assert len(batches(job.root, "views")) == before, "the kill came too late"
+    wanted = page_views(
+        load(PageViews, None, [f"{k}={v}" for k, v in {**options, "output.root": job.root}.items()], {}).config
+    )
+    assert replay_late(wanted, spark) == len(kept)
+    assert replay_late(wanted, spark) == 0
+    assert answers(row for row in rows(views) if row["final"]) == closed(tumbled(ledger), ledger)
+
+    now, entries = (spark.read.format("delta").load(str(path)) for path in (views, log))
+    same = ["window", "page", "views", "bytes", "version"]
+    assert rebuilt(entries, ["page"]).select(same).exceptAll(now.where("final").select(same)).isEmpty()
+    assert entries.agg(F.sum("net.views")).first() == now.where("final").agg(F.sum("views")).first()
