@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from lib.runtime.session import quiet, session
+from lib.runtime.session import quiet, spark_session
 from lib.sketches import BloomTable
 
 from .contest import Usage
@@ -41,7 +41,7 @@ def main(
     output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/results/bloom.json"),
 ) -> None:
     """Measure, print a table, and keep the figures as JSON."""
-    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
     quiet(spark)
     runs = []
     for count in keys or SIZES:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from lib.runtime.session import quiet, session
+from lib.runtime.session import quiet, spark_session
 
 from .contestants import CONTESTANTS, Place
 
@@ -60,7 +60,7 @@ def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
 
 def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
     """Run the contestant and leave what was measured in the folder, as measured.json."""
-    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
     contestant(spark, Place(servers, warm, place / "warm"))

@@ -21,7 +21,7 @@ from lib.joins import stream_table, versions
 from lib.runtime.job import Input, Job
 from lib.runtime.progress import Show
 from lib.runtime.run import run
-from lib.runtime.session import quiet, session
+from lib.runtime.session import quiet, spark_session
 from lib.sinks import Append, Rejected, Sink, Snapshot, Versions, WaitingJoin
 from lib.sources import KafkaSource, Reading, json_format
 from lib.tagged import tagged
@@ -175,7 +175,7 @@ CONTESTANTS: dict[str, Contestant] = {
 
 def main(name: str, servers: str, rows: str, folder: str) -> None:
     """Run the contestant, warmed up, and leave what was measured in the folder, as measured.json."""
-    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
     make_tables(spark, place / "tables", int(rows))

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lib.joins import table_table
-from lib.runtime.session import quiet, session
+from lib.runtime.session import quiet, spark_session
 from lib.sinks import Batch
 from lib.sinks.batch import EPOCH
 from lib.sinks.kept import Kept
@@ -84,7 +84,7 @@ def alone(name: str) -> Found:
 
 def started() -> SparkSession:
     """Give the session that all measurements use."""
-    spark = session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
     quiet(spark)
     return spark
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lib.runtime.paths import project_root
-from lib.runtime.session import session
+from lib.runtime.session import spark_session
 
 pytest_plugins = ["lib.testing.fixtures"]
 
@@ -34,7 +34,7 @@ SMALL = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session on two cores, with Delta as the catalog, RocksDB for state and Kafka on the class path."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    made = session("tests", master="local[2]", conf={**SMALL, "spark.sql.warehouse.dir": str(warehouse)})
+    made = spark_session("tests", master="local[2]", conf={**SMALL, "spark.sql.warehouse.dir": str(warehouse)})
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()

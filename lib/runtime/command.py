@@ -17,7 +17,7 @@ from .job_config import Config
 from .paths import project_root
 from .replay import replay_late
 from .run import run, write_summary
-from .session import quiet, session
+from .session import quiet, spark_session
 from .shown import table
 from .stop import leave
 
@@ -58,7 +58,7 @@ def command(
             if show_config:
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
-            spark = session(loaded.config.job.name)
+            spark = spark_session(loaded.config.job.name)
             quiet(spark, "WARN" if verbose else "FATAL")
             if replay:
                 merged = replay_late(build(loaded.config), spark)

@@ -108,12 +108,19 @@ class Show:
         self._console = console or Console(file=terminal() or sys.stderr, soft_wrap=True, highlight=False)
         self._clock, self._said_at, self._unsaid = clock, float("-inf"), ""
         self._live: Live | None = None
+        self._batch = -1
 
     def __enter__(self) -> Show:
         if self._console.is_terminal:
             self._live = Live(Text("starting"), console=self._console, auto_refresh=False)
             self._live.start()
         return self
+
+    def batch(self, text: str, number: int) -> None:
+        """Show the line of a batch, unless it is the one shown last."""
+        if number != self._batch:
+            self.update(text)
+        self._batch = number
 
     def update(self, text: str) -> None:
         """Show a line, or keep it until the next is due."""

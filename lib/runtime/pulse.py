@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,13 +38,13 @@ class Pulse:
             if stream.heartbeats is not None:
                 stream.heartbeats.beat(spark, EPOCH)
 
-    def look(self, query: StreamingQuery, spark: SparkSession) -> None:
+    def look(self, query: StreamingQuery, progress: Mapping[str, Any], spark: SparkSession) -> None:
         """Take note of the last batch, and send the heartbeats that are due."""
-        last = query.lastProgress if self._on else None
-        if last is None:
+        if not self._on:
             return
-        progress = json.loads(last.json)
-        self._idle.saw(int(last.batchId), *sources(progress, {name: s.reads for name, s in self._streams.items()}))
+        self._idle.saw(
+            int(progress["batchId"]), *sources(progress, {name: s.reads for name, s in self._streams.items()})
+        )
         self._idle.reached = {name: mark for name, mark in self._summary.reached.items() if mark is not None}
         self._idle.before = self._idle.before or _watermark(progress)
         for name, mark in self._idle.due(busy=bool(query.status["isTriggerActive"])).items():

@@ -7,9 +7,10 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,8 @@ from .streams import frames, streams
 _POLL_SECONDS = 1
 _COMMIT_SECONDS = 30.0
 _LOW_DISK = 2 * 1024**3
+Look = Callable[[StreamingQuery, Mapping[str, Any]], None]
+"""What is done with a query and its progress report, every second and at its end."""
 
 
 def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show | None = None) -> Summary:
@@ -42,17 +45,18 @@ def run(job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show |
     inputs = streams(job, spark)
     steps, pulse, metrics = Steps(job, inputs, stop, summary), Pulse(job, inputs, summary), Metrics(summary)
 
-    def look(query: StreamingQuery) -> None:
-        last = query.lastProgress
-        metrics.last = None if last is None else gauge(json.loads(last.json))
-        pulse.look(query, spark)
+    def look(query: StreamingQuery, progress: Mapping[str, Any]) -> None:
+        metrics.last = gauge(progress)
+        show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
+        if query.isActive and not stop.asked:
+            pulse.look(query, progress, spark)
 
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
     with on_signals(stop), signals, served(metrics, job.metrics_port), show:
         try:
             pulse.begin(spark)
             query = start(job, frames(inputs, spark), steps)
-            watch(query, stop, summary, show, look)
+            watch(query, stop, look)
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
                 raise cause(steps.failure, error) from (steps.failure or error)
@@ -70,31 +74,17 @@ def start(job: Job, inputs: Sequence[DataFrame], steps: Steps) -> StreamingQuery
     return query
 
 
-def watch(
-    query: StreamingQuery, stop: Stop, summary: Summary, show: Show, look: Callable[[StreamingQuery], None]
-) -> None:
-    """Show the query's progress until it ends, or stop it when that was asked for; `look` at it in between."""
-    shown = -1
-    while True:
-        ended = query.awaitTermination(_POLL_SECONDS)
-        shown = report(query, shown, summary, show)
-        if ended:
-            return
-        look(query)
-        if stop.asked:
+def watch(query: StreamingQuery, stop: Stop, look: Look) -> None:
+    """Look at the query's progress until it ends, or stop it when that was asked for."""
+    ended = False
+    while not ended:
+        ended = bool(query.awaitTermination(_POLL_SECONDS))
+        if stop.asked and not ended:
             finish(query, stop)
-            report(query, shown, summary, show)
-            return
-
-
-def report(query: StreamingQuery, shown: int, summary: Summary, show: Show) -> int:
-    """Show the last batch if it is a new one, and give its number."""
-    last = query.lastProgress
-    if last is None:
-        return shown
-    if last.batchId != shown:
-        show.update(line(summary.job, gauge(json.loads(last.json)), summary))
-    return int(last.batchId)
+            ended = True
+        last = query.lastProgress
+        if last is not None:
+            look(query, json.loads(last.json))
 
 
 def finish(query: StreamingQuery, stop: Stop) -> None:

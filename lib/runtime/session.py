@@ -27,7 +27,7 @@ BUILT_IN = {
 }
 
 
-def session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Give a Spark session with Delta, Kafka and RocksDB state.
 
     A setting counts in this order: `conf` and `master` of this call, what spark-submit or the environment has set,
