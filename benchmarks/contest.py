@@ -44,11 +44,20 @@ class Usage:
 
     def _watch(self) -> None:
         while not self._done.wait(_SAMPLE_SECONDS):
-            self.mib = max(self.mib, sum(_each(lambda process: float(process.memory_info().rss))) / 1024**2)
+            self.mib = max(self.mib, sum(_each(_resident)) / 1024**2)
 
 
 def _cpu_seconds() -> float:
     return sum(_each(lambda process: sum(process.cpu_times()[:4])))
+
+
+def _resident(process: psutil.Process) -> float:
+    """Give a process's resident bytes; none for one that has just begun.
+
+    A JVM that starts a command is there twice for a moment, with one memory.
+    """
+    grown = time.time() - process.create_time() > _SAMPLE_SECONDS
+    return float(process.memory_info().rss) if grown else 0.0
 
 
 def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
