@@ -17,7 +17,7 @@ demo: setup ## run the main job on a made-up click stream, from an embedded Kafk
 	@$(VENV) jobs/demo.py
 
 test: setup check ## run all checks and tests, in two processes; WORKERS=0 takes one
-	$(VENV) -m pytest -n $(WORKERS) --dist loadfile
+	$(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
 
 check: setup ## look at style and types: ruff and mypy
 	.venv/bin/ruff format --check .

@@ -42,8 +42,8 @@ class Course:
 APPEND = Course(
     sink="append",
     seed=20,
-    count=100_000,
-    batch_rows=10_000,
+    count=60_000,
+    batch_rows=6_000,
     points=("committed", "planned", "state written", "dead letters written", "target written", "late rows written"),
     skips=range(2),
     attempts=9,
