@@ -152,7 +152,7 @@ class Corrected:
         stored = spark.read.format("delta").load(self.path)
         time = quoted(WINDOW)
         first, last = _bounds(arrived, "start", "end")
-        # What the batches before have left open ends after their watermark; Delta skips the files of what ended earlier.
+        # What earlier batches left open ends after their watermark; Delta skips the files of what ended before it.
         open_until_now = (time["end"] > F.lit(batch.late_watermark)) & (time["end"] <= F.lit(batch.watermark))
         due = stored.where(~quoted(FINAL) & open_until_now)
         met = due
