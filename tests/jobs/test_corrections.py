@@ -73,6 +73,7 @@ def test_late_clicks_up_to_the_limit_correct_their_windows_and_later_ones_can_be
 
 
 @pytest.mark.broker
+@pytest.mark.chaos
 def test_open_sessions_are_shown_as_they_stand_and_late_clicks_are_kept_aside(
     spark: SparkSession, broker: Broker, topic: str, ledger: list[Sent], tmp_path: Path
 ) -> None:
