@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from jobs.page_views import PageViews
 from jobs.page_views import job as page_views
 from lib.runtime.config import load
+from lib.runtime.paths import project_root
 from lib.runtime.replay import replay_late
 from lib.sinks import rebuilt
 from lib.testing import Broker
@@ -62,9 +63,9 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     before = len(batches(job.root, "views"))
     job.killed_at("corrections", "--replay-late")
     assert len(batches(job.root, "views")) == before, "the kill came too late"
-    wanted = page_views(
-        load(PageViews, None, [f"{k}={v}" for k, v in {**options, "output.root": job.root}.items()], {}).config
-    )
+    file = project_root() / "conf" / "jobs" / "page_views.toml"
+    given = [f"{key}={value}" for key, value in {**options, "output.root": job.root}.items()]
+    wanted = page_views(load(PageViews, file, given, {}).config)
     assert replay_late(wanted, spark) == len(kept)
     assert replay_late(wanted, spark) == 0
     assert answers(row for row in rows(views) if row["final"]) == closed(tumbled(ledger), ledger)
