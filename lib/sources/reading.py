@@ -94,14 +94,16 @@ class Reading:
         """Count all rows, and keep the good ones."""
         bad, judged = quoted(_BAD), self._judged(raw)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
-        marks = [name for name in (_BAD, _CLAMPED) if name in judged.columns]
+        clamps = _CLAMPED in judged.columns
+        marks = [_BAD, _CLAMPED] if clamps else [_BAD]
         counts = [
             F.count(F.lit(1)).alias("rows"),
             F.count_if(bad).alias("dead"),
             F.min(known).alias("earliest"),
             F.max(known).alias("latest"),
-            *[F.count_if(~bad & quoted(_CLAMPED)).alias("clamped") for _ in marks[1:]],
         ]
+        if clamps:
+            counts.append(F.count_if(~bad & quoted(_CLAMPED)).alias("clamped"))
         rows = judged.select(*self._kept(self.keep), *marks).observe(observation, *counts)
         return rows.where(~bad).drop(*marks)
 

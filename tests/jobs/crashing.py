@@ -1,4 +1,4 @@
-"""A sink in front of a job's own, for crashes inside the tests' own process."""
+"""Sinks in front of a job's own, for what may happen while it writes, inside the tests' own process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ class CrashError(Exception):
 
 
 @dataclass
-class Crashing:
-    """A sink that dies once, after its second batch is in its table and before Spark notes it as done."""
+class InFront:
+    """A sink that hands a job's batches on to the job's own."""
 
     inner: Sink
-    writes: int = 0
 
     @property
     def path(self) -> str:
@@ -27,6 +26,13 @@ class Crashing:
     @property
     def step(self) -> str:
         return self.inner.step
+
+
+@dataclass
+class Crashing(InFront):
+    """A sink that dies once, after its second batch is in its table and before Spark notes it as done."""
+
+    writes: int = 0
 
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         outcome = self.inner.write(frame, batch, rows_out=rows_out)

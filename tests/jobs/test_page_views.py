@@ -14,30 +14,23 @@ from lib.errors import DeadLetterFloodError
 from lib.runtime.config import load
 from lib.runtime.job import Job
 from lib.runtime.run import run
-from lib.sinks import Batch, Outcome, Sink
+from lib.sinks import Batch, Outcome
 from lib.testing import Broker
 from lib.testing.clicks import SCHEMA, clicks
 from lib.testing.ledger import Sent, expected, produce
+
+from .crashing import InFront
 
 pytestmark = pytest.mark.broker
 
 LATENESS_MS, WINDOW_MS = 10_000, 10_000
 
 
-@dataclass(frozen=True)
-class Signalled:
+@dataclass
+class Signalled(InFront):
     """A sink during whose first write the process gets a signal."""
 
-    inner: Sink
     number: signal.Signals
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def step(self) -> str:
-        return self.inner.step
 
     def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
         os.kill(os.getpid(), self.number)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import lib
-from lib.runtime.submit import QUICK
 
 ROOT = Path(lib.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -24,7 +23,6 @@ def test_there_are_notebooks() -> None:
 def test_a_notebook_runs_from_top_to_bottom_and_draws(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OF_THE_DRIVER:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     notebook = runpy.run_path(str(ROOT / "notebooks" / "run.py"))["executed"](path)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
