@@ -8,13 +8,15 @@ Beside it the same by hand, in plain PySpark: each batch is appended to a log of
 rows of both is computed anew and written over the last one. Each contestant has a process of its own, and is warmed up
 on a tenth. The view and its tables have 16 buckets.
 
-Then: tables of `large` rows each, four posts and four followers an author, and batches of `changes` messages: what is
-read and written of each table, in rows and files, by Spark's metrics of each scan and Delta's of each commit.
+Then: tables of `large` rows each, four posts and four followers an author, loaded in one batch and compacted, as a view
+does by itself after some batches; and batches of `changes` messages. How long they take, beside the same by hand, and
+what is read and written of each table, in rows and files, by Spark's metrics of each scan and Delta's of each commit.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,7 +44,7 @@ from .scans import Scans
 
 KEYS = {"posts": ["post"], "follows": ["follower", "author"]}
 COLUMNS = {"posts": ["post", "author", "text"], "follows": ["follower", "author"]}
-SMALL_BATCHES, SMALL_BUCKETS = 3, 16
+SMALL_BATCHES, SMALL_BUCKETS = 10, 16
 Found = dict[str, Any]
 Write = Callable[[DataFrame, int], None]
 
@@ -59,14 +61,16 @@ def main(
     """Measure, print tables, and keep the figures as JSON."""
     if only is not None:
         with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+            name, _, size = only.partition(", ")
             found = (
-                grown(Path(folder), large, changes, buckets)
-                if only == "large"
-                else kept_current(only, Path(folder), rows, batch)
+                grown(name, Path(folder), large, changes, buckets)
+                if size
+                else kept_current(name, Path(folder), rows, batch)
             )
         output.write_text(json.dumps(found), encoding="utf-8")
         return
-    runs = {name: alone(name) for name in ["view", "by hand", *(["large"] if large else [])]}
+    sizes = ["", ", large"] if large else [""]
+    runs = {name + size: alone(name + size) for size in sizes for name in CONTESTANTS}
     Console(width=140).print(*shown(runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
@@ -91,12 +95,15 @@ def started() -> SparkSession:
 
 def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:
     """Let one contestant keep the timelines current, batch by batch."""
-    spark, contestant = started(), {"view": by_view, "by hand": by_hand}[name]
-    feed(contestant(spark, folder / "warm"), prepared(spark, folder / "few", max(batch, rows // 10), batch))
+    spark, contestant = started(), CONTESTANTS[name]
+    feed(
+        contestant(spark, folder / "warm", SMALL_BUCKETS),
+        prepared(spark, folder / "few", max(batch, rows // 10), batch),
+    )
     frames = list(prepared(spark, folder / "many", rows, batch))
     with Usage() as usage:
         began = time.monotonic()
-        feed(contestant(spark, folder / "measured"), iter(frames))
+        feed(contestant(spark, folder / "measured", SMALL_BUCKETS), iter(frames))
         seconds = time.monotonic() - began
     table = spark.read.format("delta").load(str(folder / "measured" / "view"))
     print_ = table.select(F.sum(F.xxhash64("author", "post", "text", "follower").cast("decimal(38,0)"))).head()
@@ -174,9 +181,9 @@ def timelines(folder: Path, buckets: int) -> View:
     )
 
 
-def by_view(spark: SparkSession, folder: Path) -> Write:
+def by_view(spark: SparkSession, folder: Path, buckets: int) -> Write:
     """The library's way."""
-    view = timelines(folder, SMALL_BUCKETS)
+    view = timelines(folder, buckets)
     return lambda frame, number: void(view.write(frame, planned(number)))
 
 
@@ -190,7 +197,7 @@ def planned(number: int) -> Batch:
     return Batch(job="bench", query_id="q", run_id="r", number=number, offsets_hash=str(number), **known)
 
 
-def by_hand(spark: SparkSession, folder: Path) -> Write:
+def by_hand(spark: SparkSession, folder: Path, buckets: int) -> Write:
     """The join of the newest rows, computed anew with each batch."""
 
     def newest(name: str) -> DataFrame:
@@ -208,28 +215,30 @@ def by_hand(spark: SparkSession, folder: Path) -> Write:
     return write
 
 
-def grown(folder: Path, large: int, changes: int, buckets: int) -> Found:
-    """Load the large tables in one batch, then change a few rows, and say what was touched."""
-    spark, view, authors = started(), timelines(folder, buckets), large // 4
+CONTESTANTS: dict[str, Callable[[SparkSession, Path, int], Write]] = {"view": by_view, "by hand": by_hand}
+
+
+def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Found:
+    """Load the large tables in one batch, then change a few rows, and say how long it took and what was touched."""
+    spark, authors = started(), large // 4
+    write = CONTESTANTS[name](spark, folder, buckets)
     fresh = messages(spark, 0, large * 10 // 8, authors, version=1)
     began = time.monotonic()
-    feed(lambda frame, number: void(view.write(frame, planned(number))), iter([fresh]))
-    loaded = time.monotonic() - began
-    batches = []
+    feed(write, iter([fresh]))
+    if name == "view":
+        for each in timelines(folder, buckets).tables():
+            each.compact(spark)
+    loaded, batches = time.monotonic() - began, []
     for number in range(1, SMALL_BATCHES + 1):
         start = 2 * large + number * changes
-        frame = spark.createDataFrame(
-            messages(spark, start, start + changes // 2, authors, version=1).collect(), fresh.schema
-        ).persist()
+        rows = messages(spark, start, start + changes // 2, authors, version=1).collect()
+        frame = spark.createDataFrame(rows, fresh.schema).persist()
         began = time.monotonic()
         with Scans(spark) as scans:
-            view.write(frame, planned(number))
-        batches.append(
-            {
-                "seconds": time.monotonic() - began,
-                "tables": {name: touched(spark, folder, name, scans) for name in TABLES},
-            }
-        )
+            write(frame, number)
+        seconds = time.monotonic() - began
+        tables = {table: touched(spark, folder, table, scans) for table in TABLES} if name == "view" else {}
+        batches.append({"seconds": seconds, "tables": tables})
     return {"loaded_seconds": loaded, "batches": batches}
 
 
@@ -264,18 +273,24 @@ def shown(runs: dict[str, Found]) -> Iterator[Table]:
     if runs["view"]["print"] != runs["by hand"]["print"]:
         first.caption = "the two views DIFFER"
     yield first
-    if "large" not in runs:
+    if "view, large" not in runs:
         return
     columns = ("rows", "files", "most rows read by a scan", "files", "rows written", "copied", "files added", "removed")
-    second = Table("batch", "table", *columns, title="a batch of few changes")
-    for number, batch in enumerate(runs["large"]["batches"]):
-        for name, table in batch["tables"].items():
-            files, rows = max(table["scans"], key=lambda scan: scan[1], default=(0, 0))
-            held = [f"{table[key]:,}" for key in ("rows", "files")]
-            wrote = [f"{table[key]:,}" for key in ("rows_written", "rows_copied", "files_added", "files_removed")]
-            time_ = f"{number + 1}: {batch['seconds']:.1f} s" if name == "view" else ""
-            second.add_row(time_, name, *held, f"{rows:,}", f"{files:,}", *wrote)
+    batches = runs["view, large"]["batches"]
+    second = Table("table", *columns, title="the last batch of few changes")
+    for name, table in batches[-1]["tables"].items():
+        files, rows = max(table["scans"], key=lambda scan: scan[1], default=(0, 0))
+        held = [f"{table[key]:,}" for key in ("rows", "files")]
+        wrote = [f"{table[key]:,}" for key in ("rows_written", "rows_copied", "files_added", "files_removed")]
+        second.add_row(name, *held, f"{rows:,}", f"{files:,}", *wrote)
     yield second
+    third = Table("", "loaded, s", "median batch, s", "batches, s", title="batches of few changes")
+    for name in CONTESTANTS:
+        run = runs[f"{name}, large"]
+        times = [each["seconds"] for each in run["batches"]]
+        each = " ".join(f"{seconds:.1f}" for seconds in times)
+        third.add_row(name, f"{run['loaded_seconds']:.0f}", f"{statistics.median(times):.1f}", each)
+    yield third
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class ViewSection(Section):
     """[view]: into how many parts each table is cut, and after how many batches the tables are compacted."""
 
     buckets: int = Field(default=64, gt=0)
-    compact_every: int | None = Field(default=50, gt=0)
+    compact_every: int | None = Field(default=20, gt=0)
 
 
 class Tables(TablesSection):

@@ -1,8 +1,13 @@
-"""Tables in buckets by a hash, so that to look up a key is to read its bucket and not the table."""
+"""Tables in buckets by a hash, so that to look up a key is to read its bucket and not the table.
+
+What a batch writes stands by itself at first, whatever its keys, in a file or two: a file for each bucket would be many
+small ones. Whoever looks a key up reads these recent rows as well. Now and then they are put into one file, or, when
+they have become many, all rows into the buckets where they belong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -16,6 +21,13 @@ from ..jvm import DeltaState
 from . import table
 
 BUCKET = "_bucket"
+RECENT = -1
+"""Stands in place of a bucket for rows that have not been put in one."""
+FEW = 50_000
+"""So many recent rows are read as fast as the buckets would be."""
+_SHARE = 4
+"""When a table has grown by one part in so many, its rows are put in buckets: each is rewritten about as many times."""
+_ROWS_A_FILE = 1_000_000
 _BUCKETS = "tidegate.buckets"
 
 
@@ -33,9 +45,14 @@ def absent(columns: Sequence[Column]) -> Column:
     return reduce(or_, [column.isNull() for column in columns])
 
 
-def read(spark: SparkSession, path: str, buckets: Sequence[int]) -> DataFrame:
-    """Give the rows of these buckets; no other file is opened."""
-    return spark.read.format("delta").load(path).where(quoted(BUCKET).isin(list(buckets)))
+def read(spark: SparkSession, path: str, buckets: Iterable[int]) -> DataFrame:
+    """Give the rows of these buckets and the recent ones; no other file is opened."""
+    return spark.read.format("delta").load(path).where(quoted(BUCKET).isin([RECENT, *buckets]))
+
+
+def recent() -> Column:
+    """Tell whether a stored row is not in its bucket yet."""
+    return quoted(BUCKET) == RECENT
 
 
 def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
@@ -52,18 +69,35 @@ def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
 
 
 def writer(frame: DataFrame, buckets: int) -> DataFrameWriter:
-    """Give a writer of one file for each bucket that the frame has rows of."""
-    rows = table.plain(frame).repartition(BUCKET).withMetadata(BUCKET, {_BUCKETS: buckets})
+    """Give a writer of rows that bear their buckets; those of a batch are recent."""
+    rows = table.plain(frame).withMetadata(BUCKET, {_BUCKETS: buckets})
     return rows.write.format("delta").partitionBy(BUCKET)
 
 
-def rewrite(frame: DataFrame, path: str, buckets: int) -> None:
-    """Put a table's rows, which `frame` holds, into one file for each bucket; to its readers nothing changes."""
-    writer(frame, buckets).mode("overwrite").option("dataChange", "false").save(path)
+def compact(
+    spark: SparkSession,
+    path: str,
+    buckets: int,
+    together: Callable[[DataFrame], DataFrame],
+    placed: Callable[[DataFrame], DataFrame],
+) -> None:
+    """Put all rows in their buckets if many are recent, and else these in one file; to readers nothing changes.
+
+    `placed` gives of all rows those that count, in their buckets; `together` of the recent ones those that count.
+    """
+    rows = spark.read.format("delta").load(path)
+    counts = {row[0]: row[1] for row in rows.groupBy(recent()).count().collect()}
+    new, old = counts.get(True, 0), counts.get(False, 0)
+    if new and new >= max(FEW, old // _SHARE):
+        ordered = writer(placed(rows).repartition(BUCKET), buckets)
+        ordered.mode("overwrite").option("dataChange", "false").save(path)
+    elif len(rows.where(recent()).inputFiles()) > (files := max(1, -(-new // _ROWS_A_FILE))):
+        one = writer(together(rows.where(recent())).repartition(files), buckets).mode("overwrite")
+        one.option("replaceWhere", f"{BUCKET} = {RECENT}").option("dataChange", "false").save(path)
 
 
 def lookup(view: DataFrame, **values: Any) -> DataFrame:
-    """Give the rows of a view that have these values in the columns it is looked up by: one bucket is read.
+    """Give the rows of a view that have these values in the columns it is looked up by, reading what may hold them.
 
     `view` is the table as Spark reads it, `values` name all of the view's `by` columns, in their order; none is null.
 
@@ -83,7 +117,7 @@ def lookup(view: DataFrame, **values: Any) -> DataFrame:
             'lookup(spark.read.format("delta").load(path), follower="ann")',
         )
     wanted = {name: F.lit(value).cast(view.schema[name].dataType) for name, value in values.items()}
-    rows = view.where(quoted(BUCKET) == bucket(list(wanted.values()), [F.lit(None)], buckets))
+    rows = view.where(recent() | (quoted(BUCKET) == bucket(list(wanted.values()), [F.lit(None)], buckets)))
     for name, value in wanted.items():
         rows = rows.where(quoted(name) == value)
     return rows.drop(BUCKET)

@@ -19,6 +19,7 @@ from .options import CommitOptions
 WEIGHT = "_weight"
 COPY, BATCH, GONE = "_copy", "_batch", "_gone"
 RESERVED = (BUCKET, WEIGHT, COPY, BATCH, GONE)
+_SMALL = 100_000
 JoinKind = Literal["inner", "left", "full"]
 
 
@@ -34,11 +35,29 @@ class Joining(Protocol):
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that come and go, by weight; the buckets that they are in, and those where a join can find them."""
+    """The rows that come and go, by weight: how many, in which buckets rows go, and under which keys all are found."""
 
     rows: DataFrame
-    buckets: Sequence[int]
-    found: Sequence[int]
+    count: int
+    leaving: Sequence[int]
+    found: Found
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is looked up: the values of the columns by which a join finds rows, and the buckets that may hold them."""
+
+    values: DataFrame
+    count: int
+    buckets: frozenset[int]
+
+    def __or__(self, other: Found) -> Found:
+        """Look up both."""
+        return Found(self.values.union(other.values), self.count + other.count, self.buckets | other.buckets)
+
+    def of(self, rows: DataFrame, by: Sequence[str]) -> DataFrame:
+        """Give those of some rows that are looked up by these columns."""
+        return rows.join(sent(self.values, self.count).toDF(*by), list(by), "left_semi")
 
 
 class Changing(Protocol):
@@ -70,14 +89,14 @@ class Changing(Protocol):
     def change(self, run: Run) -> DataFrame:
         """Give the rows that the batch changes, from tables as they were before; worked out once."""
 
-    def rows(self, spark: SparkSession, buckets: Sequence[int]) -> DataFrame | None:
-        """Give its rows in these buckets, as they are stored now; None where there is no table yet."""
+    def rows(self, spark: SparkSession, found: Found) -> DataFrame | None:
+        """Give its rows that are found so, as they are stored now; None where there is no table yet."""
 
     def store(self, run: Run, options: CommitOptions) -> None:
         """Write what the batch changes, in one commit."""
 
     def compact(self, spark: SparkSession) -> None:
-        """Rewrite its table, in one file for each bucket."""
+        """Put together what batches have written."""
 
 
 class Run:
@@ -98,7 +117,7 @@ class Run:
     def once(self, table: Changing, what: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Make a frame, and keep it in memory until the batch is done."""
         if (table.path, what) not in self._kept:
-            self._kept[table.path, what] = make().persist()
+            self._kept[table.path, what] = make().localCheckpoint()
         return self._kept[table.path, what]
 
     def change(self, table: Changing) -> Change:
@@ -106,20 +125,28 @@ class Run:
         if table.path not in self._changes:
             rows = table.change(self)
             by, key = ([quoted(name) for name in names] for names in (table.lookup, table.keys))
-            place, found = bucket(by, key, table.buckets).alias("place"), (~absent(by)).alias("found")
-            places = rows.select(place, found).distinct().collect()
-            reached = {row["place"] for row in places if row["found"]}
-            self._changes[table.path] = Change(rows, list({row["place"] for row in places}), list(reached))
+            place = bucket(by, key, table.buckets).alias("place")
+            told = rows.groupBy(place, (~absent(by)).alias("found"), (quoted(WEIGHT) < 0).alias("leaving")).count()
+            places = told.collect()
+            count = sum(row["count"] for row in places)
+            leaving = sorted({row["place"] for row in places if row["leaving"]})
+            found = Found(rows.select(*by), count, frozenset(row["place"] for row in places if row["found"]))
+            self._changes[table.path] = Change(rows, count, leaving, found)
         return self._changes[table.path]
 
-    def after(self, table: Changing, buckets: Sequence[int]) -> DataFrame:
-        """Give the rows of a table that come and go, and those in these buckets that stay."""
-        moved = self.change(table).rows
-        stored = table.rows(self.frame.sparkSession, buckets) if buckets else None
+    def after(self, table: Changing, found: Found) -> DataFrame:
+        """Give the rows of a table that come and go, and of those that stay the ones that are found so."""
+        moved, count = self.change(table).rows, self.change(table).count
+        stored = table.rows(self.frame.sparkSession, found) if found.buckets else None
         if stored is None:
             return moved
-        old, new = stored.alias("old"), moved.select(*map(quoted, table.keys)).alias("new")
+        old, new = stored.alias("old"), sent(moved.select(*map(quoted, table.keys)), count).alias("new")
         return moved.unionByName(old.join(new, same(table.keys), "left_anti").withColumn(WEIGHT, F.lit(0)))
+
+
+def sent(frame: DataFrame, count: int) -> DataFrame:
+    """Let a frame be sent to the rows that it is joined to, where it is small; Spark can not tell by itself."""
+    return F.broadcast(frame) if count <= _SMALL else frame
 
 
 def same(keys: Sequence[str]) -> Column:

@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from ..columns import names, quoted, require
 from ..errors import ArgumentError
 from ..jvm import delta_state
-from .bucketed import BUCKET, absent, bucket, existing, read, rewrite, writer
-from .changing import BATCH, COPY, GONE, RESERVED, WEIGHT, Changing, Run, require_free_names
+from .bucketed import BUCKET, RECENT, absent, bucket, compact, existing, read, writer
+from .changing import BATCH, COPY, GONE, RESERVED, WEIGHT, Changing, Found, Run, require_free_names, sent
 from .options import CommitOptions
 
 BY_KEY, BY_LOOKUP = "key", "lookup"
-_NEW, _OLD, _ROW, _KNOWN = (f"__tidegate_{name}" for name in ("new", "old", "row", "known"))
+_NEW, _OLD, _ROW, _KNOWN, _BY = (f"__tidegate_{name}" for name in ("new", "old", "row", "known", "by"))
 _WEIGHTS = ((-1, _OLD), (1, _NEW))
 
 
@@ -80,104 +80,107 @@ class Kept:
         rows = moved.select(F.inline(F.array(old, new))).where(quoted(_ROW).isNotNull())
         return rows.select(f"{_ROW}.*", WEIGHT)
 
-    def rows(self, spark: SparkSession, buckets: Sequence[int]) -> DataFrame | None:
-        """Give the rows in these buckets of `by`."""
+    def rows(self, spark: SparkSession, found: Found) -> DataFrame | None:
+        """Give the rows that `by` finds."""
         if delta_state(spark, self.path).version < 0:
             return None
-        stored = self._newest(read(spark, self.path, buckets).where(quoted(COPY) == BY_LOOKUP)).where(~quoted(GONE))
+        copies = read(spark, self.path, found.buckets).where(quoted(COPY) == BY_LOOKUP)
+        stored = self._newest(found.of(copies, self.lookup)).where(~quoted(GONE))
         return stored.drop(*RESERVED, *self._places)
 
     def store(self, run: Run, options: CommitOptions) -> None:
         """Append the versions of the rows that the batch changes."""
-        versions = self._versions(run.once(self, "net", lambda: self._net(run)))
-        versions = versions.withColumn(BATCH, F.lit(run.number).cast("bigint"))
+        versions = self._versions(run.once(self, "net", lambda: self._net(run)), run.number)
         existing(versions, self.path, self.buckets)
         options.on(writer(versions, self.buckets)).mode("append").save(self.path)
 
     def compact(self, spark: SparkSession) -> None:
         """Leave of each row the newest version."""
-        newest = self._newest(spark.read.format("delta").load(self.path))
-        rewrite(newest.where(~quoted(GONE) | (quoted(COPY) == BY_KEY)), self.path, self.buckets)
+        compact(spark, self.path, self.buckets, self._newest, self._placed)
 
     @property
     def _places(self) -> list[str]:
         return names(self.position, "position")
 
     def _net(self, run: Run) -> DataFrame:
-        """Give for each key the change that counts: the row before and after, or null for none; position and bucket."""
+        """Give for each key the change that counts: the row before and after, or null for none, and the position."""
         spark, changes = run.frame.sparkSession, self.changes(run.frame)
         require(changes, [*self.keys, *self.lookup, *self._places, self.deleted], "changes")
         require_free_names(changes, self.path)
         newest = self._last(changes)
         if delta_state(spark, self.path).version < 0:
             return newest.withColumn(_OLD, F.lit(None).cast(newest.schema[_NEW].dataType))
-        buckets = [row[0] for row in changes.select(self._bucket()).distinct().collect()]
-        known = self._newest(read(spark, self.path, buckets).where(quoted(COPY) == BY_KEY))
+        newest = run.once(self, "newest", lambda: newest)
+        places: dict[int, int] = dict(newest.groupBy(self._bucket(BY_KEY)).count().collect())
+        found = Found(newest.select(*map(quoted, self.keys)), sum(places.values()), frozenset(places))
+        copies = read(spark, self.path, found.buckets).where(quoted(COPY) == BY_KEY)
         columns = newest.select(f"{_NEW}.*").columns
-        old = known.select(
-            BUCKET,
+        old = self._newest(found.of(copies, self.keys)).select(
             *map(quoted, self.keys),
             self._place().alias(_KNOWN),
             F.when(~quoted(GONE), F.struct(*map(quoted, columns))).alias(_OLD),
         )
         counts = quoted(_KNOWN).isNull() | (self._place() >= quoted(_KNOWN))
-        return newest.join(old, [BUCKET, *self.keys], "left").where(counts).drop(_KNOWN)
+        return newest.join(sent(old, found.count), self.keys, "left").where(counts).drop(_KNOWN)
 
     def _last(self, changes: DataFrame) -> DataFrame:
-        """Give of each key the change with the highest position; columns: bucket, key, position, gone, the row."""
+        """Give of each key the change with the highest position; columns: key, position, gone, the row."""
         every = [quoted(name) for name in changes.columns]
         # Changes at one position should be equal; were they not, a batch that runs again must choose the same one.
         order = F.struct(self._place(), F.xxhash64(*every))
         key = [quoted(name) for name in self.keys]
-        last = changes.groupBy(*key).agg(F.max_by(F.struct(*every), order).alias(_ROW)).select(f"{_ROW}.*")
+        null = F.raise_error(F.lit(f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"))
+        checked = changes.where(~absent(key) | null.cast("boolean"))
+        last = checked.groupBy(*key).agg(F.max_by(F.struct(*every), order).alias(_ROW)).select(f"{_ROW}.*")
         gone = F.coalesce(quoted(self.deleted), F.lit(False))
         row = F.struct(*[quoted(name) for name in changes.columns if name not in (*self._places, self.deleted)])
-        return last.select(
-            self._bucket().alias(BUCKET),
-            *key,
-            *map(quoted, self._places),
-            gone.alias(GONE),
-            F.when(~gone, row).alias(_NEW),
-        )
+        return last.select(*key, *map(quoted, self._places), gone.alias(GONE), F.when(~gone, row).alias(_NEW))
 
-    def _bucket(self) -> Column:
-        """Give the bucket of a change's key."""
-        key = [quoted(name) for name in self.keys]
-        null = F.raise_error(F.lit(f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"))
-        return F.when(absent(key), null.cast("int")).otherwise(bucket(key, key, self.buckets))
+    def _bucket(self, copy: str) -> Column:
+        """Give the bucket in which a row stands."""
+        by, key = ([quoted(name) for name in columns] for columns in (self.lookup, self.keys))
+        return bucket(key if copy == BY_KEY else by, key, self.buckets)
 
-    def _versions(self, net: DataFrame) -> DataFrame:
-        """Give what is appended: the row by its key, the row by `by`, and that it is no longer where it was."""
+    def _versions(self, net: DataFrame, number: int) -> DataFrame:
+        """Give what is appended: the row by its key, the row by `by`, and that `by` finds it no longer where it did."""
         columns = net.select(f"{_NEW}.*").columns
 
-        def version(copy: str, place: Column, gone: Column, row: str) -> Column:
+        def version(copy: str, gone: Column, row: str) -> Column:
             positions = [quoted(name).alias(name) for name in self._places]
             values = [self._value(row, name).alias(name) for name in columns]
-            return F.struct(place.alias(BUCKET), F.lit(copy).alias(COPY), gone.alias(GONE), *positions, *values)
+            return F.struct(F.lit(copy).alias(COPY), gone.alias(GONE), *positions, *values)
 
-        old, new = (bucket(*self._fields(row), self.buckets) for row in (_OLD, _NEW))
-        left = quoted(_OLD).isNotNull() & (quoted(_NEW).isNull() | (old != new))
+        old, new = (F.struct(*[self._value(row, name).alias(name) for name in self.lookup]) for row in (_OLD, _NEW))
+        left = quoted(_OLD).isNotNull() & (quoted(_NEW).isNull() | ~old.eqNullSafe(new))
         arrived = quoted(_NEW).isNotNull() & _differs()
-        by_key = version(BY_KEY, quoted(BUCKET), quoted(GONE), _NEW)
-        by_old = F.when(left, version(BY_LOOKUP, old, F.lit(True), _OLD))
-        by_new = F.when(arrived, version(BY_LOOKUP, new, F.lit(False), _NEW))
-        each = net.select(F.explode(F.array(by_key, by_old, by_new)).alias(_ROW)).where(quoted(_ROW).isNotNull())
-        return each.select(f"{_ROW}.*")
+        by_old = F.when(left, version(BY_LOOKUP, F.lit(True), _OLD))
+        by_new = F.when(arrived, version(BY_LOOKUP, F.lit(False), _NEW))
+        each = net.select(F.explode(F.array(version(BY_KEY, quoted(GONE), _NEW), by_old, by_new)).alias(_ROW))
+        marks = (F.lit(RECENT).alias(BUCKET), F.lit(number).cast("bigint").alias(BATCH))
+        return each.where(quoted(_ROW).isNotNull()).select(*marks, f"{_ROW}.*")
 
     def _value(self, row: str, name: str) -> Column:
         return quoted(name) if name in self.keys else quoted(row).getField(name)
 
-    def _fields(self, row: str) -> tuple[list[Column], list[Column]]:
-        return [self._value(row, name) for name in self.lookup], [quoted(name) for name in self.keys]
+    def _placed(self, versions: DataFrame) -> DataFrame:
+        """Give each row twice, in the buckets of its key and of `by`; of one that is gone the key remains."""
+        newest = self._newest(versions.where(quoted(COPY) == BY_KEY))
+
+        def copy(name: str) -> Column:
+            others = [quoted(column) for column in newest.columns if column not in (BUCKET, COPY)]
+            return F.struct(self._bucket(name).alias(BUCKET), F.lit(name).alias(COPY), *others)
+
+        copies = F.array(copy(BY_KEY), F.when(~quoted(GONE), copy(BY_LOOKUP)))
+        return newest.select(F.explode(copies).alias(_ROW)).where(quoted(_ROW).isNotNull()).select(f"{_ROW}.*")
 
     def _place(self) -> Column:
         return F.struct(*map(quoted, self._places))
 
     def _newest(self, versions: DataFrame) -> DataFrame:
-        """Give of each row, where it was found, the newest version."""
-        by = [BUCKET, COPY, *self.keys]
+        """Give of each row, where it is found, the newest version."""
+        by = F.when(quoted(COPY) == BY_LOOKUP, F.struct(*map(quoted, self.lookup))).alias(_BY)
         row = F.max_by(F.struct(*map(quoted, versions.columns)), BATCH).alias(_ROW)
-        return versions.groupBy(*map(quoted, by)).agg(row).select(f"{_ROW}.*")
+        return versions.groupBy(quoted(COPY), *map(quoted, self.keys), by).agg(row).select(f"{_ROW}.*")
 
 
 def _differs() -> Column:

@@ -14,8 +14,8 @@ from ..columns import names, quoted
 from ..errors import ArgumentError, ReplayMismatchError
 from ..jvm import delta_state
 from .batch import Batch
-from .bucketed import BUCKET, bucket, existing, read, rewrite, writer
-from .changing import GONE, WEIGHT, Change, Changing, Joining, JoinKind, Run, require_free_names, same
+from .bucketed import BUCKET, RECENT, bucket, compact, existing, read, writer
+from .changing import GONE, WEIGHT, Change, Changing, Found, Joining, JoinKind, Run, require_free_names, same
 from .commit import commit_once, last_batch
 from .kept import Kept
 from .options import CommitOptions
@@ -36,20 +36,22 @@ class View:
     compact_every: after so many batches all tables are compacted, those below as well; None leaves that to `compact`.
 
     After each batch the view equals the join of the two tables as the batch leaves them. Columns: those of `on`, of the
-    left, of the right, and `_bucket`, by which the table is partitioned. Rows are added, replaced and deleted in place.
+    left, of the right, and `_bucket`, by which the table is partitioned: -1 stands for rows of the last batches, which
+    are in no bucket yet. Rows are added, replaced and deleted in place.
 
     Several tables are written, each under its own stamp: a view before the tables that it is made of. What a view lacks
     is worked out from tables that do not have the batch yet, so a batch that runs again after a crash between any two
     of them comes to the same result. Readers may see a view a batch ahead of its tables. Tables that do not hold the
     same batches, as after a restored copy, are refused before anything is written.
 
-    Cost: of each table those buckets are read that hold a key which changes, and nothing is copied: deletion vectors
-    mark the rows of the view that go, and the other tables are logs. A batch writes one file for each bucket that it
-    changes. So with many more buckets than changes the cost follows the changes, and with fewer a batch reads all; some
-    10,000 rows a bucket suit most tables. The number can not be changed later; both sides have the same.
+    Cost: of each table those buckets are read that hold a key which changes, and what the last batches wrote. A batch
+    appends a file or two to each table, and copies nothing: deletion vectors mark the rows of the view that go, and the
+    other tables are logs. So with many more buckets than changes the cost follows the changes, and with fewer a batch
+    reads all; some 10,000 rows a bucket suit most tables. Both sides have the same number, which stays.
 
-    State: the tables. Their small files add up until `compact` makes them one for each bucket; VACUUM frees the old
-    ones. Readers of the view need Delta's deletion vectors (reader version 3).
+    State: the tables. Compaction puts the files of the last batches together; rows are put in buckets by the first one
+    that finds 50,000 rows or more outside of them, and a quarter of those inside. VACUUM frees the old files. Readers
+    of the view need Delta's deletion vectors (reader version 3).
 
     Raises ArgumentError, ColumnError, ColumnTypeError, ConfigError, ReplayMismatchError, ConflictError.
 
@@ -72,7 +74,7 @@ class View:
     by: str | Sequence[str] = ()
     step: str = "view"
     buckets: int = 64
-    compact_every: int | None = 50
+    compact_every: int | None = 20
 
     def __post_init__(self) -> None:
         on = names(self.on, "on")
@@ -130,43 +132,44 @@ class View:
         """Give the rows of the view that come and go, by weight."""
         return run.once(self, "change", lambda: self._joined(run))
 
-    def rows(self, spark: SparkSession, buckets: Sequence[int]) -> DataFrame | None:
-        """Give the rows of the view in these buckets."""
+    def rows(self, spark: SparkSession, found: Found) -> DataFrame | None:
+        """Give the rows of the view that `by` finds."""
         exists = delta_state(spark, self.path).version >= 0
-        return read(spark, self.path, buckets).drop(BUCKET) if exists else None
+        return found.of(read(spark, self.path, found.buckets), self.lookup).drop(BUCKET) if exists else None
 
     def store(self, run: Run, options: CommitOptions) -> None:
         """Write the rows that come and go."""
         change, spark = run.change(self), run.frame.sparkSession
         require_free_names(change.rows.drop(WEIGHT), self.path)
-        rows = self._placed(change)
+        rows = self._last(change)
         state = existing(rows.drop(GONE), self.path, self.buckets)
-        if state is not None and change.buckets:
+        if state is not None and change.leaving:
             self._merge(rows, change, options, spark)
             return
-        # Rows come alone where there is no view yet; where nothing changes the commit bears the stamp and no rows.
+        # Where rows only come they are not there yet; where nothing changes the commit bears the stamp and no rows.
         append = options.on(writer(rows.drop(GONE), self.buckets)).mode("append")
         append.option("delta.enableDeletionVectors", "true").save(self.path)
 
     def compact(self, spark: SparkSession) -> None:
-        """Rewrite the view, in one file for each bucket."""
-        rewrite(spark.read.format("delta").load(self.path), self.path, self.buckets)
+        """Put together the rows that batches have written."""
+        by, key = ([quoted(name) for name in columns] for columns in (self.lookup, self.keys))
+        place = bucket(by, key, self.buckets)
+        compact(spark, self.path, self.buckets, lambda rows: rows, lambda rows: rows.withColumn(BUCKET, place))
 
     def _joined(self, run: Run) -> DataFrame:
         left, right = (run.change(side).found for side in (self.left, self.right))
         # A row without a match asks whether its key has one on the other side, so all of that key's rows count there.
-        both = [*left, *right]
+        both = left | right
         rows = run.after(self.left, both if self.how == "full" else right)
         others = run.after(self.right, left if self.how == "inner" else both)
         return self.join(rows, others, on=self.on, how=self.how)
 
-    def _placed(self, change: Change) -> DataFrame:
-        """Give each row's place and last state: a row that goes and comes is one that is replaced."""
+    def _last(self, change: Change) -> DataFrame:
+        """Give each row's last state: a row that goes and comes is one that is replaced."""
         columns = [quoted(name) for name in change.rows.columns if name != WEIGHT]
-        by, key = ([quoted(name) for name in columns] for columns in (self.lookup, self.keys))
         last = F.max_by(F.struct(*columns), quoted(WEIGHT)).alias(_ROW)
-        found = change.rows.withColumn(BUCKET, bucket(by, key, self.buckets)).groupBy(BUCKET, *key)
-        return found.agg(last, (F.max(WEIGHT) < 0).alias(GONE)).select(BUCKET, f"{_ROW}.*", GONE)
+        found = change.rows.groupBy(*map(quoted, self.keys)).agg(last, (F.max(WEIGHT) < 0).alias(GONE))
+        return found.select(F.lit(RECENT).alias(BUCKET), f"{_ROW}.*", GONE)
 
     def _merge(self, rows: DataFrame, change: Change, options: CommitOptions, spark: SparkSession) -> None:
         gone = F.col(f"new.{GONE}")
@@ -175,7 +178,7 @@ class View:
             for name in rows.columns
             if name != GONE
         }
-        condition = F.col(f"old.{BUCKET}").isin(list(change.buckets)) & same([BUCKET, *self.keys])
+        condition = F.col(f"old.{BUCKET}").isin([RECENT, *change.leaving]) & same(self.keys)
         merge = DeltaTable.forPath(spark, self.path).alias("old").merge(rows.alias("new"), condition)
         merge = merge.whenMatchedDelete(gone).whenMatchedUpdate(set=values)
         with options.session(spark):

@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from benchmarks.scans import Scans
 from lib.errors import ArgumentError, ColumnError, ConfigError, ReplayMismatchError
 from lib.joins import table_table
-from lib.sinks import Batch, Outcome, commit_once, view
-from lib.sinks.bucketed import BUCKET, lookup
+from lib.sinks import Batch, Outcome, bucketed, commit_once, view
+from lib.sinks.bucketed import BUCKET, RECENT, lookup
 from lib.sinks.kept import Kept
 from lib.sinks.view import View
 
-from ..joins.histories import SCHEMA, Event, Log, history
+from ..joins.histories import SCHEMA, Event, Log, Side, history
 from ..joins.tables import Joined, Kind, joined
 from . import second_engine
 from .batches import batch, commits
@@ -92,6 +92,7 @@ def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_di
     logs: dict[int, Log] = defaultdict(Log)
     with pytest.MonkeyPatch.context() as monkeypatch:
         mortal(monkeypatch, deaths)
+        monkeypatch.setattr(bucketed, "FEW", random.choice([1, 1000]))
         for number, events in enumerate(cut):
             rows = frame(spark, events)
             with pytest.raises(CrashError):
@@ -143,6 +144,21 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(spark: Spar
     assert not (tmp_path / "view").exists()
 
 
+def compact(spark: SparkSession, whole: View) -> None:
+    for each in whole.tables():
+        each.compact(spark)
+
+
+def files(spark: SparkSession, whole: View) -> list[tuple[int, int]]:
+    """Count the files of each table, those of recent rows and the others."""
+    found = []
+    for each in whole.tables():
+        recent = F.col(BUCKET) == RECENT
+        rows = spark.read.format("delta").load(each.path)
+        found.append((len(rows.where(recent).inputFiles()), len(rows.where(~recent).inputFiles())))
+    return found
+
+
 @pytest.mark.chaos
 def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
     spark: SparkSession, tmp_path: Path
@@ -158,6 +174,7 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
         return ids.select(sides, F.lit(0).alias("case"), F.col("id").cast("int"), key).withColumns(others)
 
     large.write(changes(spark.range(rows), 1, "old"), batch(0))
+    compact(spark, large)
     ids = [number * rows // changed for number in range(changed)]
     with Scans(spark) as scans:
         large.write(changes(spark.createDataFrame([(id_,) for id_ in ids], "id int"), 2, "new"), batch(1))
@@ -172,13 +189,52 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
     merged = {name: int(value) for name, value in commits(str(tmp_path / "view"))[-1]["operationMetrics"].items()}
     names = ("Rows" + each for each in ("Updated", "Copied", "Inserted", "Deleted"))
     assert [merged[f"numTarget{name}"] for name in names] == [changed, 0, 0, 0]
-    assert (merged["numTargetFilesAdded"], merged["numTargetFilesRemoved"]) == (changed, 0)
+    assert (merged["numTargetFilesAdded"], merged["numTargetFilesRemoved"]) == (1, 0)
 
     view = spark.read.format("delta").load(str(tmp_path / "view"))
     with Scans(spark) as scans:
         found = lookup(view, case=0, key=f"k{ids[3]}").collect()
     assert [(row.left_value, row.right_value) for row in found] == [("new", "new")]
     assert scans.tables["view"].files == 2
+
+
+def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucketed, "FEW", 1)
+    sides: tuple[Side, ...] = ("left", "right")
+    first = [(side, id_, "ab"[id_ % 2], "x", 1, False) for side in sides for id_ in range(12)]
+    full, log = joined_view(tmp_path, "full"), Log()
+
+    def write(number: int, *events: tuple[Side, int, str | None, str | None, int, bool]) -> None:
+        full.write(changes_of(spark, *events), batch(number))
+        for side, *rest in events:
+            log.apply((side, 0, *rest))  # type: ignore[arg-type]
+        assert cases(tmp_path)[0] == joined(log.table("left"), log.table("right"), "full"), number
+
+    write(0, *first)
+    assert [others for _, others in files(spark, full)] == [0, 0, 0]
+    compact(spark, full)
+    placed = files(spark, full)
+    assert all(recent == 0 and others > 1 for recent, others in placed)
+
+    write(1, ("left", 0, "b", "moved", 2, False), ("right", 1, None, None, 3, True))
+    write(2, ("left", 2, None, None, 2, True), ("left", 3, "c", "alone", 2, False), ("right", 1, "b", "late", 2, False))
+    recent = [each for each, _ in files(spark, full)]
+    assert recent == [2, 2, 1], "the late change of the right counts for nothing"
+    compact(spark, full)
+    assert files(spark, full)[1:] == [(1, others) for _, others in placed[1:]], "few are recent, so the others stay"
+
+    write(
+        3,
+        ("left", 0, "a", "moved back", 3, False),
+        ("left", 2, "a", "back", 3, False),
+        ("left", 3, None, None, 3, True),
+    )
+    write(4, *[(side, id_, "c", "y", 9, False) for side in sides for id_ in range(12)])
+    compact(spark, full)
+    assert all(recent == 0 for recent, _ in files(spark, full)), "many are recent, so all are put in buckets"
+    assert cases(tmp_path)[0] == joined(log.table("left"), log.table("right"), "full")
 
 
 def test_views_that_do_not_fit_their_tables_are_refused(tmp_path: Path) -> None:
