@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
@@ -106,6 +106,11 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
     nothing = jvm.scala.Option.empty()
     snapshot = log.update(False, nothing, nothing)
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
+
+
+def release(frame: DataFrame) -> None:
+    """Free the rows of a frame that `localCheckpoint` gave; it can not be read again."""
+    frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 def partition_counts(

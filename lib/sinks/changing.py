@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from ..columns import quoted
 from ..errors import ColumnError
+from ..jvm import release
 from .bucketed import BUCKET, absent, bucket
 from .options import CommitOptions
 
 WEIGHT = "_weight"
 COPY, BATCH, GONE = "_copy", "_batch", "_gone"
 RESERVED = (BUCKET, WEIGHT, COPY, BATCH, GONE)
-_SMALL = 100_000
+_SMALL = 20_000
 JoinKind = Literal["inner", "left", "full"]
 
 
@@ -112,11 +113,12 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         for frame in self._kept.values():
-            frame.unpersist()
+            release(frame)
 
     def once(self, table: Changing, what: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """Make a frame, and keep it in memory until the batch is done."""
+        """Make a frame, and keep its rows until the batch is done."""
         if (table.path, what) not in self._kept:
+            # Of a persisted frame Spark would plan anew all that comes from it, whenever a table that it reads changes.
             self._kept[table.path, what] = make().localCheckpoint()
         return self._kept[table.path, what]
 

@@ -49,6 +49,8 @@ class View:
     other tables are logs. So with many more buckets than changes the cost follows the changes, and with fewer a batch
     reads all; some 10,000 rows a bucket suit most tables. Both sides have the same number, which stays.
 
+    A batch's rows are kept by the executors that worked them out: losing one ends the run, and the batch runs again.
+
     State: the tables. Compaction puts the files of the last batches together; rows are put in buckets by the first one
     that finds 50,000 rows or more outside of them, and a quarter of those inside. VACUUM frees the old files. Readers
     of the view need Delta's deletion vectors (reader version 3).
