@@ -32,7 +32,8 @@ class View:
     join: how they are joined: `lib.joins.table_table`, whose rules hold. on, how: as there.
     by: the columns by which the view's readers look rows up (`lookup`), by default `on`; for a view that another one is
         made of, the columns which that one joins on. Rows with a null in them can not be looked up.
-    buckets: into how many parts the view is cut: to look a key up is to read one of them.
+    buckets: into how many parts the view is cut: to look a key up is to read one of them, and the rows of the last
+        batches.
     compact_every: after so many batches all tables are compacted, those below as well; None leaves that to `compact`.
 
     After each batch the view equals the join of the two tables as the batch leaves them. Columns: those of `on`, of the
