@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,21 +32,14 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from lib.joins import table_table
 from lib.runtime.session import quiet, spark_session
-from lib.sinks import Batch
-from lib.sinks.batch import EPOCH
-from lib.sinks.kept import Kept
-from lib.sinks.view import View
 
 from .contest import Usage
 from .scans import Scans
+from .table_contestants import CONTESTANTS, Write, messages, timelines
 
-KEYS = {"posts": ["post"], "follows": ["follower", "author"]}
-COLUMNS = {"posts": ["post", "author", "text"], "follows": ["follower", "author"]}
 SMALL_BATCHES, SMALL_BUCKETS = 10, 16
 Found = dict[str, Any]
-Write = Callable[[DataFrame, int], None]
 
 
 def main(
@@ -136,88 +129,6 @@ def prepared(spark: SparkSession, folder: Path, rows: int, batch: int) -> Iterat
     return (spark.read.parquet(str(folder / str(number))) for number in range(count))
 
 
-def messages(spark: SparkSession, start: int, stop: int, authors: int, *, version: int) -> DataFrame:
-    """Give the changes of both tables with these numbers: of ten eight bring a row, one deletes and one moves one."""
-    at, kind = F.col("id"), F.col("id") % 10
-    earlier = F.pmod(F.xxhash64("id"), F.greatest(at, F.lit(1)))
-    row = F.when(kind < 8, at).otherwise(earlier)
-    return spark.range(start, stop).select(
-        F.explode(F.array(F.lit("posts"), F.lit("follows"))).alias("table"),
-        row.alias("post"),
-        F.concat(F.lit("text of "), row.cast("string")).alias("text"),
-        row.alias("follower"),
-        F.pmod(F.xxhash64(F.when(kind == 9, at).otherwise(row), "table"), F.lit(authors)).alias("author"),
-        (at + F.lit(version)).alias("version"),
-        (kind == 8).alias("deleted"),
-    )
-
-
-def side(name: str, frame: DataFrame) -> DataFrame:
-    """Give the changes of one table."""
-    return frame.where(F.col("table") == name).select(*COLUMNS[name], "version", "deleted")
-
-
-def timelines(folder: Path, buckets: int) -> View:
-    """Give the view of posts and follows."""
-
-    def kept(name: str) -> Kept:
-        return Kept(
-            path=str(folder / name),
-            step=name,
-            changes=lambda frame: side(name, frame),
-            key=KEYS[name],
-            by="author",
-            position="version",
-            buckets=buckets,
-        )
-
-    return View(
-        path=str(folder / "view"),
-        left=kept("posts"),
-        right=kept("follows"),
-        join=table_table,
-        on="author",
-        buckets=buckets,
-    )
-
-
-def by_view(spark: SparkSession, folder: Path, buckets: int) -> Write:
-    """The library's way."""
-    view = timelines(folder, buckets)
-    return lambda frame, number: void(view.write(frame, planned(number)))
-
-
-def void(_: object) -> None:
-    """Forget a value."""
-
-
-def planned(number: int) -> Batch:
-    """Give a batch of this number."""
-    known: dict[str, Any] = {"start": {}, "end": {}, "watermark": EPOCH}
-    return Batch(job="bench", query_id="q", run_id="r", number=number, offsets_hash=str(number), **known)
-
-
-def by_hand(spark: SparkSession, folder: Path, buckets: int) -> Write:
-    """The join of the newest rows, computed anew with each batch."""
-
-    def newest(name: str) -> DataFrame:
-        log = spark.read.format("delta").load(str(folder / name))
-        row = F.max_by(F.struct(*COLUMNS[name], "deleted"), "version").alias("row")
-        return log.groupBy(*[F.col(key).alias(f"key_{key}") for key in KEYS[name]]).agg(row).select("row.*")
-
-    def write(frame: DataFrame, number: int) -> None:
-        for name in KEYS:
-            side(name, frame).write.format("delta").mode("append").save(str(folder / name))
-        posts, follows = (newest(name).where("not deleted").drop("deleted") for name in KEYS)
-        joined = posts.join(follows, "author")
-        joined.write.format("delta").mode("overwrite").save(str(folder / "view"))
-
-    return write
-
-
-CONTESTANTS: dict[str, Callable[[SparkSession, Path, int], Write]] = {"view": by_view, "by hand": by_hand}
-
-
 def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Found:
     """Load the large tables in one batch, then change a few rows, and say how long it took and what was touched."""
     spark, authors = started(), large // 4
@@ -226,8 +137,7 @@ def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Fo
     began = time.monotonic()
     feed(write, iter([fresh]))
     if name == "view":
-        for each in timelines(folder, buckets).tables():
-            each.compact(spark)
+        timelines(folder, buckets).compact(spark)
     loaded, batches = time.monotonic() - began, []
     for number in range(1, SMALL_BATCHES + 1):
         start = 2 * large + number * changes

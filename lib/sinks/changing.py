@@ -97,7 +97,7 @@ class Changing(Protocol):
         """Write what the batch changes, in one commit."""
 
     def compact(self, spark: SparkSession) -> None:
-        """Put together what batches have written."""
+        """Put together what batches have written, to it and to the tables that it is made of."""
 
 
 class Run:
@@ -138,12 +138,13 @@ class Run:
 
     def after(self, table: Changing, found: Found) -> DataFrame:
         """Give the rows of a table that come and go, and of those that stay the ones that are found so."""
-        moved, count = self.change(table).rows, self.change(table).count
+        change = self.change(table)
         stored = table.rows(self.frame.sparkSession, found) if found.buckets else None
         if stored is None:
-            return moved
-        old, new = stored.alias("old"), sent(moved.select(*map(quoted, table.keys)), count).alias("new")
-        return moved.unionByName(old.join(new, same(table.keys), "left_anti").withColumn(WEIGHT, F.lit(0)))
+            return change.rows
+        moved = sent(change.rows.select(*map(quoted, table.keys)), change.count)
+        old, new = stored.alias("old"), moved.alias("new")
+        return change.rows.unionByName(old.join(new, same(table.keys), "left_anti").withColumn(WEIGHT, F.lit(0)))
 
 
 def sent(frame: DataFrame, count: int) -> DataFrame:

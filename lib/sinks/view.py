@@ -127,8 +127,7 @@ class View:
                 commit_once(spark, each.path, batch, each.step, partial(each.store, run), {}) for each in tables
             ]
         if self.compact_every and (batch.number + 1) % self.compact_every == 0:
-            for each in tables:
-                each.compact(spark)
+            self.compact(spark)
         return outcomes[0]
 
     def change(self, run: Run) -> DataFrame:
@@ -154,10 +153,12 @@ class View:
         append.option("delta.enableDeletionVectors", "true").save(self.path)
 
     def compact(self, spark: SparkSession) -> None:
-        """Put together the rows that batches have written."""
+        """Put together what batches have written, to the view and to the tables that it is made of."""
         by, key = ([quoted(name) for name in columns] for columns in (self.lookup, self.keys))
         place = bucket(by, key, self.buckets)
         compact(spark, self.path, self.buckets, lambda rows: rows, lambda rows: rows.withColumn(BUCKET, place))
+        for side in (self.left, self.right):
+            side.compact(spark)
 
     def _joined(self, run: Run) -> DataFrame:
         left, right = (run.change(side).found for side in (self.left, self.right))

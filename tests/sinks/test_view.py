@@ -156,11 +156,6 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(spark: Spar
     assert not (tmp_path / "view").exists()
 
 
-def compact(spark: SparkSession, whole: View) -> None:
-    for each in whole.tables():
-        each.compact(spark)
-
-
 def files(spark: SparkSession, whole: View) -> list[tuple[int, int]]:
     """Count the files of each table, those of recent rows and the others."""
     found = []
@@ -186,7 +181,7 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
         return ids.select(sides, F.lit(0).alias("case"), F.col("id").cast("int"), key).withColumns(others)
 
     large.write(changes(spark.range(rows), 1, "old"), batch(0))
-    compact(spark, large)
+    large.compact(spark)
     ids = [number * rows // changed for number in range(changed)]
     with Scans(spark) as scans:
         large.write(changes(spark.createDataFrame([(id_,) for id_ in ids], "id int"), 2, "new"), batch(1))
@@ -226,7 +221,7 @@ def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_to
 
     write(0, *first)
     assert [others for _, others in files(spark, small)] == [0, 0, 0]
-    compact(spark, small)
+    small.compact(spark)
     placed = files(spark, small)
     assert all(recent == 0 and others > 1 for recent, others in placed)
 
@@ -234,7 +229,7 @@ def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_to
     write(2, ("left", 2, None, None, 2, True), ("left", 3, "c", "alone", 2, False), ("right", 1, "b", "late", 2, False))
     recent = [each for each, _ in files(spark, small)]
     assert recent == [1, 2, 1], "the view only loses rows in batch 2, and the right's change comes too late"
-    compact(spark, small)
+    small.compact(spark)
     assert files(spark, small)[1:] == [(1, others) for _, others in placed[1:]], "few are recent, so the others stay"
 
     write(
