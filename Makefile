@@ -40,7 +40,7 @@ notebooks: setup ## execute the notebooks in place
 	$(VENV) notebooks/run.py
 
 broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
-	@$(VENV) -m lib.testing $(if $(PORT),--port $(PORT))
+	@$(VENV) -m tidegate.testing $(if $(PORT),--port $(PORT))
 
 wheel: setup ## build the wheel into dist/, and the same as tidegate.zip for spark-submit --py-files
 	rm -rf dist

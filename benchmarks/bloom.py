@@ -2,11 +2,12 @@
 
 python -m benchmarks.bloom [--keys 1000000]... [--rate 0.01]
 
-Keys are texts with a long common prefix. A million keys that were never added are asked for, or as many as were added.
-Beside it, over the same keys: dropDuplicates, which finds the different ones, and an exact join with a table of all
-keys, which answers the same question as the filter. What is measured ran once before, on a tenth of the keys. Speeds
-are told by the clock and by CPU seconds of all processes, which stand still where the clock does not.
-"""
+Keys are texts with a long common prefix. A million keys that were never added are asked for, or as
+many as were added.
+Beside it, over the same keys: dropDuplicates, which finds the different ones, and an exact join
+with a table of all keys, which answers the same question as the filter. What is measured ran once
+before, on a tenth of the keys. Speeds are told by the clock and by CPU seconds of all processes,
+which stand still where the clock does not."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from lib.runtime.session import quiet, spark_session
-from lib.sketches import BloomTable
+from tidegate.runtime.process.session import quiet, spark_session
+from tidegate.sketches import BloomTable
 
 from .contest import Usage
 
@@ -36,12 +37,18 @@ Spent = dict[str, float]
 
 
 def main(
-    keys: Annotated[list[int] | None, typer.Option(help="How many keys; several times for several.")] = None,
+    keys: Annotated[
+        list[int] | None, typer.Option(help="How many keys; several times for several.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="The false-positive rate that is asked for.")] = 0.01,
-    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/results/bloom.json"),
+    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "benchmarks/results/bloom.json"
+    ),
 ) -> None:
     """Measure, print a table, and keep the figures as JSON."""
-    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session(
+        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    )
     quiet(spark)
     runs = []
     for count in keys or SIZES:
@@ -67,18 +74,24 @@ def measured(spark: SparkSession, count: int, rate: float, folder: Path) -> Foun
         "build": spending(lambda: known.blocks(old).write.format("delta").save(blocks)),
         "drop": spending(lambda: old.dropDuplicates(["key"]).write.format("delta").save(exact)),
     }
-    table, all_keys = spark.read.format("delta").load(blocks), spark.read.format("delta").load(exact)
+    table, all_keys = (
+        spark.read.format("delta").load(blocks),
+        spark.read.format("delta").load(exact),
+    )
     answers: dict[str, int] = {}
 
     def ask(name: str, frame: DataFrame) -> Spent:
         return spending(lambda: answers.__setitem__(name, frame.where("known").count()))
 
     spent["probe"] = ask("new", known.probe(new, table))
-    spent["join"] = ask("joined", new.join(all_keys.withColumn("known", F.lit(True)), "key", "left"))
+    spent["join"] = ask(
+        "joined", new.join(all_keys.withColumn("known", F.lit(True)), "key", "left")
+    )
     ask("old", known.probe(old, table))
     if answers["old"] != count or answers["joined"]:
         raise SystemExit(
-            f"of {count} keys {answers['old']} were found, and the join found {answers['joined']} new ones"
+            f"of {count} keys {answers['old']} were found, and the join found {answers['joined']} "
+            "new ones"
         )
     speeds = {
         f"{name}_{unit}": (count if name in ("build", "drop") else asked) / value
@@ -96,16 +109,17 @@ def measured(spark: SparkSession, count: int, rate: float, folder: Path) -> Foun
 
 
 def texts(spark: SparkSession, start: int, stop: int) -> DataFrame:
-    """Give different texts of some 50 letters."""
+    """Return different texts of some 50 letters."""
     return spark.range(start, stop).select(
-        F.concat(F.lit("https://example.org/shop/orders/2026/"), F.lpad(F.col("id").cast("string"), 12, "0")).alias(
-            "key"
-        )
+        F.concat(
+            F.lit("https://example.org/shop/orders/2026/"),
+            F.lpad(F.col("id").cast("string"), 12, "0"),
+        ).alias("key")
     )
 
 
 def spending(work: Callable[[], None]) -> Spent:
-    """Give the seconds and the CPU seconds that it takes."""
+    """Return the seconds and the CPU seconds that it takes."""
     with Usage() as usage:
         began = time.monotonic()
         work()
@@ -114,18 +128,22 @@ def spending(work: Callable[[], None]) -> Spent:
 
 
 def stored(path: str) -> int:
-    """Give the bytes of a table's data files."""
+    """Return the bytes of a table's data files."""
     return sum(file.stat().st_size for file in Path(path).glob("*.parquet"))
 
 
 def shown(runs: list[Found]) -> Table:
-    """Give the figures as a table; speeds in thousand keys a second."""
-    table = Table("keys", "", "wrong", *STEPS.values(), "filter MB", "exact MB", title="Bloom filters")
+    """Return the figures as a table; speeds in thousand keys a second."""
+    table = Table(
+        "keys", "", "wrong", *STEPS.values(), "filter MB", "exact MB", title="Bloom filters"
+    )
     for run in runs:
         sizes = [f"{run[name] / 1e6:,.2f}" for name in ("filter_bytes", "exact_bytes")]
         for unit, named in (("by_clock", "k/s"), ("by_cpu", "k/CPU s")):
             speeds = [f"{run[f'{name}_{unit}'] / 1e3:,.0f}" for name in STEPS]
-            table.add_row(f"{run['keys']:,.0f}", named, f"{run['false_positives']:.5f}", *speeds, *sizes)
+            table.add_row(
+                f"{run['keys']:,.0f}", named, f"{run['false_positives']:.5f}", *speeds, *sizes
+            )
     return table
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from lib.runtime.session import quiet, spark_session
+from tidegate.runtime.process.session import quiet, spark_session
 
 from .contestants import CONTESTANTS, Place
 
@@ -24,7 +24,8 @@ _SAMPLE_SECONDS = 0.2
 
 
 class Usage:
-    """What this process, its JVM and its Python workers take: the largest resident memory in MiB, and CPU seconds."""
+    """What this process, its JVM and its Python workers take: the largest resident memory in MiB,
+    and CPU seconds."""
 
     def __init__(self) -> None:
         self.mib = 0.0
@@ -52,7 +53,7 @@ def _cpu_seconds() -> float:
 
 
 def _resident(process: psutil.Process) -> float:
-    """Give a process's resident bytes; none for one that has just begun.
+    """Return a process's resident bytes; none for one that has just begun.
 
     A JVM that starts a command is there twice for a moment, with one memory.
     """
@@ -69,7 +70,9 @@ def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
 
 def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
     """Run the contestant and leave what was measured in the folder, as measured.json."""
-    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    spark = spark_session(
+        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    )
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
     contestant(spark, Place(servers, warm, place / "warm"))
@@ -79,7 +82,13 @@ def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
         seconds = time.monotonic() - began
     table = place / "measured" / "table"
     rows = spark.read.format("delta").load(str(table)).count() if table.exists() else 0
-    found = {"name": name, "seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": rows}
+    found = {
+        "name": name,
+        "seconds": seconds,
+        "cpu": usage.cpu,
+        "peak_mib": usage.mib,
+        "rows_out": rows,
+    }
     (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
 
 

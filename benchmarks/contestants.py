@@ -9,15 +9,16 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, mean, total
-from lib.eventtime.guard import instant
-from lib.runtime.job import Input, Job
-from lib.runtime.progress import Show
-from lib.runtime.run import run
-from lib.sinks import Append, Rejected
-from lib.sketches import distinct
-from lib.sources import KafkaSource, Reading, json_format
-from lib.windows import hopping, session, sliding, tumbling
+from tidegate.aggregates import Aggregate, count, mean, total
+from tidegate.eventtime.guard import instant
+from tidegate.formats import json_format
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.query.run import run
+from tidegate.runtime.telemetry.progress import Show
+from tidegate.sinks import Append, SideTable
+from tidegate.sketches import distinct
+from tidegate.sources import KafkaSource, Reading
+from tidegate.windows import hopping, session, sliding, tumbling
 
 from .topic import SCHEMA
 
@@ -61,13 +62,19 @@ def _clicks(spark: SparkSession, place: Place) -> DataFrame:
 def floor(spark: SparkSession, place: Place) -> None:
     """Read the topic, and do nothing with it."""
     rows = (
-        _kafka(spark, place).writeStream.format("noop").option("checkpointLocation", str(place.folder / "checkpoint"))
+        _kafka(spark, place)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(place.folder / "checkpoint"))
     )
     rows.trigger(availableNow=True).start().awaitTermination()
 
 
 def _sums() -> list[Column]:
-    return [F.count(F.lit(1)).alias("views"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms")]
+    return [
+        F.count(F.lit(1)).alias("views"),
+        F.sum("ms").alias("total_ms"),
+        F.avg("ms").alias("mean_ms"),
+    ]
 
 
 def _approximate() -> list[Column]:
@@ -75,20 +82,30 @@ def _approximate() -> list[Column]:
     return [F.approx_count_distinct("user", 0.016).alias("users")]
 
 
-def _by_hand(window: Callable[[], Column], by: str, aggs: Callable[[], list[Column]] = _sums) -> Contestant:
+def _by_hand(
+    window: Callable[[], Column], by: str, aggs: Callable[[], list[Column]] = _sums
+) -> Contestant:
     def contest(spark: SparkSession, place: Place) -> None:
         result = _clicks(spark, place).groupBy(window(), by).agg(*aggs())
-        writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+        writer = result.writeStream.format("delta").option(
+            "checkpointLocation", str(place.folder / "checkpoint")
+        )
         writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
     return contest
 
 
 def exact_batch(spark: SparkSession, place: Place) -> None:
-    """Count different users exactly, which a stream can not, over the whole topic as one batch."""
-    raw = spark.read.format("kafka").option("kafka.bootstrap.servers", place.servers).option("subscribe", place.topic)
+    """Count different users exactly, which a stream cannot, over the whole topic as one batch."""
+    raw = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", place.servers)
+        .option("subscribe", place.topic)
+    )
     clicks = _parsed(raw.load()).groupBy(F.window("event_time", "10 seconds"), "page")
-    clicks.agg(F.count_distinct("user").alias("users")).write.format("delta").save(str(place.folder / "table"))
+    clicks.agg(F.count_distinct("user").alias("users")).write.format("delta").save(
+        str(place.folder / "table")
+    )
 
 
 def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
@@ -107,7 +124,7 @@ def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
             transform=transform,
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),
-            dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+            dead=SideTable(path=str(place.folder / "dead"), step="dead"),
         )
         run(job, spark, show=Show())
 
@@ -119,12 +136,18 @@ CONTESTANTS: dict[str, Contestant] = {
     "tumbling by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page"),
     "tumbling": _tidegate(lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs=AGGS)),
     "hopping by hand": _by_hand(lambda: F.window("event_time", "60 seconds", "10 seconds"), "page"),
-    "hopping": _tidegate(lambda clicks: hopping(clicks, "60 seconds", "10 seconds", by="page", aggs=AGGS)),
+    "hopping": _tidegate(
+        lambda clicks: hopping(clicks, "60 seconds", "10 seconds", by="page", aggs=AGGS)
+    ),
     "sliding": _tidegate(lambda clicks: sliding(clicks, "60 seconds", by="user", aggs=AGGS)),
     "session by hand": _by_hand(lambda: F.session_window("event_time", "30 seconds"), "user"),
     "session": _tidegate(lambda clicks: session(clicks, "30 seconds", by="user", aggs=AGGS)),
     "distinct exactly, batch": exact_batch,
-    "distinct by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page", _approximate),
-    "distinct": _tidegate(lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs={"users": distinct("user")})),
+    "distinct by hand": _by_hand(
+        lambda: F.window("event_time", "10 seconds"), "page", _approximate
+    ),
+    "distinct": _tidegate(
+        lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs={"users": distinct("user")})
+    ),
 }
 """By name. The ratio of each is taken to "tumbling by hand" of the same round."""

@@ -16,15 +16,16 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.eventtime.guard import instant
-from lib.joins import stream_table, versions
-from lib.runtime.job import Input, Job
-from lib.runtime.progress import Show
-from lib.runtime.run import run
-from lib.runtime.session import quiet, spark_session
-from lib.sinks import Append, Rejected, Sink, Snapshot, Versions, WaitingJoin
-from lib.sources import KafkaSource, Reading, json_format
-from lib.tagged import tagged
+from tidegate.eventtime.guard import instant
+from tidegate.formats import json_format
+from tidegate.joins import stream_table, versions
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.session import quiet, spark_session
+from tidegate.runtime.query.run import run
+from tidegate.runtime.telemetry.progress import Show
+from tidegate.sinks import Append, SideTable, Sink, Snapshot, TemporalJoin, VersionTable
+from tidegate.sources import KafkaSource, Reading
+from tidegate.tagged import tagged
 
 from .contest import Usage
 from .topic import EVENTS_A_SECOND, SCHEMA, START_MS, USERS
@@ -48,7 +49,8 @@ Contestant = Callable[[SparkSession, Place], None]
 
 
 def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
-    """Write the table, and a history of as many rows: versions that begin while the events happen."""
+    """Write the table, and a history of as many rows: versions that begin while the events
+    happen."""
     user = F.format_string("user-%08d", F.col("id") % USERS)
     spark.range(TABLE_ROWS).select(
         user.alias("user"), F.format_string("plan-%d", F.col("id") % 7).alias("plan")
@@ -66,7 +68,8 @@ def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
 
 
 def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None:
-    """Send a profile of each user, changes spread over the events' time, and in each partition one past all events."""
+    """Send a profile of each user, changes spread over the events' time, and in each partition one
+    past all events."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "acks": "1"})
     span = rows * 1_000 // EVENTS_A_SECOND
     first = [(number, START_MS - 60_000) for number in range(TABLE_ROWS)]
@@ -84,9 +87,13 @@ def _by_hand(joined: Callable[[DataFrame, Path], DataFrame]) -> Contestant:
         raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", place.servers)
         raw = raw.option("subscribe", place.topic).option("startingOffsets", "earliest")
         rows = raw.option("maxOffsetsPerTrigger", ROWS_A_BATCH).load()
-        clicks = rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("click")).select("click.*")
+        clicks = rows.select(
+            F.from_json(F.col("value").cast("string"), SCHEMA).alias("click")
+        ).select("click.*")
         result = joined(clicks.withColumn("event_time", F.timestamp_millis("ts")), place.tables)
-        writer = result.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+        writer = result.writeStream.format("delta").option(
+            "checkpointLocation", str(place.folder / "checkpoint")
+        )
         writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
     return contest
@@ -104,32 +111,45 @@ def _range(clicks: DataFrame, tables: Path) -> DataFrame:
     history = _table(clicks, tables / "history").withColumnRenamed("user", "whose")
     at, until = F.col("event_time"), F.col("valid_to")
     valid = (at >= F.col("valid_from")) & (until.isNull() | (at < until))
-    return clicks.join(history, (F.col("user") == F.col("whose")) & valid, "left").drop("whose", "valid_to")
+    return clicks.join(history, (F.col("user") == F.col("whose")) & valid, "left").drop(
+        "whose", "valid_to"
+    )
 
 
 def _input(place: Place, topic: str, schema: str, time: Column) -> Input:
     source = KafkaSource(servers=place.servers, topics=[topic], max_rows=ROWS_A_BATCH)
     keep = ["partition", "offset"] if schema == CHANGE else []
     reading = Reading(
-        source=source, format=json_format(schema), time=time, lateness="10 seconds", future_tolerance=None, keep=keep
+        source=source,
+        format=json_format(schema),
+        time=time,
+        lateness="10 seconds",
+        future_tolerance=None,
+        keep=keep,
     )
     return Input(reading=reading)
 
 
 def _tidegate(sink: Callable[[Place], Sink], *, changelog: bool = False) -> Contestant:
     def both(clicks: DataFrame, *profiles: DataFrame) -> DataFrame:
-        return tagged(events=clicks, changes=versions(profiles[0].drop("at"))) if profiles else clicks
+        return (
+            tagged(events=clicks, changes=versions(profiles[0].drop("at"))) if profiles else clicks
+        )
 
     def contest(spark: SparkSession, place: Place) -> None:
         inputs = [_input(place, place.topic, SCHEMA, instant(F.col("ts")))]
-        inputs += [_input(place, f"{place.topic}-changes", CHANGE, instant(F.col("at")))] if changelog else []
+        inputs += (
+            [_input(place, f"{place.topic}-changes", CHANGE, instant(F.col("at")))]
+            if changelog
+            else []
+        )
         job = Job(
             name="bench",
             inputs=inputs,
             transform=both,
             sink=sink(place),
             checkpoint=str(place.folder / "checkpoint"),
-            dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+            dead=SideTable(path=str(place.folder / "dead"), step="dead"),
             stateless=True,
         )
         run(job, spark, show=Show())
@@ -153,11 +173,18 @@ def _snapshot(name: str, as_of: str | None) -> Callable[[Place], Sink]:
 
 
 def _waiting(place: Place) -> Sink:
-    return WaitingJoin(
+    return TemporalJoin(
         path=str(place.folder / "table"),
         waiting=str(place.folder / "waiting"),
-        versions=Versions(path=str(place.folder / "versions"), on="user", order=["offset"], partition=["partition"]),
-        join=lambda clicks, log: stream_table(clicks, log, "user", how="left", as_of="event_time", order="offset"),
+        versions=VersionTable(
+            path=str(place.folder / "versions"),
+            on="user",
+            order=["offset"],
+            partition=["partition"],
+        ),
+        join=lambda clicks, log: stream_table(
+            clicks, log, "user", how="left", as_of="event_time", order="offset"
+        ),
         lateness="10 seconds",
     )
 
@@ -170,12 +197,16 @@ CONTESTANTS: dict[str, Contestant] = {
     "history": _tidegate(_snapshot("history", "event_time")),
     "changelog": _tidegate(_waiting, changelog=True),
 }
-"""By name. The ratio of each is taken to the same by hand, of the same round; of "changelog" to "history by hand"."""
+"""By name. The ratio of each is taken to the same by hand, of the same round; of "changelog" to
+"history by hand"."""
 
 
 def main(name: str, servers: str, rows: str, folder: str) -> None:
-    """Run the contestant, warmed up, and leave what was measured in the folder, as measured.json."""
-    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    """Run the contestant, warmed up, and leave what was measured in the folder, as
+    measured.json."""
+    spark = spark_session(
+        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    )
     quiet(spark)
     contestant, place = CONTESTANTS[name], Path(folder)
     make_tables(spark, place / "tables", int(rows))
@@ -186,7 +217,13 @@ def main(name: str, servers: str, rows: str, folder: str) -> None:
         seconds = time.monotonic() - began
     table = spark.read.format("delta").load(str(place / "measured" / "table"))
     with_plan = table.where("plan IS NOT NULL").count() if "plan" in table.columns else 0
-    found = {"seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": table.count(), "met": with_plan}
+    found = {
+        "seconds": seconds,
+        "cpu": usage.cpu,
+        "peak_mib": usage.mib,
+        "rows_out": table.count(),
+        "met": with_plan,
+    }
     (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
 """The measured topics of a join: seeded JSON impressions and, for each, a click within a minute, a little out of order.
 
-A last record of each topic, an hour later, lets all results come out, so that contestants do the same work.
-"""
+A last record of each topic, an hour later, lets all results come out, so that contestants do the
+same work."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ _END = (
 
 
 def fill(servers: str, topics: tuple[str, str], rows: int, partitions: int, seed: int = 11) -> int:
-    """Send so many impressions and so many clicks, spread evenly over the partitions, and give their mean size."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"})
+    """Send so many impressions and so many clicks, spread evenly over the partitions, and give
+    their mean size."""
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
+    )
     sent = 0
     for topic, values in zip(topics, _values(rows, seed), strict=True):
         for number, value in enumerate(values):
@@ -47,11 +50,17 @@ def _values(rows: int, seed: int) -> Iterator[list[bytes]]:
     impressions = zip(seen.tolist(), range(rows), page, user, strict=True)
     end = int(START_MS + rows * 1_000 // IMPRESSIONS_A_SECOND + 3_600_000)
     made = [
-        b'{"ts":%d,"id":"impression-%010d","page":"/products/%04d","user":"user-%08d"}' % row for row in impressions
+        b'{"ts":%d,"id":"impression-%010d","page":"/products/%04d","user":"user-%08d"}' % row
+        for row in impressions
     ]
     yield [*made, _END[0] % end]
     clicked = seen + random.integers(0, WITHIN_MS + 1, rows)
     order = np.argsort(clicked + random.integers(0, DISORDER_MS, rows), kind="stable")
     ms = random.lognormal(4, 1, rows).astype(int)
-    clicks = zip(clicked[order].tolist(), order.tolist(), (order % 10).tolist(), ms.tolist(), strict=True)
-    yield [*[b'{"ts":%d,"id":"impression-%010d","position":%d,"ms":%d}' % row for row in clicks], _END[1] % end]
+    clicks = zip(
+        clicked[order].tolist(), order.tolist(), (order % 10).tolist(), ms.tolist(), strict=True
+    )
+    yield [
+        *[b'{"ts":%d,"id":"impression-%010d","position":%d,"ms":%d}' % row for row in clicks],
+        _END[1] % end,
+    ]

@@ -10,13 +10,14 @@ import sys
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.eventtime.guard import instant
-from lib.joins import stream_stream
-from lib.runtime.job import Input, Job
-from lib.runtime.progress import Show
-from lib.runtime.run import run
-from lib.sinks import Append, Rejected
-from lib.sources import KafkaSource, Reading, json_format
+from tidegate.eventtime.guard import instant
+from tidegate.formats import json_format
+from tidegate.joins import stream_stream
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.query.run import run
+from tidegate.runtime.telemetry.progress import Show
+from tidegate.sinks import Append, SideTable
+from tidegate.sources import KafkaSource, Reading
 
 from .contest import main
 from .contestants import CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
@@ -27,7 +28,8 @@ PARTS = (("impressions", IMPRESSION), ("clicks", CLICK))
 
 
 def by_hand(spark: SparkSession, place: Place) -> None:
-    """Join by Spark's own stream-stream join and Delta's own sink; a batch is as large as the library's."""
+    """Join by Spark's own stream-stream join and Delta's own sink; a batch is as large as the
+    library's."""
 
     def read(part: str, schema: str) -> DataFrame:
         options = {
@@ -37,21 +39,33 @@ def by_hand(spark: SparkSession, place: Place) -> None:
             "maxOffsetsPerTrigger": str(ROWS_A_BATCH // 2),
         }
         raw = spark.readStream.format("kafka").options(**options).load()
-        rows = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
-        return rows.withColumn("event_time", F.timestamp_millis("ts")).withWatermark("event_time", LATENESS)
+        rows = raw.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select(
+            "row.*"
+        )
+        return rows.withColumn("event_time", F.timestamp_millis("ts")).withWatermark(
+            "event_time", LATENESS
+        )
 
     (impressions, clicks) = (read(part, schema).alias(part) for part, schema in PARTS)
     pairs = impressions.join(
         clicks,
         (F.col("impressions.id") == F.col("clicks.id"))
         & (F.col("clicks.event_time") >= F.col("impressions.event_time"))
-        & (F.col("clicks.event_time") <= F.col("impressions.event_time") + F.expr(f"INTERVAL {WITHIN[1]}")),
+        & (
+            F.col("clicks.event_time")
+            <= F.col("impressions.event_time") + F.expr(f"INTERVAL {WITHIN[1]}")
+        ),
     )
     rows = pairs.select(
         "impressions.*",
-        *[F.col(f"clicks.{name}").alias(f"click_{name}") for name in ("event_time", "ts", "position", "ms")],
+        *[
+            F.col(f"clicks.{name}").alias(f"click_{name}")
+            for name in ("event_time", "ts", "position", "ms")
+        ],
     )
-    writer = rows.writeStream.format("delta").option("checkpointLocation", str(place.folder / "checkpoint"))
+    writer = rows.writeStream.format("delta").option(
+        "checkpointLocation", str(place.folder / "checkpoint")
+    )
     writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
 
@@ -60,7 +74,11 @@ def by_tidegate(spark: SparkSession, place: Place) -> None:
     inputs = [
         Input(
             reading=Reading(
-                source=KafkaSource(servers=place.servers, topics=[f"{place.topic}-{part}"], max_rows=ROWS_A_BATCH // 2),
+                source=KafkaSource(
+                    servers=place.servers,
+                    topics=[f"{place.topic}-{part}"],
+                    max_rows=ROWS_A_BATCH // 2,
+                ),
                 format=json_format(schema),
                 time=instant(F.col("ts"), "milliseconds"),
                 lateness=LATENESS,
@@ -72,10 +90,12 @@ def by_tidegate(spark: SparkSession, place: Place) -> None:
     job = Job(
         name="bench",
         inputs=inputs,
-        transform=lambda impressions, clicks: stream_stream(impressions, clicks, "id", within=WITHIN, how="inner"),
+        transform=lambda impressions, clicks: stream_stream(
+            impressions, clicks, "id", within=WITHIN, how="inner"
+        ),
         sink=Append(path=str(place.folder / "table")),
         checkpoint=str(place.folder / "checkpoint"),
-        dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+        dead=SideTable(path=str(place.folder / "dead"), step="dead"),
     )
     run(job, spark, show=Show())
 

@@ -11,14 +11,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import partials
-from lib.eventtime.guard import instant
-from lib.runtime.job import Corrections, Input, Job
-from lib.runtime.progress import Show
-from lib.runtime.run import run
-from lib.sinks import Append, Corrected, Rejected, Sink
-from lib.sources import KafkaSource, Reading, json_format
-from lib.windows import Same, closes, tumbling
+from tidegate.aggregates import partials
+from tidegate.eventtime.guard import instant
+from tidegate.formats import json_format
+from tidegate.runtime.job import Corrections, Input, Job
+from tidegate.runtime.query.run import run
+from tidegate.runtime.telemetry.progress import Show
+from tidegate.sinks import Append, Corrected, SideTable, Sink
+from tidegate.sources import KafkaSource, Reading
+from tidegate.windows import Same, closes, tumbling
 
 from .contest import main
 from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
@@ -35,8 +36,10 @@ def _input(place: Place, **settings: Any) -> Input:
         lateness=LATENESS,
         future_tolerance=None,
     )
-    late = Rejected(path=str(place.folder / "late"), step="late")
-    return Input(reading=reading, closes=closes("tumbling", F.col("event_time"), SIZE), late=late, **settings)
+    late = SideTable(path=str(place.folder / "late"), step="late")
+    return Input(
+        reading=reading, closes=closes("tumbling", F.col("event_time"), SIZE), late=late, **settings
+    )
 
 
 def _run(spark: SparkSession, place: Place, given: Input, sink: Sink, *, corrected: bool) -> None:
@@ -49,7 +52,7 @@ def _run(spark: SparkSession, place: Place, given: Input, sink: Sink, *, correct
         transform=windows,
         sink=sink,
         checkpoint=str(place.folder / "checkpoint"),
-        dead=Rejected(path=str(place.folder / "dead"), step="dead"),
+        dead=SideTable(path=str(place.folder / "dead"), step="dead"),
         corrections=Corrections(limit=LIMIT, windows=windows) if corrected else None,
     )
     run(job, spark, show=Show())
@@ -66,7 +69,9 @@ def _final(**settings: Any) -> Contestant:
 def _corrected(spark: SparkSession, place: Place) -> None:
     """Correct closed windows by late rows, and log each answer."""
     folder = place.folder
-    sink = Corrected(path=str(folder / "table"), log=str(folder / "log"), windows=Same(["page"]), aggs=AGGS)
+    sink = Corrected(
+        path=str(folder / "table"), log=str(folder / "log"), windows=Same(["page"]), aggs=AGGS
+    )
     _run(spark, place, _input(place), sink, corrected=True)
 
 
@@ -75,7 +80,8 @@ LATE: dict[str, Contestant] = {
     "watermark each": _final(watermarks="partition"),
     "corrected": _corrected,
 }
-"""By name. "final" keeps late rows aside; "watermark each" does, with a watermark for each of the partitions."""
+"""By name. "final" keeps late rows aside; "watermark each" does, with a watermark for each of the
+partitions."""
 
 
 if __name__ == "__main__":

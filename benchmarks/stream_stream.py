@@ -2,9 +2,9 @@
 
 python -m benchmarks.stream_stream [--rows 1000000] [--rounds 1] [--only NAME]...
 
-So many impressions, and for each a click within a minute, are joined by id; tumbling windows read a topic of as many
-messages as both. Each contestant runs in a process of its own, warmed up on a fifth of the messages.
-"""
+So many impressions, and for each a click within a minute, are joined by id; tumbling windows read a
+topic of as many messages as both. Each contestant runs in a process of its own, warmed up on a
+fifth of the messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lib.testing import Broker
+from tidegate.testing import Broker
 
 from . import impressions, topic
 from .__main__ import PARTITIONS, Runs, contest, ratio
@@ -31,14 +31,20 @@ RIVAL = "tumbling"
 def main(
     rows: Annotated[int, typer.Option(help="Impressions, and clicks.")] = 1_000_000,
     rounds: Annotated[int, typer.Option(help="How often each contestant runs.")] = 1,
-    only: Annotated[list[str] | None, typer.Option(help="A contestant's name; several times for several.")] = None,
-    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/results/stream_stream.json"),
+    only: Annotated[
+        list[str] | None, typer.Option(help="A contestant's name; several times for several.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "benchmarks/results/stream_stream.json"
+    ),
 ) -> None:
     """Measure, print a table of ratios, and keep the figures as JSON."""
     names = [name for name in JOINS if not only or name in only]
     unknown = set(only or ()) - set(JOINS)
     if unknown:
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: the contestants are {', '.join(JOINS)}")
+        raise typer.BadParameter(
+            f"{', '.join(sorted(unknown))}: the contestants are {', '.join(JOINS)}"
+        )
     console, runs = Console(), defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, Broker.start() as broker:
         for name, count in (("warm", max(1, rows // 5)), ("large", rows)):
@@ -49,10 +55,15 @@ def main(
                 place = Path(folder) / f"{number}-{name.replace(' ', '-')}"
                 found = contest("join_contestants", name, place, broker.servers, "warm", "large")
                 runs[name].append(found)
-                console.print(f"  round {number + 1}  {name:16} {2 * rows / found['seconds'] / 1e3:9,.1f} thousand/s")
+                console.print(
+                    f"  round {number + 1}  {name:16} {2 * rows / found['seconds'] / 1e3:9,.1f} "
+                    "thousand/s"
+                )
     console.print(shown(runs, 2 * rows))
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps({"messages": 2 * rows, "runs": runs}, indent=2) + "\n", encoding="utf-8")
+    output.write_text(
+        json.dumps({"messages": 2 * rows, "runs": runs}, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def filled(broker: Broker, name: str, rows: int) -> None:
@@ -65,9 +76,16 @@ def filled(broker: Broker, name: str, rows: int) -> None:
 
 
 def shown(runs: Runs, messages: int) -> Table:
-    """Give the medians as a table; speeds and CPU time are relative to the rival of the same round."""
+    """Return the medians as a table; speeds and CPU time are relative to the rival of the same
+    round."""
     table = Table(
-        "contestant", "thousand/s", f"speed / {RIVAL}", f"CPU / {RIVAL}", "peak MiB", "rows out", title="Two topics"
+        "contestant",
+        "thousand/s",
+        f"speed / {RIVAL}",
+        f"CPU / {RIVAL}",
+        "peak MiB",
+        "rows out",
+        title="Two topics",
     )
     for name, found in runs.items():
         seconds = statistics.median(run["seconds"] for run in found)
@@ -78,7 +96,11 @@ def shown(runs: Runs, messages: int) -> Table:
         ratios = [ratio(*speed, "seconds"), ratio(found, runs.get(RIVAL, []), "cpu")]
         peak = statistics.median(run["peak_mib"] for run in found)
         table.add_row(
-            name, f"{messages / seconds / 1e3:,.1f}", *ratios, f"{peak:,.0f}", f"{int(found[0]['rows_out']):,}"
+            name,
+            f"{messages / seconds / 1e3:,.1f}",
+            *ratios,
+            f"{peak:,.0f}",
+            f"{int(found[0]['rows_out']):,}",
         )
     return table
 

@@ -1,4 +1,5 @@
-"""Two ways to keep the join of posts and follows current, for the benchmark of views, and the changes of both."""
+"""Two ways to keep the join of posts and follows current, for the benchmark of views, and the
+changes of both."""
 
 from __future__ import annotations
 
@@ -9,19 +10,22 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.joins import table_table
-from lib.sinks import Batch
-from lib.sinks.batch import EPOCH
-from lib.sinks.kept import Kept
-from lib.sinks.view import View
+from tidegate.commit import Batch
+from tidegate.commit.batch import EPOCH
+from tidegate.joins import table_table
+from tidegate.views.keyed_table import KeyedTable
+from tidegate.views.view import View
 
 KEYS = {"posts": ["post"], "follows": ["follower", "author"]}
 COLUMNS = {"posts": ["post", "author", "text"], "follows": ["follower", "author"]}
 Write = Callable[[DataFrame, int], None]
 
 
-def messages(spark: SparkSession, start: int, stop: int, authors: int, *, version: int) -> DataFrame:
-    """Give the changes of both tables with these numbers: of ten eight bring a row, one deletes and one moves one."""
+def messages(
+    spark: SparkSession, start: int, stop: int, authors: int, *, version: int
+) -> DataFrame:
+    """Return the changes of both tables with these numbers: of ten eight bring a row, one deletes
+    and one moves one."""
     at, kind = F.col("id"), F.col("id") % 10
     earlier = F.pmod(F.xxhash64("id"), F.greatest(at, F.lit(1)))
     row = F.when(kind < 8, at).otherwise(earlier)
@@ -30,22 +34,24 @@ def messages(spark: SparkSession, start: int, stop: int, authors: int, *, versio
         row.alias("post"),
         F.concat(F.lit("text of "), row.cast("string")).alias("text"),
         row.alias("follower"),
-        F.pmod(F.xxhash64(F.when(kind == 9, at).otherwise(row), "table"), F.lit(authors)).alias("author"),
+        F.pmod(F.xxhash64(F.when(kind == 9, at).otherwise(row), "table"), F.lit(authors)).alias(
+            "author"
+        ),
         (at + F.lit(version)).alias("version"),
         (kind == 8).alias("deleted"),
     )
 
 
 def side(name: str, frame: DataFrame) -> DataFrame:
-    """Give the changes of one table."""
+    """Return the changes of one table."""
     return frame.where(F.col("table") == name).select(*COLUMNS[name], "version", "deleted")
 
 
 def timelines(folder: Path, buckets: int) -> View:
-    """Give the view of posts and follows."""
+    """Return the view of posts and follows."""
 
-    def kept(name: str) -> Kept:
-        return Kept(
+    def kept(name: str) -> KeyedTable:
+        return KeyedTable(
             path=str(folder / name),
             step=name,
             changes=lambda frame: side(name, frame),
@@ -76,9 +82,11 @@ def void(_: object) -> None:
 
 
 def planned(number: int) -> Batch:
-    """Give a batch of this number."""
+    """Return a batch of this number."""
     known: dict[str, Any] = {"start": {}, "end": {}, "watermark": EPOCH}
-    return Batch(job="bench", query_id="q", run_id="r", number=number, offsets_hash=str(number), **known)
+    return Batch(
+        job="bench", query_id="q", run_id="r", number=number, offsets_hash=str(number), **known
+    )
 
 
 def by_hand(spark: SparkSession, folder: Path, buckets: int) -> Write:
@@ -87,7 +95,11 @@ def by_hand(spark: SparkSession, folder: Path, buckets: int) -> Write:
     def newest(name: str) -> DataFrame:
         log = spark.read.format("delta").load(str(folder / name))
         row = F.max_by(F.struct(*COLUMNS[name], "deleted"), "version").alias("row")
-        return log.groupBy(*[F.col(key).alias(f"key_{key}") for key in KEYS[name]]).agg(row).select("row.*")
+        return (
+            log.groupBy(*[F.col(key).alias(f"key_{key}") for key in KEYS[name]])
+            .agg(row)
+            .select("row.*")
+        )
 
     def write(frame: DataFrame, number: int) -> None:
         for name in KEYS:
@@ -99,5 +111,9 @@ def by_hand(spark: SparkSession, folder: Path, buckets: int) -> Write:
     return write
 
 
-CONTESTANTS: dict[str, Callable[[SparkSession, Path, int], Write]] = {"view": by_view, "by hand": by_hand}
-"""By name: each takes a folder and a number of buckets, and gives what writes one batch after the other."""
+CONTESTANTS: dict[str, Callable[[SparkSession, Path, int], Write]] = {
+    "view": by_view,
+    "by hand": by_hand,
+}
+"""By name: each takes a folder and a number of buckets, and gives what writes one batch after the
+other."""

@@ -2,16 +2,17 @@
 
 python -m benchmarks.table_table [--rows 100000] [--batch 10000] [--large 1000000] [--changes 100]
 
-First: `rows` changes of each table, in batches of `batch` messages, half of them of either table: new rows, and for two
-of ten a deletion or a move of an older one to another author. Authors have about eight posts and eight followers each.
-Beside it the same by hand, in plain PySpark: each batch is appended to a log of each table, and the join of the newest
-rows of both is computed anew and written over the last one. Each contestant has a process of its own, and is warmed up
-on a tenth. The view and its tables have 16 buckets.
+First: `rows` changes of each table, in batches of `batch` messages, half of them of either table:
+new rows, and for two of ten a deletion or a move of an older one to another author. Authors have
+about eight posts and eight followers each. Beside it the same by hand, in plain PySpark: each batch
+is appended to a log of each table, and the join of the newest rows of both is computed anew and
+written over the last one. Each contestant has a process of its own, and is warmed up on a tenth.
+The view and its tables have 16 buckets.
 
-Then: tables of `large` rows each, four posts and four followers an author, loaded in one batch and compacted, as a view
-does by itself after some batches; and batches of `changes` messages. How long they take, beside the same by hand, and
-what is read and written of each table, in rows and files, by Spark's metrics of each scan and Delta's of each commit.
-"""
+Then: tables of `large` rows each, four posts and four followers an author, loaded in one batch and
+compacted, as a view does by itself after some batches; and batches of `changes` messages. How long
+they take, beside the same by hand, and what is read and written of each table, in rows and files,
+by Spark's metrics of each scan and Delta's of each commit."""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from lib.runtime.session import quiet, spark_session
+from tidegate.runtime.process.session import quiet, spark_session
+from tidegate.testing.scans import Scans
 
 from .contest import Usage
-from .scans import Scans
 from .table_contestants import CONTESTANTS, Write, messages, timelines
 
 SMALL_BATCHES, SMALL_BUCKETS = 10, 16
@@ -45,10 +46,16 @@ Found = dict[str, Any]
 def main(
     rows: Annotated[int, typer.Option(help="Changes of each table.")] = 100_000,
     batch: Annotated[int, typer.Option(help="Messages of a batch.")] = 10_000,
-    large: Annotated[int, typer.Option(help="Rows of each of the large tables; 0 leaves them out.")] = 1_000_000,
-    changes: Annotated[int, typer.Option(help="Messages of a batch that changes the large tables.")] = 100,
+    large: Annotated[
+        int, typer.Option(help="Rows of each of the large tables; 0 leaves them out.")
+    ] = 1_000_000,
+    changes: Annotated[
+        int, typer.Option(help="Messages of a batch that changes the large tables.")
+    ] = 100,
     buckets: Annotated[int, typer.Option(help="Buckets of each of the large tables.")] = 1_000,
-    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/results/table_table.json"),
+    output: Annotated[Path, typer.Option(help="Where the figures go.")] = Path(
+        "benchmarks/results/table_table.json"
+    ),
     only: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Measure, print tables, and keep the figures as JSON."""
@@ -70,18 +77,30 @@ def main(
 
 
 def alone(name: str) -> Found:
-    """Run this program for one contestant, with the options that it was given, and give what it measured."""
+    """Run this program for one contestant, with the options that it was given, and give what it
+    measured."""
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         place = Path(folder) / "measured.json"
-        line = [sys.executable, "-m", "benchmarks.table_table", *sys.argv[1:], "--only", name, "--output", str(place)]
+        line = [
+            sys.executable,
+            "-m",
+            "benchmarks.table_table",
+            *sys.argv[1:],
+            "--only",
+            name,
+            "--output",
+            str(place),
+        ]
         subprocess.run(line, check=True)
         found: Found = json.loads(place.read_text(encoding="utf-8"))
         return found
 
 
 def started() -> SparkSession:
-    """Give the session that all measurements use."""
-    spark = spark_session("bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"})
+    """Return the session that all measurements use."""
+    spark = spark_session(
+        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    )
     quiet(spark)
     return spark
 
@@ -99,7 +118,9 @@ def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:
         feed(contestant(spark, folder / "measured", SMALL_BUCKETS), iter(frames))
         seconds = time.monotonic() - began
     table = spark.read.format("delta").load(str(folder / "measured" / "view"))
-    print_ = table.select(F.sum(F.xxhash64("author", "post", "text", "follower").cast("decimal(38,0)"))).head()
+    print_ = table.select(
+        F.sum(F.xxhash64("author", "post", "text", "follower").cast("decimal(38,0)"))
+    ).head()
     return {
         "messages": 2 * rows,
         "batches": len(frames),
@@ -120,17 +141,18 @@ def feed(write: Write, frames: Iterator[DataFrame]) -> None:
 
 
 def prepared(spark: SparkSession, folder: Path, rows: int, batch: int) -> Iterator[DataFrame]:
-    """Give the batches, read from files, so that their making is not measured."""
+    """Return the batches, read from files, so that their making is not measured."""
     count, half = -(-2 * rows // batch), batch // 2
     for number in range(count):
-        messages(spark, number * half, min(rows, (number + 1) * half), rows // 10, version=1).write.parquet(
-            str(folder / str(number))
-        )
+        messages(
+            spark, number * half, min(rows, (number + 1) * half), rows // 10, version=1
+        ).write.parquet(str(folder / str(number)))
     return (spark.read.parquet(str(folder / str(number))) for number in range(count))
 
 
 def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Found:
-    """Load the large tables in one batch, then change a few rows, and say how long it took and what was touched."""
+    """Load the large tables in one batch, then change a few rows, and say how long it took and what
+    was touched."""
     spark, authors = started(), large // 4
     write = CONTESTANTS[name](spark, folder, buckets)
     fresh = messages(spark, 0, large * 10 // 8, authors, version=1)
@@ -147,7 +169,11 @@ def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Fo
         with Scans(spark) as scans:
             write(frame, number)
         seconds = time.monotonic() - began
-        tables = {table: touched(spark, folder, table, scans) for table in TABLES} if name == "view" else {}
+        tables = (
+            {table: touched(spark, folder, table, scans) for table in TABLES}
+            if name == "view"
+            else {}
+        )
         batches.append({"seconds": seconds, "tables": tables})
     return {"loaded_seconds": loaded, "batches": batches}
 
@@ -158,7 +184,10 @@ TABLES = ("view", "posts", "follows")
 def touched(spark: SparkSession, folder: Path, name: str, scans: Scans) -> Found:
     """Say what a table holds, what of it was read, and what its last commit wrote."""
     path = str(folder / name)
-    detail, last = DeltaTable.forPath(spark, path).detail().head(), DeltaTable.forPath(spark, path).history(1).head()
+    detail, last = (
+        DeltaTable.forPath(spark, path).detail().head(),
+        DeltaTable.forPath(spark, path).history(1).head(),
+    )
     metrics = {} if last is None else dict(last["operationMetrics"])
     read = scans.tables[name]
     return {
@@ -174,24 +203,46 @@ def touched(spark: SparkSession, folder: Path, name: str, scans: Scans) -> Found
 
 
 def shown(runs: dict[str, Found]) -> Iterator[Table]:
-    """Give the figures as tables."""
-    first = Table("", "k messages/s", "per CPU s", "peak MiB", "batches", "rows", title="timelines kept current")
+    """Return the figures as tables."""
+    first = Table(
+        "",
+        "k messages/s",
+        "per CPU s",
+        "peak MiB",
+        "batches",
+        "rows",
+        title="timelines kept current",
+    )
     for name in ("view", "by hand"):
         run = runs[name]
         speeds = [f"{run['messages'] / run[unit] / 1e3:,.2f}" for unit in ("seconds", "cpu")]
-        first.add_row(name, *speeds, f"{run['peak_mib']:,.0f}", f"{run['batches']}", f"{run['rows']:,}")
+        first.add_row(
+            name, *speeds, f"{run['peak_mib']:,.0f}", f"{run['batches']}", f"{run['rows']:,}"
+        )
     if runs["view"]["print"] != runs["by hand"]["print"]:
         first.caption = "the two views DIFFER"
     yield first
     if "view, large" not in runs:
         return
-    columns = ("rows", "files", "most rows read by a scan", "files", "rows written", "copied", "files added", "removed")
+    columns = (
+        "rows",
+        "files",
+        "most rows read by a scan",
+        "files",
+        "rows written",
+        "copied",
+        "files added",
+        "removed",
+    )
     batches = runs["view, large"]["batches"]
     second = Table("table", *columns, title="the last batch of few changes")
     for name, table in batches[-1]["tables"].items():
         files, rows = max(table["scans"], key=lambda scan: scan[1], default=(0, 0))
         held = [f"{table[key]:,}" for key in ("rows", "files")]
-        wrote = [f"{table[key]:,}" for key in ("rows_written", "rows_copied", "files_added", "files_removed")]
+        wrote = [
+            f"{table[key]:,}"
+            for key in ("rows_written", "rows_copied", "files_added", "files_removed")
+        ]
         second.add_row(name, *held, f"{rows:,}", f"{files:,}", *wrote)
     yield second
     third = Table("", "loaded, s", "median batch, s", "batches, s", title="batches of few changes")

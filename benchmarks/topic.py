@@ -14,12 +14,16 @@ SCHEMA = "ts BIGINT, page STRING, user STRING, ms INT, bytes INT"
 _CHUNK = 100_000
 
 
-def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11, *, stragglers: float = 0.0) -> int:
+def fill(
+    servers: str, topic: str, rows: int, partitions: int, seed: int = 11, *, stragglers: float = 0.0
+) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
 
     A share of them, the `stragglers`, come LATE_MS after the others of their time.
     """
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"})
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
+    )
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):
         for n, value in enumerate(_values(random, start, min(_CHUNK, rows - start), stragglers)):
@@ -36,7 +40,11 @@ def fill(servers: str, topic: str, rows: int, partitions: int, seed: int = 11, *
 
 
 def _values(random: np.random.Generator, start: int, rows: int, stragglers: float) -> list[bytes]:
-    happened = START_MS + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND - random.integers(0, DISORDER_MS, rows)
+    happened = (
+        START_MS
+        + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND
+        - random.integers(0, DISORDER_MS, rows)
+    )
     if stragglers:
         happened -= np.where(random.random(rows) < stragglers, random.integers(*LATE_MS, rows), 0)
     columns = (
@@ -47,6 +55,7 @@ def _values(random: np.random.Generator, start: int, rows: int, stragglers: floa
         random.integers(200, 90_000, rows).tolist(),
     )
     return [
-        b'{"ts":%d,"page":"/products/category-%04d/index.html","user":"user-%08d","ms":%d,"bytes":%d}' % row
+        b'{"ts":%d,"page":"/products/category-%04d/index.html","user":"user-%08d","ms":%d,"bytes":%d}'
+        % row
         for row in zip(*columns, strict=True)
     ]

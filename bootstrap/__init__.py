@@ -1,1 +1,2 @@
-"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars. Plain Python, run before all else."""
+"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars. Plain Python, run
+before all else."""

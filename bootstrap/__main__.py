@@ -1,10 +1,10 @@
 """`python3 -m bootstrap`: set up this checkout, or find in less than a second that it is set up.
 
-Steps that a stamp in `.venv` or `.jars` says are done are skipped. Exit codes: 0 done, 3 no fitting Python, 4 no
-fitting Java, 5 too little disk, 6 packages not installed, 7 jars not fetched, 8 a jar is not what jars.lock says,
-130 interrupted. Environment: PYTHON the interpreter to use, INSTALL_JAVA=1 to install a missing Java, IVY_SETTINGS a
-settings file of your own repositories. With `--lock-jars` the jars that Ivy resolves become jars.lock.
-"""
+Steps that a stamp in `.venv` or `.jars` says are done are skipped. Exit codes: 0 done, 3 no fitting
+Python, 4 no fitting Java, 5 too little disk, 6 packages not installed, 7 jars not fetched, 8 a jar
+is not what jars.lock says, 130 interrupted. Environment: PYTHON the interpreter to use,
+INSTALL_JAVA=1 to install a missing Java, IVY_SETTINGS a settings file of your own repositories.
+With `--lock-jars` the jars that Ivy resolves become jars.lock."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ LOG = ROOT / ".run" / "setup.log"
 
 
 def fingerprint(*names: str) -> str:
-    """Give a hash of some files of the project and of where it lies, which an editable install remembers."""
+    """Return a hash of some files of the project and of where it lies, which an editable install
+    remembers."""
     parts = [str(ROOT).encode(), *((ROOT / name).read_bytes() for name in names)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 class Step:
-    """One thing to do, done already when its stamp holds the fingerprint of what it is made from."""
+    """One thing to do, done already when its stamp holds the fingerprint of what it is made
+    from."""
 
-    def __init__(self, title: str, stamp: str, inputs: tuple[str, ...], action: Callable[[], None]) -> None:
+    def __init__(
+        self, title: str, stamp: str, inputs: tuple[str, ...], action: Callable[[], None]
+    ) -> None:
         self.title, self.stamp, self.action = title, ROOT / stamp, action
         self.wanted = fingerprint(*inputs)
 
@@ -54,7 +58,7 @@ class Step:
 
 
 def steps(relock: bool) -> list[Step]:
-    """Give the steps in their order."""
+    """Return the steps in their order."""
     inside = ROOT / ".venv" / "bin" / "python"
 
     def venv() -> None:
@@ -76,7 +80,10 @@ def steps(relock: bool) -> list[Step]:
             lambda: packages.install_locked(ROOT, inside, LOG),
         ),
         Step(
-            "installing tidegate", ".venv/.stamp-tidegate", project, lambda: packages.install_project(ROOT, inside, LOG)
+            "installing tidegate",
+            ".venv/.stamp-tidegate",
+            project,
+            lambda: packages.install_project(ROOT, inside, LOG),
         ),
         Step("fetching and verifying jars", ".jars/.stamp", ("conf/ivy.xml", "jars.lock"), fetch),
     ]
@@ -91,7 +98,9 @@ def main(arguments: list[str]) -> int:
         require_java()
         plan = steps(relock)
         todo = [step for step in plan if not step.done()]
-        if plan[-1] not in todo and (relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")):
+        if plan[-1] not in todo and (
+            relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
+        ):
             todo.append(plan[-1])
         if todo:
             require_disk(ROOT)

@@ -20,7 +20,7 @@ _LINK = 'sudo ln -sfn "$(brew --prefix)/opt/openjdk@17/libexec/openjdk.jdk" /Lib
 
 
 class SetupError(Exception):
-    """Why the set-up can not go on, in words for a person, with the exit code."""
+    """Why the set-up cannot go on, in words for a person, with the exit code."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,43 +28,55 @@ class SetupError(Exception):
 
 
 def find_python(wanted: str | None) -> str:
-    """Give an interpreter that the lock file fits: the one wanted, this one, or one on the PATH, in this order."""
+    """Return an interpreter that the lock file fits: the one wanted, this one, or one on the PATH,
+    in this order."""
     if wanted:
         candidates = [wanted]
     else:
-        candidates = [sys.executable, *("python{}.{}".format(*version) for version in reversed(PYTHONS))]
+        candidates = [
+            sys.executable,
+            *("python{}.{}".format(*version) for version in reversed(PYTHONS)),
+        ]
     found = [(shutil.which(name), python_version(name)) for name in candidates]
     for path, version in found:
         if path and version in PYTHONS:
             return path
-    have = "{} is Python {}.{}".format(wanted or sys.executable, *(found[0][1] or sys.version_info[:2]))
+    have = "{} is Python {}.{}".format(
+        wanted or sys.executable, *(found[0][1] or sys.version_info[:2])
+    )
     if not found[0][1]:
         have = f"{wanted} does not run"
     allowed = ", ".join("{}.{}".format(*version) for version in PYTHONS)
     raise SetupError(
-        WRONG_PYTHON, f"{have}; tidegate needs Python {allowed}. Install one, or name it: make setup PYTHON=..."
+        WRONG_PYTHON,
+        f"{have}; tidegate needs Python {allowed}. Install one, or name it: make setup PYTHON=...",
     )
 
 
 def python_version(python: str) -> tuple[int, int] | None:
-    """Give the version of an interpreter, and None if it does not run, as a shim of an absent version does not."""
+    """Return the version of an interpreter, and None if it does not run, as a shim of an absent
+    version does not."""
     script = "import sys; print(*sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
     numbers = done.stdout.split()
-    return (int(numbers[0]), int(numbers[1])) if done.returncode == 0 and len(numbers) == 2 else None
+    return (
+        (int(numbers[0]), int(numbers[1])) if done.returncode == 0 and len(numbers) == 2 else None
+    )
 
 
 def java_major(banner: str) -> int | None:
-    """Give the major version out of what `java -version` prints: 8 for 1.8.0_392, 17 for 17.0.15, 21 for 21-ea."""
+    """Return the major version out of what `java -version` prints: 8 for 1.8.0_392, 17 for 17.0.15,
+    21 for 21-ea."""
     match = re.search(r'version "(?:1\.)?(\d+)', banner)
     return int(match.group(1)) if match else None
 
 
 def find_java() -> tuple[str, int | None]:
-    """Give the Java that Spark will take, that of JAVA_HOME or else the PATH's, and its major version."""
+    """Return the Java that Spark will take, that of JAVA_HOME or else the PATH's, and its major
+    version."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     try:
@@ -78,15 +90,25 @@ def java_refusal(java: str, major: int | None, install: str | None) -> str | Non
     """Say what is wrong with this Java and what to do about it; None when it will do."""
     if major in JAVAS:
         return None
-    have = f"Java {major} ({java})" if major else "no Java" if java == "java" else f"no Java that runs at {java}"
+    have = (
+        f"Java {major} ({java})"
+        if major
+        else "no Java"
+        if java == "java"
+        else f"no Java that runs at {java}"
+    )
     if java != "java":
         return f"there is {have}; Spark needs Java 17 or 21. JAVA_HOME names it: let it name another, or unset it."
-    do = f"This installs it here:\n  {install}\n(INSTALL_JAVA=1 runs it)" if install else "Install any OpenJDK build."
+    do = (
+        f"This installs it here:\n  {install}\n(INSTALL_JAVA=1 runs it)"
+        if install
+        else "Install any OpenJDK build."
+    )
     return f"there is {have}; Spark needs Java 17 or 21. {do}"
 
 
 def java_install_command(managers: set[str], root: bool) -> str | None:
-    """Give the one command that installs Java with the package managers that are there."""
+    """Return the one command that installs Java with the package managers that are there."""
     sudo = "" if root else "sudo "
     if "apt-get" in managers:
         return f"{sudo}sh -c '{_DEBIAN}'"
@@ -116,4 +138,6 @@ def require_disk(folder: Path, free: int | None = None) -> None:
     """Refuse a disk with less room than the packages, the jars and a demo's data take."""
     free = shutil.disk_usage(folder).free if free is None else free
     if free < FREE_GB * 10**9:
-        raise SetupError(DISK_FULL, f"{folder} has {free / 10**9:.1f} GB free; the set-up needs {FREE_GB} GB.")
+        raise SetupError(
+            DISK_FULL, f"{folder} has {free / 10**9:.1f} GB free; the set-up needs {FREE_GB} GB."
+        )

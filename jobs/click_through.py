@@ -1,9 +1,12 @@
 """Join searches with the clicks that follow them, and count how often each page of results is clicked through.
 
-spark-submit jobs/click_through.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/click_through.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]
 
-A click belongs to a search of its session, from `before` before it to `after` after it; it may arrive first. What comes
-out is final: a search comes out, clicked or not, when no click of it can come any more, with all of its clicks.
+A click belongs to a search of its session, from `before` before it to `after` after it; it may
+arrive first. What comes
+out is final: a search comes out, clicked or not, when no click of it can come any more, with all of
+its clicks.
 
 With result.kind = "rates" the table has for each window of the searches' time and each page
 
@@ -11,9 +14,9 @@ With result.kind = "rates" the table has for each window of the searches' time a
     clicked     those of them with a click; clicked / searches is the click-through rate
     clicks      different clicks for each search, added up
 
-Sums are kept and not their ratio, since sums of pages and windows add up to larger ones. A window's row grows until the
-last of its searches has come out. With "rows" the table has a row for each search and click, or search without a click.
-"""
+Sums are kept and not their ratio, since sums of pages and windows add up to larger ones. A window's
+row grows until the last of its searches has come out. With "rows" the table has a row for each
+search and click, or search without a click."""
 
 from __future__ import annotations
 
@@ -23,15 +26,14 @@ from pydantic import Field, model_validator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, total
-from lib.columns import quoted, require
-from lib.errors import ConfigError, TidegateError
-from lib.joins import late_from, stream_stream
-from lib.joins.panes import panes
-from lib.runtime.command import command
-from lib.runtime.job import Job
-from lib.runtime.job_config import Config
-from lib.runtime.sections import (
+from tidegate.aggregates import Aggregate, count, total
+from tidegate.columns import quoted, require
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.joins import late_from, stream_stream
+from tidegate.joins._panes import panes
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import Config
+from tidegate.runtime.config.sections import (
     JobName,
     JobSection,
     Names,
@@ -41,17 +43,23 @@ from lib.runtime.sections import (
     TopicSection,
     WindowSection,
 )
-from lib.sinks import Append, Derived, Sink, Upsert
-from lib.windows import tumbling
+from tidegate.runtime.job import Job
+from tidegate.sinks import Append, Mapped, Sink, Upsert
+from tidegate.windows import tumbling
 
 TIME = "event_time"
 SUFFIXES = ("_search", "_click")
 SEARCHED = f"{TIME}{SUFFIXES[0]}"
-AGGS: dict[str, Aggregate] = {"searches": count(), "clicked": total("clicked"), "clicks": total("clicks")}
+AGGS: dict[str, Aggregate] = {
+    "searches": count(),
+    "clicked": total("clicked"),
+    "clicks": total("clicks"),
+}
 
 
 class JoinSection(Section):
-    """[join]: the columns that must be equal, and how far before and after its search a click may be."""
+    """[join]: the columns that must be equal, and how far before and after its search a click may
+    be."""
 
     on: Names = Field(default=["session_id"])
     before: str = "0 seconds"
@@ -72,14 +80,16 @@ class JoinSection(Section):
 
 
 class Windows(WindowSection):
-    """[window]: the windows of the searches' time for which rates are counted, and by which columns."""
+    """[window]: the windows of the searches' time for which rates are counted, and by which
+    columns."""
 
     kind: Literal["tumbling"] = "tumbling"
     size: Span | None = "10 minutes"
 
 
 class ResultSection(Section):
-    """[result]: rates by page and window, or the joined rows; and which columns tell searches and clicks apart."""
+    """[result]: rates by page and window, or the joined rows; and which columns tell searches and
+    clicks apart."""
 
     kind: Literal["rates", "rows"] = "rates"
     search: str = "search_id"
@@ -135,20 +145,23 @@ def job(config: ClickThrough) -> Job:
 
 
 def sink(config: ClickThrough) -> Sink:
-    """Give the sink of the joined rows, or of the rates that are made of them."""
+    """Return the sink of the joined rows, or of the rates that are made of them."""
     path = config.output.tables()["output.table"]
     if config.result.kind == "rows":
         return Append(path=path)
     table = Upsert(path=path, keys=["window", *config.window.by], aggs=AGGS)
-    return Derived(rows=lambda rows: rates(rows, config.result, config.window), sink=table)
+    return Mapped(rows=lambda rows: rates(rows, config.result, config.window), sink=table)
 
 
 def rates(rows: DataFrame, result: ResultSection, window: WindowSection) -> DataFrame:
-    """Count the searches and clicks of joined rows; all rows of a search come out of the join in one batch."""
+    """Count the searches and clicks of joined rows; all rows of a search come out of the join in
+    one batch."""
     clicks = F.count_distinct(quoted(result.click)).alias("clicks")
     each = rows.groupBy(*map(quoted, [SEARCHED, *window.by, result.search])).agg(clicks)
     searched = each.withColumn("clicked", F.when(F.col("clicks") > 0, 1).otherwise(0))
-    return tumbling(searched, window.size or "", by=window.by, aggs=AGGS, time=SEARCHED, zone=window.zone)
+    return tumbling(
+        searched, window.size or "", by=window.by, aggs=AGGS, time=SEARCHED, zone=window.zone
+    )
 
 
 if __name__ == "__main__":

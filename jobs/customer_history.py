@@ -1,26 +1,36 @@
 """Keep a table and its history from the log of its changes: Debezium or Maxwell in Kafka, Delta out.
 
-spark-submit jobs/customer_history.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
-"""
+spark-submit jobs/customer_history.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]"""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from lib.changes import debezium, maxwell, newest, revised, versions
-from lib.runtime.command import command
-from lib.runtime.job import Job
-from lib.runtime.job_config import Config
-from lib.runtime.sections import InputSection, JobName, JobSection, KafkaSection, Names, Section, TablesSection, Wait
-from lib.sinks import Current, History, Several
-from lib.sources import json_format
+from tidegate.changes import newest, revised, versions
+from tidegate.formats import debezium, json_format, maxwell
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import Config
+from tidegate.runtime.config.sections import (
+    InputSection,
+    JobName,
+    JobSection,
+    KafkaSection,
+    Names,
+    Section,
+    TablesSection,
+    Wait,
+)
+from tidegate.runtime.job import Job
+from tidegate.sinks import Current, FanOut, History
 
 TIME = "event_time"
 FORMATS = {"debezium": debezium, "maxwell": maxwell}
 
 
 class ChangesSection(Section):
-    """[changes]: who wrote them, the table's key, and what orders them: the topic's offsets or the source's own log."""
+    """[changes]: who wrote them, the table's key, and what orders them: the topic's offsets or the
+    source's own log."""
 
     format: Literal["debezium", "maxwell"] = "debezium"
     key: Names
@@ -35,7 +45,8 @@ class ChangedSection(InputSection):
 
 
 class Tables(TablesSection):
-    """[output]: the root folder, and below it the current table, its history and the dead letters."""
+    """[output]: the root folder, and below it the current table, its history and the dead
+    letters."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "history")
 
@@ -61,13 +72,18 @@ class CustomerHistory(Config):
 
 
 def job(config: CustomerHistory) -> Job:
-    """Put the job together: no state is kept, since each batch's changes are merged into the tables."""
+    """Put the job together: no state is kept, since each batch's changes are merged into the
+    tables."""
     asked, places = config.changes, config.output.tables()
-    form = FORMATS[asked.format](config.input.event_schema, key=asked.key, using=json_format, position=asked.position)
+    form = FORMATS[asked.format](
+        config.input.event_schema, key=asked.key, using=json_format, position=asked.position
+    )
     changes = config.kept(config.reading(config.kafka, config.input, form, time=TIME), config.input)
     past = History(path=places["output.history"], versions=versions, revised=revised)
     now = Current(path=places["output.table"], newest=newest)
-    return config.planned([changes], transform=lambda rows: rows, sink=Several(sinks=[past, now]), stateless=True)
+    return config.planned(
+        [changes], transform=lambda rows: rows, sink=FanOut(sinks=[past, now]), stateless=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Take the duplicates out of a topic with redelivery: Kafka in, Delta out, each event once.
 
-spark-submit jobs/deduplicated.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
-"""
+spark-submit jobs/deduplicated.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]"""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from pyspark.sql import functions as F
 
-from lib.columns import microseconds
-from lib.errors import ConfigError
-from lib.runtime.command import command
-from lib.runtime.job import Job
-from lib.runtime.job_config import JobConfig
-from lib.runtime.sections import Duration, JobName, JobSection, Names, OutputSection, Section
-from lib.sinks import Append, Sink, Unseen
-from lib.sketches import BloomTable, decided, deduplicate
+from tidegate.columns import microseconds
+from tidegate.errors import ConfigError
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import JobConfig
+from tidegate.runtime.config.sections import (
+    Duration,
+    JobName,
+    JobSection,
+    Names,
+    OutputSection,
+    Section,
+)
+from tidegate.runtime.job import Job
+from tidegate.sinks import Append, FirstSeen, Sink
+from tidegate.sketches import BloomTable
+from tidegate.windows import decided, deduplicate
 
 TIME = "event_time"
 PLACE = ("topic", "partition", "offset")
@@ -27,9 +35,9 @@ PLACE = ("topic", "partition", "offset")
 class KeySection(Section):
     """[deduplicate]: what makes two events the same, and how far back that is known.
 
-    Within `horizon` the answer is exact. With `keys`, the number of different keys planned for, a key that came in any
-    earlier batch is set aside too, and a new one by mistake with the probability `false_positives`.
-    """
+    Within `horizon` the answer is exact. With `keys`, the number of different keys planned for, a
+    key that came in any earlier batch is set aside too, and a new one by mistake with the
+    probability `false_positives`."""
 
     key: Names
     horizon: Duration
@@ -42,14 +50,16 @@ class KeySection(Section):
     def _held(self) -> KeySection:
         if microseconds(self.hold) > microseconds(self.horizon):
             raise ConfigError(
-                f"deduplicate.hold is {self.hold!r}, longer than deduplicate.horizon, {self.horizon!r}.",
+                f"deduplicate.hold is {self.hold!r}, longer than deduplicate.horizon, "
+                f"{self.horizon!r}.",
                 "a hold as long as the horizon, or shorter.",
             )
         return self
 
 
 class Tables(OutputSection):
-    """[output]: as for every job, and two more tables: `repeated`, the rows set aside, and `seen`, the filter."""
+    """[output]: as for every job, and two more tables: `repeated`, the rows set aside, and `seen`,
+    the filter."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "repeated", "seen")
 
@@ -84,16 +94,19 @@ def job(config: Deduplicated) -> Job:
     order = [f"kafka_{name}" if name in fields else name for name in PLACE]
     return config.planned(
         [events],
-        transform=lambda events: deduplicate(events, same.key, same.horizon, hold=same.hold, order=order, time=TIME),
+        transform=lambda events: deduplicate(
+            events, same.key, same.horizon, hold=same.hold, order=order, time=TIME
+        ),
         sink=sink(same, config.output.tables(), [TIME, *order]),
     )
 
 
 def sink(same: KeySection, places: dict[str, str], order: Sequence[str]) -> Sink:
-    """Give the sink: one that remembers keys past the horizon, where it is told how many there will be."""
+    """Return the sink: one that remembers keys past the horizon, where it is told how many there
+    will be."""
     if same.keys is None:
         return Append(path=places["output.table"])
-    return Unseen(
+    return FirstSeen(
         path=places["output.table"],
         repeated=places["output.repeated"],
         seen=places["output.seen"],

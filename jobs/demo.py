@@ -1,4 +1,5 @@
-"""See tidegate at work: a Kafka broker, a click stream with faults, the page views job, and what it made of them."""
+"""See tidegate at work: a Kafka broker, a click stream with faults, the page views job, and what it
+made of them."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Column, Table
 
-from lib.errors import TidegateError
-from lib.runtime.exit_codes import guarded
-from lib.runtime.paths import project_root
-from lib.runtime.submit import QUICK, command, environment, with_options
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import Sent, produce
-from lib.testing.process import GuardedProcess
+from tidegate.errors import TidegateError
+from tidegate.runtime.process.exit_codes import guarded
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import Sent, produce
+from tidegate.testing.process import GuardedProcess
 
 TOPIC = "clicks"
 BATCH_ROWS = 20_000
@@ -50,18 +51,25 @@ class Places:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Read a Delta table without Spark; no rows if it was never written."""
         path = self.root / "tables" / table
-        found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist() if path.exists() else []
+        found: list[dict[str, Any]] = (
+            DeltaTable(path).to_pyarrow_table().to_pylist() if path.exists() else []
+        )
         return found
 
 
 def main(
     count: Annotated[int, typer.Option(help="How many clicks.", min=1_000)] = 60_000,
     seed: Annotated[int, typer.Option(help="Another seed, other clicks.")] = 11,
-    folder: Annotated[Path | None, typer.Option(help="Emptied first.", show_default=".run/demo")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Emptied first.", show_default=".run/demo")
+    ] = None,
 ) -> None:
-    """Run the page views job on a made-up click stream, from an embedded Kafka broker to Delta tables."""
+    """Run the page views job on a made-up click stream, from an embedded Kafka broker to Delta
+    tables."""
     signal.signal(signal.SIGTERM, _terminated)
-    raise typer.Exit(guarded(lambda: demo(count, seed, Places(folder or project_root() / ".run" / "demo"))))
+    raise typer.Exit(
+        guarded(lambda: demo(count, seed, Places(folder or project_root() / ".run" / "demo")))
+    )
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -69,7 +77,8 @@ def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def demo(count: int, seed: int, places: Places) -> None:
-    """Make the clicks, run the job, show the tables; whatever was started is stopped, come what may."""
+    """Make the clicks, run the job, show the tables; whatever was started is stopped, come what
+    may."""
     began = time.monotonic()
     places.new()
     with say.status("starting a Kafka broker"), Broker.start(places.root / "broker") as broker:
@@ -83,7 +92,10 @@ def demo(count: int, seed: int, places: Places) -> None:
         broker.kill()
     told("the job has drained the topic; the broker is stopped", began)
     report(places, ledger, summary)
-    say.print(f"\nAll of it took {time.monotonic() - began:.0f} s; the job {summary['seconds']:.0f} s of them.")
+    say.print(
+        f"\nAll of it took {time.monotonic() - began:.0f} s; the job {summary['seconds']:.0f} s of "
+        "them."
+    )
     farewell(places)
 
 
@@ -125,7 +137,9 @@ def follow(process: GuardedProcess, log: Path, show: Any) -> None:
     with log.open(encoding="utf-8", errors="replace") as lines:
         while process.alive:
             if time.monotonic() > deadline:
-                raise TidegateError(f"the job did not end within {LONGEST_SECONDS:.0f} s; see {log}")
+                raise TidegateError(
+                    f"the job did not end within {LONGEST_SECONDS:.0f} s; see {log}"
+                )
             for line in lines:
                 if line.startswith("page_views"):
                     show(line.strip())
@@ -147,20 +161,30 @@ def headed(title: str, table: Table) -> None:
 
 
 def busiest(views: Sequence[dict[str, Any]], top: int = 3) -> Table:
-    """Give the pages with the most views of each window."""
-    shown = Table("window (UTC)", "views", *(f"{place}. page" for place in ("1", "2", "3")[:top]), box=None)
+    """Return the pages with the most views of each window."""
+    shown = Table(
+        "window (UTC)", "views", *(f"{place}. page" for place in ("1", "2", "3")[:top]), box=None
+    )
     for start in sorted({row["window"]["start"] for row in views}):
-        rows = sorted((row for row in views if row["window"]["start"] == start), key=lambda row: -row["views"])
+        rows = sorted(
+            (row for row in views if row["window"]["start"] == start), key=lambda row: -row["views"]
+        )
         pages = [f"{row['page']} ({row['views']:,}, {row['mean_ms']:.0f} ms)" for row in rows[:top]]
         end = rows[0]["window"]["end"]
-        shown.add_row(f"{start:%H:%M} - {end:%H:%M}", f"{sum(row['views'] for row in rows):,}", *pages)
+        shown.add_row(
+            f"{start:%H:%M} - {end:%H:%M}", f"{sum(row['views'] for row in rows):,}", *pages
+        )
     return shown
 
 
 def account(
-    views: Sequence[dict[str, Any]], late: Sequence[dict[str, Any]], ledger: Sequence[Sent], summary: dict[str, Any]
+    views: Sequence[dict[str, Any]],
+    late: Sequence[dict[str, Any]],
+    ledger: Sequence[Sent],
+    summary: dict[str, Any],
 ) -> Table:
-    """Give the account: every record sent is in exactly one of the tables, or in a window that is still open."""
+    """Return the account: every record sent is in exactly one of the tables, or in a window that is
+    still open."""
     counted = sum(row["views"] for row in views)
     still_open = summary["rows_in"] - counted - summary["late"] - summary["dead"]
     shown = Table("where", Column("rows", justify="right"), "", box=None)
@@ -169,19 +193,23 @@ def account(
     shown.add_row("= counted", f"{counted:,}", f"in {len(views):,} rows of the views table")
     oldest = max((row["watermark"] - row["event_time"] for row in late), default=timedelta())
     shown.add_row(
-        "+ late", f"{summary['late']:,}", f"kept in late_rows; the latest by {oldest.seconds / 3600:.1f} hours"
+        "+ late",
+        f"{summary['late']:,}",
+        f"kept in late_rows; the latest by {oldest.seconds / 3600:.1f} hours",
     )
     shown.add_row("+ dead", f"{summary['dead']:,}", "kept in dead_letters, with the reason")
     shown.add_row("+ open", f"{still_open:,}", "in windows that the watermark has not passed yet")
     again = sum(sent.click.duplicate for sent in ledger)
     shown.add_row(
-        "duplicates", f"{again:,}", "of these were sent twice by their producer; this job counts views as sent"
+        "duplicates",
+        f"{again:,}",
+        "of these were sent twice by their producer; this job counts views as sent",
     )
     return shown
 
 
 def dead_letters(dead: Sequence[dict[str, Any]]) -> Table:
-    """Give one dead letter for each reason."""
+    """Return one dead letter for each reason."""
     shown = Table("rows", "reason", "value", box=None)
     counts = Counter(row["reason"] for row in dead)
     for reason, number in counts.most_common(8):
@@ -196,14 +224,19 @@ def farewell(places: Places) -> None:
     tables = places.root / "tables"
     job = "jobs/page_views.py --set window.kind=hopping --set window.hop='10 seconds'"
     say.print(
-        f"Tables: {tables}/views, late_rows, dead_letters. Log of the job: {places.root / 'job.log'}", soft_wrap=True
+        f"Tables: {tables}/views, late_rows, dead_letters. Log of the job: "
+        f"{places.root / 'job.log'}",
+        soft_wrap=True,
     )
     say.print("\nTry next:", style="bold")
     for line in (
         "  . .venv/bin/activate",
-        f"  python -c \"import deltalake; print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
-        "  make broker PORT=9092      # and, with clicks of your own in its topic 'clicks', in another terminal:",
-        f"  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' {job}",
+        '  python -c "import deltalake; '
+        f"print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
+        "  make broker PORT=9092      # and, with clicks of your own in its topic 'clicks', in "
+        "another terminal:",
+        "  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' "
+        f"{job}",
     ):
         say.print(line, soft_wrap=True)
 

@@ -1,7 +1,7 @@
-"""Give each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
+"""Return each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
 
-spark-submit jobs/enriched_activity.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
-"""
+spark-submit jobs/enriched_activity.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]"""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from pydantic import model_validator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lib.columns import quoted
-from lib.errors import ConfigError
-from lib.joins import stream_table, versions
-from lib.runtime.command import command
-from lib.runtime.job import Input, Job
-from lib.runtime.job_config import Config
-from lib.runtime.sections import Duration, JobName, JobSection, Section, TablesSection, TopicSection, Wait
-from lib.sinks import Append, Snapshot, Versions, WaitingJoin
-from lib.sources import json_format
-from lib.tagged import tagged
+from tidegate.columns import quoted
+from tidegate.errors import ConfigError
+from tidegate.formats import json_format
+from tidegate.joins import stream_table, versions
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import Config
+from tidegate.runtime.config.sections import (
+    Duration,
+    JobName,
+    JobSection,
+    Section,
+    TablesSection,
+    TopicSection,
+    Wait,
+)
+from tidegate.runtime.job import Input, Job
+from tidegate.sinks import Append, Snapshot, TemporalJoin, VersionTable
+from tidegate.tagged import tagged
 
 PARTITION, OFFSET = "profile_partition", "profile_offset"
 
@@ -28,9 +36,9 @@ PARTITION, OFFSET = "profile_partition", "profile_offset"
 class EnrichSection(Section):
     """[enrich]: which profile an event meets.
 
-    "snapshot": that of the Delta table `profiles` as it is at the moment. "history": that of the event's time, by the
-    Delta table `profiles` with valid_from and valid_to. "changelog": the same by the changelog of [profiles].
-    """
+    "snapshot": that of the Delta table `profiles` as it is at the moment. "history": that of the
+    event's time, by the Delta table `profiles` with valid_from and valid_to. "changelog": the same
+    by the changelog of [profiles]."""
 
     way: Literal["snapshot", "history", "changelog"]
     on: str = "user_id"
@@ -47,7 +55,8 @@ class NamedJob(JobSection):
 
 
 class Tables(TablesSection):
-    """[output]: the target and the dead letters; for the changelog its versions, waiting events and misses too."""
+    """[output]: the target and the dead letters; for the changelog its versions, waiting events and
+    misses too."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "versions", "waiting", "misses")
 
@@ -72,7 +81,9 @@ class EnrichedActivity(Config):
     def _has_profiles(self) -> EnrichedActivity:
         way = self.enrich.way
         if way == "changelog" and self.profiles is None:
-            raise ConfigError("enrich.way is 'changelog', without a section [profiles].", "the changelog's topic.")
+            raise ConfigError(
+                "enrich.way is 'changelog', without a section [profiles].", "the changelog's topic."
+            )
         if way != "changelog" and self.enrich.profiles is None:
             raise ConfigError(
                 f"enrich.way is {way!r}, without a table.",
@@ -104,20 +115,27 @@ def from_table(config: EnrichedActivity) -> Job:
 
 
 def from_changelog(config: EnrichedActivity) -> Job:
-    """Keep a copy of the profiles by their changelog, and let each event wait until that has passed its time."""
+    """Keep a copy of the profiles by their changelog, and let each event wait until that has passed
+    its time."""
     enrich, places, section = config.enrich, config.output.tables(), config.profiles
     if section is None:
         raise ConfigError("there is no section [profiles].", "the changelog's topic.")
 
     def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(activity, profiles, enrich.on, how="left", as_of="event_time", order=OFFSET)
+        return stream_table(
+            activity, profiles, enrich.on, how="left", as_of="event_time", order=OFFSET
+        )
 
-    sink = WaitingJoin(
+    sink = TemporalJoin(
         path=places["output.table"],
         waiting=places["output.waiting"],
         misses=places["output.misses"] if config.output.keep_misses_apart else None,
-        versions=Versions(
-            path=places["output.versions"], on=enrich.on, order=[OFFSET], partition=[PARTITION], keep=enrich.keep
+        versions=VersionTable(
+            path=places["output.versions"],
+            on=enrich.on,
+            order=[OFFSET],
+            partition=[PARTITION],
+            keep=enrich.keep,
         ),
         join=enriched,
         events="activity",
@@ -137,24 +155,32 @@ def from_changelog(config: EnrichedActivity) -> Job:
 
 
 def changelog(config: EnrichedActivity, section: TopicSection) -> Input:
-    """Give the changelog's input; a tombstone has no time but its record's own."""
+    """Return the changelog's input; a tombstone has no time but its record's own."""
     time = F.coalesce(quoted(section.time), F.col("timestamp"))
     format = json_format(section.event_schema, tombstones="row")
     on = config.enrich.on
     if on not in format.schema.fieldNames() or format.schema[on].nullable:
         raise ConfigError(
-            f"profiles.schema has no {on!r} that is NOT NULL: a record without it would pass for a tombstone.",
+            f"profiles.schema has no {on!r} that is NOT NULL: a record without it would pass for a "
+            "tombstone.",
             "the key of enrich.on as a field that is never null.",
             f'schema = "{on} string not null, ..."',
         )
-    return Input(reading=config.reading(section, section, format, time=time, keep=["key", "partition", "offset"]))
+    return Input(
+        reading=config.reading(
+            section, section, format, time=time, keep=["key", "partition", "offset"]
+        )
+    )
 
 
 def as_versions(profiles: DataFrame, section: TopicSection, on: str) -> DataFrame:
-    """Give the changelog as a log of versions; a record without a value ends the profile of its key."""
+    """Return the changelog as a log of versions; a record without a value ends the profile of its
+    key."""
     key = F.col("key").cast("string").try_cast(profiles.schema[on].dataType)
     keyed = profiles.withColumns({"deleted": quoted(on).isNull(), on: F.coalesce(quoted(on), key)})
-    placed = keyed.drop(section.time, "key").withColumnsRenamed({"partition": PARTITION, "offset": OFFSET})
+    placed = keyed.drop(section.time, "key").withColumnsRenamed(
+        {"partition": PARTITION, "offset": OFFSET}
+    )
     log = versions(placed, deleted="deleted")
     return log.drop("deleted")
 

@@ -1,7 +1,7 @@
 """Count page views in event-time windows: Kafka in, Delta out, each record exactly once.
 
-spark-submit jobs/page_views.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
-"""
+spark-submit jobs/page_views.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]"""
 
 from __future__ import annotations
 
@@ -11,20 +11,30 @@ from pydantic import model_validator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, largest, mean, partials, total
-from lib.errors import ConfigError
-from lib.runtime.command import command
-from lib.runtime.job import Corrections, Input, Job
-from lib.runtime.job_config import JobConfig
-from lib.runtime.sections import OutputSection, WindowSection
-from lib.sinks import Append, Corrected, Derived, Sink, Upsert
-from lib.windows import Overlapping, Same, closes, cumulative, hopping, session, sliding, tumbling
+from tidegate.aggregates import Aggregate, count, largest, mean, partials, total
+from tidegate.errors import ConfigError
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import JobConfig
+from tidegate.runtime.config.sections import OutputSection, WindowSection
+from tidegate.runtime.job import Corrections, Input, Job
+from tidegate.sinks import Append, Corrected, Mapped, Sink, Upsert
+from tidegate.windows import (
+    Overlapping,
+    Same,
+    closes,
+    cumulative,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+)
 
 TIME = "event_time"
 
 
 class Tables(OutputSection):
-    """[output]: as for every job, and the log of corrections; that and the table are kept by window and key then."""
+    """[output]: as for every job, and the log of corrections; that and the table are kept by window
+    and key then."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "corrections")
 
@@ -41,7 +51,8 @@ class PageViews(JobConfig):
     def _keyed(self) -> PageViews:
         if self.window.kind == "sliding" and self.output.sink == "upsert":
             raise ConfigError(
-                "output.sink is 'upsert', and window.kind 'sliding'; events at one instant would replace each other.",
+                "output.sink is 'upsert', and window.kind 'sliding'; events at one instant would "
+                "replace each other.",
                 "append for sliding windows.",
                 "--set output.sink=append",
             )
@@ -59,22 +70,32 @@ AGGS: dict[str, Aggregate] = {
 def views(events: DataFrame, window: WindowSection, aggs: dict[str, Aggregate] = AGGS) -> DataFrame:
     """Aggregate the clicks in the configured windows."""
     if window.kind == "hopping":
-        return hopping(events, window.size or "", window.hop or "", by=window.by, aggs=aggs, time=TIME)
+        return hopping(
+            events, window.size or "", window.hop or "", by=window.by, aggs=aggs, time=TIME
+        )
     if window.kind == "sliding":
         return sliding(events, window.size or "", by=window.by, aggs=aggs, time=TIME)
     if window.kind == "session":
         return session(events, window.gap or "", by=window.by, aggs=aggs, time=TIME)
     if window.kind == "cumulative":
         return cumulative(
-            events, window.step or "", window.size or "", by=window.by, aggs=aggs, time=TIME, zone=window.zone
+            events,
+            window.step or "",
+            window.size or "",
+            by=window.by,
+            aggs=aggs,
+            time=TIME,
+            zone=window.zone,
         )
     return tumbling(events, window.size or "", by=window.by, aggs=aggs, time=TIME, zone=window.zone)
 
 
 def late_from(window: WindowSection) -> Column:
-    """Give the instant from which a click is late."""
+    """Return the instant from which a click is late."""
     length = window.gap if window.kind == "session" else window.size
-    return closes(window.kind, F.col(TIME), length or "", hop=window.hop, step=window.step, zone=window.zone)
+    return closes(
+        window.kind, F.col(TIME), length or "", hop=window.hop, step=window.step, zone=window.zone
+    )
 
 
 def job(config: PageViews) -> Job:
@@ -84,7 +105,9 @@ def job(config: PageViews) -> Job:
     if window.kept:
         return kept(config, clicks)
     path, keys = places["output.table"], ["window", *window.by]
-    sink: Sink = Append(path=path) if config.output.sink == "append" else Upsert(path=path, keys=keys)
+    sink: Sink = (
+        Append(path=path) if config.output.sink == "append" else Upsert(path=path, keys=keys)
+    )
     return config.planned([clicks], transform=lambda events: views(events, window), sink=sink)
 
 
@@ -104,11 +127,17 @@ def kept(config: PageViews, clicks: Input) -> Job:
     corrections = Corrections(limit=window.corrections or "0 seconds", windows=parts)
     if window.emission == "final":
         return config.planned([clicks], transform=parts, sink=sink, corrections=corrections)
-    updated = Derived(rows=parts, sink=sink)
+    updated = Mapped(rows=parts, sink=sink)
     return config.planned(
-        [clicks], transform=lambda events: events, sink=updated, stateless=True, corrections=corrections
+        [clicks],
+        transform=lambda events: events,
+        sink=updated,
+        stateless=True,
+        corrections=corrections,
     )
 
 
 if __name__ == "__main__":
-    command("page_views", PageViews, job, "Count page views in event-time windows, from Kafka to Delta.")
+    command(
+        "page_views", PageViews, job, "Count page views in event-time windows, from Kafka to Delta."
+    )

@@ -1,16 +1,18 @@
 """Keep each user's timeline: the posts of those whom the user follows, with their authors' names. Kafka in, Delta out.
 
-spark-submit jobs/timelines.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/timelines.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]
 
-Three topics say what changes: posts are written and deleted, users follow and unfollow, names change. Each record is a
-JSON object with `op`, the row's key, its fields, a `version` that rises with each change of the row, and `event_time`:
+Three topics say what changes: posts are written and deleted, users follow and unfollow, names
+change. Each record is a JSON object with `op`, the row's key, its fields, a `version` that rises
+with each change of the row, and `event_time`:
 
     posts    op "post" or "delete", post_id; author, text
     follows  op "follow" or "unfollow", follower and followee
     users    op "delete", or another one such as "user", user_id; name
 
-The timelines are a view of a view: posts and users make named posts, and these and follows the timelines.
-"""
+The timelines are a view of a view: posts and users make named posts, and these and follows the
+timelines."""
 
 from __future__ import annotations
 
@@ -21,14 +23,20 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lib.joins import table_table
-from lib.runtime.command import command
-from lib.runtime.job import Job
-from lib.runtime.job_config import Config
-from lib.runtime.sections import JobName, JobSection, Section, TablesSection, TopicSection
-from lib.sinks import Kept, View
-from lib.sinks.bucketed import lookup
-from lib.tagged import tagged, untagged
+from tidegate.joins import table_table
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import Config
+from tidegate.runtime.config.sections import (
+    JobName,
+    JobSection,
+    Section,
+    TablesSection,
+    TopicSection,
+)
+from tidegate.runtime.job import Job
+from tidegate.tagged import tagged, untagged
+from tidegate.views import KeyedTable, View
+from tidegate.views._buckets import lookup
 
 ON = "author"
 
@@ -40,16 +48,24 @@ class NamedJob(JobSection):
 
 
 class ViewSection(Section):
-    """[view]: into how many parts each table is cut, and after how many batches the tables are compacted."""
+    """[view]: into how many parts each table is cut, and after how many batches the tables are
+    compacted."""
 
     buckets: int = Field(default=64, gt=0)
     compact_every: int | None = Field(default=20, gt=0)
 
 
 class Tables(TablesSection):
-    """[output]: the timelines and the dead letters, and the tables that the timelines are made of."""
+    """[output]: the timelines and the dead letters, and the tables that the timelines are made
+    of."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "named_posts", "posts", "follows", "users")
+    TABLES: ClassVar[tuple[str, ...]] = (
+        *TablesSection.TABLES,
+        "named_posts",
+        "posts",
+        "follows",
+        "users",
+    )
 
     table: str = "timelines"
     named_posts: str = "named_posts"
@@ -74,7 +90,11 @@ def job(config: Timelines) -> Job:
     """Put the job together: the rows of all topics reach the view's sink in one batch."""
     inputs = [
         config.named_input(name, section)
-        for name, section in (("posts", config.posts), ("follows", config.follows), ("users", config.users))
+        for name, section in (
+            ("posts", config.posts),
+            ("follows", config.follows),
+            ("users", config.users),
+        )
     ]
     return config.planned(
         inputs,
@@ -85,20 +105,30 @@ def job(config: Timelines) -> Job:
 
 
 def sink(places: dict[str, str], layout: ViewSection) -> View:
-    """Give the view of the timelines, with all tables that it is made of."""
+    """Return the view of the timelines, with all tables that it is made of."""
 
-    def kept(name: str, key: Sequence[str], deleting: str, *columns: Column) -> Kept:
+    def kept(name: str, key: Sequence[str], deleting: str, *columns: Column) -> KeyedTable:
         def changes(frame: DataFrame) -> DataFrame:
             deleted = (F.col("op") == deleting).alias("deleted")
             return untagged(frame, name).select(*columns, "version", deleted)
 
         path = places[f"output.{name}"]
-        return Kept(path=path, step=name, changes=changes, key=key, by=ON, position="version", buckets=layout.buckets)
+        return KeyedTable(
+            path=path,
+            step=name,
+            changes=changes,
+            key=key,
+            by=ON,
+            position="version",
+            buckets=layout.buckets,
+        )
 
     posted = F.col("event_time").alias("posted_at")
     posts = kept("posts", ["post_id"], "delete", F.col("post_id"), F.col(ON), F.col("text"), posted)
     users = kept("users", [ON], "delete", F.col("user_id").alias(ON), F.col("name"))
-    follows = kept("follows", ["follower", ON], "unfollow", F.col("follower"), F.col("followee").alias(ON))
+    follows = kept(
+        "follows", ["follower", ON], "unfollow", F.col("follower"), F.col("followee").alias(ON)
+    )
     # An author whose name is not known, or no longer, is no reason to leave the post out.
     named = View(
         path=places["output.named_posts"],
@@ -124,7 +154,8 @@ def sink(places: dict[str, str], layout: ViewSection) -> View:
 
 
 def newest(timelines: DataFrame, user: str, n: int = 20) -> DataFrame:
-    """Give the newest posts of a user's timeline, the newest first: the table as Spark reads it, and whose timeline."""
+    """Return the newest posts of a user's timeline, the newest first: the table as Spark reads it,
+    and whose timeline."""
     return lookup(timelines, follower=user).orderBy(F.desc("posted_at"), F.desc("post_id")).limit(n)
 
 
@@ -133,6 +164,7 @@ if __name__ == "__main__":
         "timelines",
         Timelines,
         job,
-        "Keep each user's timeline of the posts of those whom the user follows, from Kafka to Delta.",
+        "Keep each user's timeline of the posts of those whom the user follows, from Kafka to "
+        "Delta.",
         result="changes of posts, follows and users",
     )

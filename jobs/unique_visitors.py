@@ -1,7 +1,7 @@
 """Count visitors by page and minute, hour and day, in sketches that any union can be taken of: Kafka in, Delta out.
 
-spark-submit jobs/unique_visitors.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
-"""
+spark-submit jobs/unique_visitors.py [--config PATH] [--set section.key=value]... [--show-config]
+[--verbose]"""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from pyspark.sql import DataFrame
 
-from lib.aggregates import Aggregate, count, partials
-from lib.runtime.command import command
-from lib.runtime.job import Job
-from lib.runtime.job_config import JobConfig
-from lib.runtime.sections import JobName, JobSection, OutputSection, Section
-from lib.sinks import Derived, Several, Upsert
-from lib.sketches import distinct, quantile, top
-from lib.windows import rolled_up, tumbling
+from tidegate.aggregates import Aggregate, count, partials
+from tidegate.runtime.cli import command
+from tidegate.runtime.config.job_config import JobConfig
+from tidegate.runtime.config.sections import JobName, JobSection, OutputSection, Section
+from tidegate.runtime.job import Job
+from tidegate.sinks import FanOut, Mapped, Upsert
+from tidegate.sketches import distinct, quantile, top
+from tidegate.windows import rolled_up, tumbling
 
 BY = "page"
 KEYS = ["window", BY]
@@ -26,7 +26,8 @@ RANKS = [0.5, 0.95, 0.99]
 
 
 class RollUpSection(Section):
-    """[roll_up]: the zone whose days are counted, and how exact visitors are: a standard error of 1.04 / 2^(p/2)."""
+    """[roll_up]: the zone whose days are counted, and how exact visitors are: a standard error of
+    1.04 / 2^(p/2)."""
 
     zone: str = "UTC"
     precision: int = Field(default=14, ge=4, le=21)
@@ -39,7 +40,8 @@ class NamedJob(JobSection):
 
 
 class Tables(OutputSection):
-    """[output]: as for every job; `table` holds the minutes, and two more tables the hours and the days."""
+    """[output]: as for every job; `table` holds the minutes, and two more tables the hours and the
+    days."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "hours", "days")
 
@@ -59,7 +61,8 @@ class UniqueVisitors(JobConfig):
 
 
 def aggregates(precision: int = 14) -> dict[str, Aggregate]:
-    """Give what is kept of each page: views, visitors, response times at p50, p95 and p99, and the busiest pages."""
+    """Return what is kept of each page: views, visitors, response times at p50, p95 and p99, and
+    the busiest pages."""
     return {
         "views": count(),
         "visitors": distinct("user_id", precision=precision),
@@ -69,7 +72,8 @@ def aggregates(precision: int = 14) -> dict[str, Aggregate]:
 
 
 def job(config: UniqueVisitors) -> Job:
-    """Put the job together: no state is kept, since each batch's partials are merged into the tables' own."""
+    """Put the job together: no state is kept, since each batch's partials are merged into the
+    tables' own."""
     aggs = aggregates(config.roll_up.precision)
     places = config.output.tables()
 
@@ -82,10 +86,12 @@ def job(config: UniqueVisitors) -> Job:
     def merged_into(key: str) -> Upsert:
         return Upsert(path=places[f"output.{key}"], keys=KEYS, aggs=aggs, step=key)
 
-    hours = Derived(rows=larger("1 hour"), sink=merged_into("hours"))
-    days = Derived(rows=larger("1 day", config.roll_up.zone), sink=merged_into("days"))
-    sink = Derived(rows=minutes, sink=Several(sinks=[hours, days, merged_into("table")]))
-    return config.planned([config.only_input()], transform=lambda clicks: clicks, sink=sink, stateless=True)
+    hours = Mapped(rows=larger("1 hour"), sink=merged_into("hours"))
+    days = Mapped(rows=larger("1 day", config.roll_up.zone), sink=merged_into("days"))
+    sink = Mapped(rows=minutes, sink=FanOut(sinks=[hours, days, merged_into("table")]))
+    return config.planned(
+        [config.only_input()], transform=lambda clicks: clicks, sink=sink, stateless=True
+    )
 
 
 if __name__ == "__main__":

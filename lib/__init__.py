@@ -1,3 +1,4 @@
-"""tidegate: stream transforms for PySpark Structured Streaming, from Kafka to Delta, exactly once."""
+"""tidegate: stream transforms for PySpark Structured Streaming, from Kafka to Delta, exactly
+once."""
 
 __version__ = "0.1.0"

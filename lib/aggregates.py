@@ -1,8 +1,8 @@
 """Aggregates as monoids: rows become partials, partials merge into partials, a partial is finished into the answer.
 
-From these three column builders follow, each without a second implementation: hopping windows by merging panes,
-corrections of a closed window, upserts that add up, roll-ups, and a stream that agrees with its batch.
-"""
+From these three column builders follow, each without a second implementation: hopping windows by
+merging panes, corrections of a closed window, upserts that add up, roll-ups, and a stream that
+agrees with its batch."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class Aggregate:
     merge: from a column of partials, the aggregate expression that gives their common partial.
     finish: from a partial, the answer.
     inputs: the columns that it reads, and what they must be; checked when a transform is called.
-    folds: by name, the fields of the partial, where each is a fold; empty for a sketch. A sole field named "" means
-    that the partial is no struct but that field.
-    """
+    folds: by name, the fields of the partial, where each is a fold; empty for a sketch. A sole
+    field named "" means that the partial is no struct but that field."""
 
     partial: Callable[[Column], Column]
     merge: Callable[[Column], Column]
@@ -61,7 +60,7 @@ def folded(
     finish: Callable[[Column], Column] = _itself,
     inputs: Sequence[tuple[str | Column, Kind]] = (),
 ) -> Aggregate:
-    """Give the aggregate whose partial is made of folds; see `Aggregate.folds` for the names."""
+    """Return the aggregate whose partial is made of folds; see `Aggregate.folds` for the names."""
     fields = tuple(folds.items())
 
     def build(value: Callable[[str, Fold], Column]) -> Column:
@@ -79,27 +78,40 @@ def folded(
 
 def _ones(value: str | Column | None) -> Column:
     one = F.lit(1).cast("bigint")
-    return one if value is None else F.when(column(value).isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
+    return (
+        one
+        if value is None
+        else F.when(column(value).isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
+    )
 
 
 def count(value: str | Column | None = None) -> Aggregate:
     """Count the rows, or the rows in which `value` is not null. A whole number."""
-    return folded({"": Fold(lambda time: _ones(value), "sum")}, inputs=[] if value is None else [(value, "any")])
+    return folded(
+        {"": Fold(lambda time: _ones(value), "sum")},
+        inputs=[] if value is None else [(value, "any")],
+    )
 
 
 def total(value: str | Column) -> Aggregate:
     """Sum up the values that are not null; null when there is none.
 
-    Whole numbers add up to a bigint and decimals to a wider decimal, exactly; doubles up to rounding, which depends on
-    the order of the rows. A sum beyond its type is an error, as Spark's ANSI mode has it.
-    """
+    Whole numbers add up to a bigint and decimals to a wider decimal, exactly; doubles up to
+    rounding, which depends on the order of the rows. A sum beyond its type is an error, as Spark's
+    ANSI mode has it."""
     return folded({"": Fold(lambda time: column(value), "sum")}, inputs=[(value, "number")])
 
 
 def mean(value: str | Column) -> Aggregate:
-    """Take the arithmetic mean of the values that are not null; null when there is none. A double, or a decimal."""
-    folds = {"total": Fold(lambda time: column(value), "sum"), "count": Fold(lambda time: _ones(value), "sum")}
-    return folded(folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")])
+    """Take the arithmetic mean of the values that are not null; null when there is none. A double,
+    or a decimal."""
+    folds = {
+        "total": Fold(lambda time: column(value), "sum"),
+        "count": Fold(lambda time: _ones(value), "sum"),
+    }
+    return folded(
+        folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")]
+    )
 
 
 def smallest(value: str | Column) -> Aggregate:
@@ -113,12 +125,14 @@ def largest(value: str | Column) -> Aggregate:
 
 
 def first(value: str | Column) -> Aggregate:
-    """Take the value of the earliest event, null or not; of events at the same instant the least value, null first."""
+    """Take the value of the earliest event, null or not; of events at the same instant the least
+    value, null first."""
     return _by_time(value, "min")
 
 
 def last(value: str | Column) -> Aggregate:
-    """Take the value of the latest event, null or not; of events at the same instant the greatest value, null first."""
+    """Take the value of the latest event, null or not; of events at the same instant the greatest
+    value, null first."""
     return _by_time(value, "max")
 
 
@@ -128,7 +142,8 @@ def _by_time(value: str | Column, operation: Operation) -> Aggregate:
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
-    """Give the same aggregates left unfinished, so that a transform gives partials that can be stored and merged."""
+    """Return the same aggregates left unfinished, so that a transform gives partials that can be
+    stored and merged."""
     return {name: replace(agg, finish=_itself) for name, agg in aggs.items()}
 
 
@@ -139,12 +154,21 @@ def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggrega
     """
     keys = [quoted(name) for name in names(by)]
     merging = [agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()]
-    # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks without rows can fail.
-    return frame.groupBy(*(keys or [F.lit(0).alias(_ALL)])).agg(*merging).select(*keys, *map(quoted, aggs))
+    # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks
+    # without rows can fail.
+    return (
+        frame.groupBy(*(keys or [F.lit(0).alias(_ALL)]))
+        .agg(*merging)
+        .select(*keys, *map(quoted, aggs))
+    )
 
 
 def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
-    """Turn the columns of partials into answers, under the same names; other columns stay as they are."""
+    """Turn the columns of partials into answers, under the same names; other columns stay as they
+    are."""
     return frame.select(
-        *[aggs[name].finish(quoted(name)).alias(name) if name in aggs else quoted(name) for name in frame.columns]
+        *[
+            aggs[name].finish(quoted(name)).alias(name) if name in aggs else quoted(name)
+            for name in frame.columns
+        ]
     )

@@ -1,4 +1,5 @@
-"""The one place where names, columns and durations that a caller gives are checked and normalised."""
+"""The one place where names, columns and durations that a caller gives are checked and
+normalised."""
 
 from __future__ import annotations
 
@@ -25,11 +26,13 @@ _UNITS = {
 }
 _PART = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?(?=\s|$)")
 _LONGEST = 100 * 366 * _UNITS["day"]
-DURATION_FORMS = "a timedelta, or text such as '10 seconds', '1 hour 30 minutes' or '250 milliseconds'"
+DURATION_FORMS = (
+    "a timedelta, or text such as '10 seconds', '1 hour 30 minutes' or '250 milliseconds'"
+)
 
 
 def microseconds(duration: str | timedelta, what: str = "duration", *, least: int = 1) -> int:
-    """Give a fixed duration in microseconds; `least` is the smallest value allowed.
+    """Return a fixed duration in microseconds; `least` is the smallest value allowed.
 
     Months and years have no fixed length and are refused, as is anything beyond a century.
 
@@ -38,8 +41,16 @@ def microseconds(duration: str | timedelta, what: str = "duration", *, least: in
     """
     value = _parsed(duration, what)
     if value < least:
-        kind = "positive" if least == 1 else "zero or more" if least == 0 else f"at least {least} microseconds"
-        raise ArgumentError(f"{what} is {duration!r}.", f"{kind}: {DURATION_FORMS}.", f"{what}='10 seconds'")
+        kind = (
+            "positive"
+            if least == 1
+            else "zero or more"
+            if least == 0
+            else f"at least {least} microseconds"
+        )
+        raise ArgumentError(
+            f"{what} is {duration!r}.", f"{kind}: {DURATION_FORMS}.", f"{what}='10 seconds'"
+        )
     if value > _LONGEST:
         raise ArgumentError(f"{what} is {duration!r}, longer than a century.", f"{DURATION_FORMS}.")
     return value
@@ -49,7 +60,9 @@ def _parsed(duration: str | timedelta, what: str) -> int:
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)
     if not isinstance(duration, str):
-        raise ColumnTypeError(f"{what} is {duration!r}, a {type(duration).__name__}.", f"{DURATION_FORMS}.")
+        raise ColumnTypeError(
+            f"{what} is {duration!r}, a {type(duration).__name__}.", f"{DURATION_FORMS}."
+        )
     text, total, at = duration.strip().lower(), 0, 0
     text = text.removeprefix("interval ")
     while match := _PART.match(text, at):
@@ -64,17 +77,19 @@ def _parsed(duration: str | timedelta, what: str) -> int:
             break
         total, at = total + int(number) * _UNITS[unit], match.end()
     if at == 0 or text[at:].strip():
-        raise ArgumentError(f"{what} is {duration!r}.", f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}.")
+        raise ArgumentError(
+            f"{what} is {duration!r}.", f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}."
+        )
     return total
 
 
 def interval(micros: int) -> str:
-    """Give the text by which Spark's window functions take a duration."""
+    """Return the text by which Spark's window functions take a duration."""
     return f"{micros} microseconds"
 
 
 def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
-    """Give a list of column names from one name or several."""
+    """Return a list of column names from one name or several."""
     given = [columns] if isinstance(columns, str) else list(columns)
     for name in given:
         if not isinstance(name, str):
@@ -85,17 +100,19 @@ def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
             )
     repeated = sorted({name for name in given if given.count(name) > 1})
     if repeated:
-        raise ColumnError(f"{what} names {', '.join(repeated)} more than once.", "each column once.")
+        raise ColumnError(
+            f"{what} names {', '.join(repeated)} more than once.", "each column once."
+        )
     return given
 
 
 def column(value: str | Column) -> Column:
-    """Give a Column from a column or its name; a name is taken whole, dots and all."""
+    """Return a Column from a column or its name; a name is taken whole, dots and all."""
     return quoted(value) if isinstance(value, str) else value
 
 
 def quoted(name: str) -> Column:
-    """Give the top-level column of just this name, whatever characters are in it."""
+    """Return the top-level column of just this name, whatever characters are in it."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 
@@ -106,7 +123,10 @@ def require(frame: DataFrame, wanted: Iterable[str], what: str = "by") -> None:
         if name not in have:
             raise ColumnError(f"{what} names {name!r}.", f"the columns are {', '.join(have)}.")
         if have.count(name) > 1:
-            raise ColumnError(f"{what} names {name!r}, which is there {have.count(name)} times.", "one such column.")
+            raise ColumnError(
+                f"{what} names {name!r}, which is there {have.count(name)} times.",
+                "one such column.",
+            )
 
 
 def require_event_time(frame: DataFrame, time: str) -> None:
@@ -117,11 +137,13 @@ def require_event_time(frame: DataFrame, time: str) -> None:
         raise ColumnTypeError(
             f"time={time!r} is of type {field.dataType.simpleString()}.",
             "a timestamp (an instant; timestamp_ntz has no zone and is none).",
-            f"withColumn({time!r}, F.to_timestamp({time!r})), or F.timestamp_millis for epoch milliseconds.",
+            f"withColumn({time!r}, F.to_timestamp({time!r})), or F.timestamp_millis for epoch "
+            "milliseconds.",
         )
     if frame.isStreaming and WATERMARK_KEY not in (field.metadata or {}):
         raise WatermarkError(
-            f"the stream has no watermark on {time!r}, so no window could close, and its state would grow.",
+            f"the stream has no watermark on {time!r}, so no window could close, and its state "
+            "would grow.",
             f"a watermark on {time!r}: how late a row may be.",
             f"withWatermark({time!r}, '10 seconds') before the transform.",
         )

@@ -11,12 +11,16 @@ class TidegateError(Exception):
 
     def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
         self.given, self.allowed, self.hint = given, allowed, hint
-        lines = [given, f"  allowed: {allowed}" if allowed else "", f"  instead: {hint}" if hint else ""]
+        lines = [
+            given,
+            f"  allowed: {allowed}" if allowed else "",
+            f"  instead: {hint}" if hint else "",
+        ]
         super().__init__("\n".join(line for line in lines if line))
 
 
 class ArgumentError(TidegateError, ValueError):
-    """A transform, source or sink was called with a value that it can not take."""
+    """A transform, source or sink was called with a value that it cannot take."""
 
 
 class ColumnError(TidegateError, ValueError):
@@ -24,7 +28,7 @@ class ColumnError(TidegateError, ValueError):
 
 
 class ColumnTypeError(TidegateError, TypeError):
-    """A column or an argument has a type that the call can not use."""
+    """A column or an argument has a type that the call cannot use."""
 
 
 class WatermarkError(TidegateError, ValueError):
@@ -36,7 +40,7 @@ class ConfigError(TidegateError, ValueError):
 
 
 class SourceError(TidegateError, RuntimeError):
-    """The input can not be read as asked: broker, topic, offsets."""
+    """The input cannot be read as asked: broker, topic, offsets."""
 
 
 class DeadLetterFloodError(TidegateError, RuntimeError):

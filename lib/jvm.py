@@ -19,12 +19,13 @@ from pyspark.sql.types import StructType
 
 
 def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
-    """Give what `observe(name, ...)` counted in the batch that runs now; None before an action has run it.
+    """Return what `observe(name, ...)` counted in the batch that runs now; None before an action has run it.
 
-    To be asked inside foreachBatch, after an action on the batch and before anything is committed. Spark adds up the
-    counts of every task that ended: a stage that ran twice after a lost executor counts twice, so these numbers are to
-    be checked against rows counted, never trusted alone. Observe numbers and text only, no timestamps.
-    """
+    To be asked inside foreachBatch, after an action on the batch and before anything is committed.
+    Spark adds up the
+    counts of every task that ended: a stage that ran twice after a lost executor counts twice, so
+    these numbers are to be checked against rows counted, never trusted alone. Observe numbers and
+    text only, no timestamps."""
     execution = _jvm_query(query).lastExecution()
     if execution is None:
         return None
@@ -36,7 +37,8 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
 
 
 def message(error: Exception) -> str:
-    """Give an error's text; `str` of one of Delta's raises another, as Spark does not know its class."""
+    """Return an error's text; `str` of one of Delta's raises another, as Spark does not know its
+    class."""
     return str(getattr(error, "_desc", None) or error)
 
 
@@ -45,10 +47,10 @@ def _jvm_query(query: StreamingQuery) -> Any:
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
-    """Give a file's bytes through the Hadoop file system of its scheme; None where there is no such file.
+    """Return a file's bytes through the Hadoop file system of its scheme; None where there is no such file.
 
-    Raises OSError for a file that is there and can not be read: no permission, or a check sum that does not fit.
-    """
+    Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
+    does not fit."""
     jvm: Any = spark._jvm
     file = jvm.org.apache.hadoop.fs.Path(path)
     try:
@@ -61,7 +63,7 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        raise OSError(f"{path} can not be read: {error.java_exception.toString()}") from error
+        raise OSError(f"{path} cannot be read: {error.java_exception.toString()}") from error
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class DeltaState:
     _snapshot: Any
 
     def transaction(self, app_id: str) -> int | None:
-        """Give the last transaction number of an application id; None where it never wrote.
+        """Return the last transaction number of an application id; None where it never wrote.
 
         Delta works this out from the log by a Spark job, once for each version.
         """
@@ -81,26 +83,27 @@ class DeltaState:
         return None if found.isEmpty() else int(found.get())
 
     def table_id(self) -> str:
-        """Give the id that the table got when it was made."""
+        """Return the id that the table got when it was made."""
         return str(self._snapshot.metadata().id())
 
     def schema(self) -> StructType:
-        """Give the table's columns."""
+        """Return the table's columns."""
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))
 
     def property(self, name: str) -> str | None:
-        """Give one of the table's properties; None where it is not set."""
+        """Return one of the table's properties; None where it is not set."""
         found = self._snapshot.metadata().configuration().get(name)
         return None if found.isEmpty() else str(found.get())
 
     def partition_columns(self) -> list[str]:
-        """Give the columns by which the table's files are partitioned."""
+        """Return the columns by which the table's files are partitioned."""
         columns = self._snapshot.metadata().partitionColumns()
         return [columns.apply(i) for i in range(columns.size())]
 
 
 def delta_state(spark: SparkSession, path: str) -> DeltaState:
-    """Read a table's log up to its newest version; costs a listing of the log when nothing has changed."""
+    """Read a table's log up to its newest version; costs a listing of the log when nothing has
+    changed."""
     jvm: Any = spark._jvm
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(_session(spark), path)
     nothing = jvm.scala.Option.empty()
@@ -109,7 +112,7 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
 
 
 def release(frame: DataFrame) -> None:
-    """Free the rows of a frame that `localCheckpoint` gave; it can not be read again."""
+    """Free the rows of a frame that `localCheckpoint` gave; it cannot be read again."""
     frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
@@ -133,7 +136,9 @@ def partition_counts(
         found = client.describeTopics(wanted).allTopicNames().get()
         return {topic: int(found.get(topic).partitions().size()) for topic in topics}
     except Py4JJavaError as error:
-        raise OSError(f"{servers} does not tell of {', '.join(topics)}: {error.java_exception.toString()}") from error
+        raise OSError(
+            f"{servers} does not tell of {', '.join(topics)}: {error.java_exception.toString()}"
+        ) from error
     finally:
         client.close()
 
@@ -159,12 +164,14 @@ class SignalHandler:
 
 
 @contextmanager
-def jvm_signals(spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]) -> Iterator[None]:
+def jvm_signals(
+    spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]
+) -> Iterator[None]:
     """Let Python decide, while the block runs, on signals that the JVM gets, such as ("TERM", "INT").
 
-    Under spark-submit the JVM is the parent, and a signal to the whole process group reaches it as well: by itself it
-    would stop Spark in the middle of a batch. `action` runs in a thread of its own.
-    """
+    Under spark-submit the JVM is the parent, and a signal to the whole process group reaches it as
+    well: by itself it would stop Spark in the middle of a batch. `action` runs in a thread of its
+    own."""
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     signals: Any = spark._jvm.sun.misc.Signal  # type: ignore[union-attr]
     handler = SignalHandler(action)
@@ -174,3 +181,39 @@ def jvm_signals(spark: SparkSession, names: tuple[str, ...], action: Callable[[i
     finally:
         for name, old in before:
             signals.handle(name, old)
+
+
+def executions(spark: SparkSession) -> int:
+    """Return how many queries the session has executed, once all of them have been reported."""
+    session = _session(spark)
+    session.sparkContext().listenerBus().waitUntilEmpty()
+    found = session.sharedState().statusStore().executionsList()
+    return 1 + max((found.apply(at).executionId() for at in range(found.size())), default=-1)
+
+
+def scans(spark: SparkSession, first: int) -> Iterator[tuple[str, dict[str, int]]]:
+    """Return what each scan of Parquet files since the execution `first` says of itself.
+
+    A pair for each scan: Spark's description, and the scan's metrics by name. A metric that several
+    executions show is counted with the first of them.
+    """
+    store = _session(spark).sharedState().statusStore()
+    seen: set[int] = set()
+    for execution in range(first, executions(spark)):
+        values = store.executionMetrics(execution)
+        nodes = store.planGraph(execution).allNodes()
+        for node in (nodes.apply(at) for at in range(nodes.size())):
+            if node.name().startswith("Scan parquet"):
+                yield node.desc(), _metrics(node, values, seen)
+
+
+def _metrics(node: Any, values: Any, seen: set[int]) -> dict[str, int]:
+    found = {}
+    for metric in (node.metrics().apply(at) for at in range(node.metrics().size())):
+        number = metric.accumulatorId()
+        value = values.get(number)
+        if value.isDefined() and number not in seen:
+            seen.add(number)
+            digits = value.get().replace(",", "")
+            found[metric.name()] = int(digits) if digits.isdigit() else 0
+    return found

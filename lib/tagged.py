@@ -16,9 +16,9 @@ INPUT = "input"
 def tagged(**frames: DataFrame) -> DataFrame:
     """Put frames together, batches or streams, so that one sink gets the rows of all of them in one micro-batch.
 
-    Columns: `input`, the name by which a row's frame was given, and for each name a struct of that frame's columns,
-    which is null in the rows of the others. Rows of a frame are neither lost nor changed. Keeps no state; a checkpoint
-    is bound to the names, in their order.
+    Columns: `input`, the name by which a row's frame was given, and for each name a struct of that
+    frame's columns, which is null in the rows of the others. Rows of a frame are neither lost nor
+    changed. Keeps no state; a checkpoint is bound to the names, in their order.
 
     Raises ArgumentError for no frames, or one that is called "input".
 
@@ -27,16 +27,22 @@ def tagged(**frames: DataFrame) -> DataFrame:
     (['input', 'clicks', 'users'], True)
     """
     if not frames or INPUT in frames:
-        raise ArgumentError(f"the frames are named {list(frames)}.", f"at least one, and none of them {INPUT!r}.")
+        raise ArgumentError(
+            f"the frames are named {list(frames)}.", f"at least one, and none of them {INPUT!r}."
+        )
     return reduce(DataFrame.unionByName, [_marked(name, frames) for name in frames])
 
 
 def _marked(own: str, frames: dict[str, DataFrame]) -> DataFrame:
     row = F.struct(*[quoted(column) for column in frames[own].columns])
-    structs = [(row if name == own else F.lit(None).cast(frame.schema)).alias(name) for name, frame in frames.items()]
+    structs = [
+        (row if name == own else F.lit(None).cast(frame.schema)).alias(name)
+        for name, frame in frames.items()
+    ]
     return frames[own].select(F.lit(own).alias(INPUT), *structs)
 
 
 def untagged(frame: DataFrame, name: str) -> DataFrame:
-    """Give the rows of one of the frames that `tagged` put together, with that frame's columns."""
+    """Return the rows of one of the frames that `tagged` put together, with that frame's
+    columns."""
     return frame.where(quoted(INPUT) == F.lit(name)).select(f"{name}.*")

@@ -1,4 +1,5 @@
-"""Execute notebooks: `python notebooks/run.py` writes the outputs of all of them into their files."""
+"""Execute notebooks: `python notebooks/run.py` writes the outputs of all of them into their
+files."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ SECONDS_A_CELL = 300
 
 
 def executed(path: Path) -> Any:
-    """Run a notebook from top to bottom and give it with its outputs, less what the JVM says on its error stream."""
+    """Run a notebook from top to bottom and give it with its outputs, less what the JVM says on its
+    error stream."""
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(notebook, timeout=SECONDS_A_CELL, resources={"metadata": {"path": str(FOLDER)}})
     client.execute()

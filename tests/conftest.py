@@ -1,4 +1,5 @@
-"""What every test may use: one small Spark session with Delta and Kafka, a broker, a fresh topic, and lib as a zip."""
+"""What every test may use: one small Spark session with Delta and Kafka, a broker, a fresh topic,
+and the library as a zip."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.runtime.paths import project_root
-from lib.runtime.session import spark_session
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.session import spark_session
 
-pytest_plugins = ["lib.testing.fixtures"]
+pytest_plugins = ["tidegate.testing.fixtures"]
 
 # Python workers must be this interpreter, and the session reads both when it is made.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -32,9 +33,12 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session on two cores, with Delta as the catalog, RocksDB for state and Kafka on the class path."""
+    """One session on two cores, with Delta as the catalog, RocksDB for state and Kafka on the class
+    path."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    made = spark_session("tests", master="local[2]", conf={**SMALL, "spark.sql.warehouse.dir": str(warehouse)})
+    made = spark_session(
+        "tests", master="local[2]", conf={**SMALL, "spark.sql.warehouse.dir": str(warehouse)}
+    )
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
@@ -42,8 +46,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`lib` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a wheel is one."""
+    """`tidegate` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a
+    wheel is one."""
     folder = tmp_path_factory.mktemp("shipped")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project_root())]
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        str(project_root()),
+    ]
     subprocess.run(build, check=True, capture_output=True)
     return Path(shutil.copy(next(folder.glob("*.whl")), folder / "tidegate.zip"))

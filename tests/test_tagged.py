@@ -6,8 +6,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from lib.errors import ArgumentError
-from lib.tagged import tagged, untagged
+from tidegate.errors import ArgumentError
+from tidegate.tagged import tagged, untagged
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -27,7 +27,9 @@ def test_a_name_with_a_dot_comes_back_whole(spark: SparkSession) -> None:
     assert untagged(tagged(one=frame, two=spark.range(1)), "one").collect() == frame.collect()
 
 
-def test_one_frame_is_enough_and_none_or_a_frame_called_input_is_refused(spark: SparkSession) -> None:
+def test_one_frame_is_enough_and_none_or_a_frame_called_input_is_refused(
+    spark: SparkSession,
+) -> None:
     users = spark.range(2)
     assert untagged(tagged(users=users), "users").count() == 2
     with pytest.raises(ArgumentError, match="at least one"):

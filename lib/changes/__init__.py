@@ -1,8 +1,6 @@
-"""A stream that is a table's history: what databases log of their changes, and the tables that follow from it."""
+"""A stream that is a table's history: the newest row of each key, and all versions of it."""
 
-from .debezium import debezium
-from .maxwell import maxwell
 from .newest import newest
 from .versions import revised, versions
 
-__all__ = ["debezium", "maxwell", "newest", "revised", "versions"]
+__all__ = ["newest", "revised", "versions"]

@@ -40,7 +40,11 @@ ENDS = (DELETE, TRUNCATE, TOMBSTONE)
 
 CHANGE = ("op", "key", "before", "after", "position", "event_time", "place")
 PLACE = StructType(
-    [StructField("topic", StringType()), StructField("partition", IntegerType()), StructField("offset", LongType())]
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
 )
 ADDED = ("op", "position", "changed_at", "deleted", "valid_from", "valid_to", "is_current")
 """What the tables made of changes have beside the row's own columns."""
@@ -50,12 +54,15 @@ def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[Struc
     """Check the columns of the table that changes, and the names of its key."""
     given = StructType.fromDDL(columns) if isinstance(columns, str) else columns
     if not isinstance(given, StructType) or not given.fields:
-        raise ArgumentError(f"columns is {columns!r}.", "at least one, as DDL text or StructType.", "'id INT'")
+        raise ArgumentError(
+            f"columns is {columns!r}.", "at least one, as DDL text or StructType.", "'id INT'"
+        )
     keys = names(key, "key")
     missing = [name for name in keys if name not in given.names]
     if missing or not keys:
         raise ColumnError(
-            f"key names {', '.join(missing) or 'no column'}.", f"of the columns {', '.join(given.names)}, at least one."
+            f"key names {', '.join(missing) or 'no column'}.",
+            f"of the columns {', '.join(given.names)}, at least one.",
         )
     for field in given:
         _require_comparable(field.name, field.dataType)
@@ -70,7 +77,7 @@ def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[Struc
 
 
 def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
-    """Give the shape of a change of such a table."""
+    """Return the shape of a change of such a table."""
     free = StructType([StructField(field.name, field.dataType) for field in columns])
     return StructType(
         [
@@ -86,12 +93,12 @@ def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
 
 
 def no_row(op: Column) -> Column:
-    """Tell whether there is no row after a change of this kind."""
+    """Return whether there is no row after a change of this kind."""
     return op.isin(*ENDS)
 
 
 def fields(struct: Column, kind: StructType) -> list[Column]:
-    """Give a struct's fields as columns of their names."""
+    """Return a struct's fields as columns of their names."""
     return [struct.getField(name).alias(name) for name in kind.names]
 
 
@@ -101,7 +108,8 @@ def _require_comparable(name: str, kind: DataType) -> None:
         inner = [kind.elementType]
     if isinstance(kind, MapType | VariantType):
         raise ColumnTypeError(
-            f"the column {name!r} is or holds a {kind.simpleString()}, whose values can not be compared.",
+            f"the column {name!r} is or holds a {kind.simpleString()}, whose values cannot be "
+            "compared.",
             "all types but maps and variants.",
             f"'{name} STRING', which takes an object as its text.",
         )
@@ -110,34 +118,43 @@ def _require_comparable(name: str, kind: DataType) -> None:
 
 
 def moved(changes: DataFrame) -> DataFrame:
-    """Add a delete of the old key for each update that gave a row another one; Debezium writes it by itself."""
+    """Add a delete of the old key for each update that gave a row another one; Debezium writes it
+    by itself."""
     keys = key_names(changes)
     old = F.struct(*[F.col("before").getField(name).alias(name) for name in keys])
     other = (F.col("op") == F.lit(UPDATE)) & ~old.eqNullSafe(F.col("key"))
     known = reduce(and_, [F.col("before").getField(name).isNotNull() for name in keys])
     ended = changes.where(other & known).withColumns(
-        {"op": F.lit(DELETE), "key": old, "after": F.lit(None).cast(changes.schema["after"].dataType)}
+        {
+            "op": F.lit(DELETE),
+            "key": old,
+            "after": F.lit(None).cast(changes.schema["after"].dataType),
+        }
     )
     return changes.unionByName(ended)
 
 
 def key_names(changes: DataFrame) -> list[str]:
-    """Give the names of the key's columns; refuse a frame that holds no changes."""
+    """Return the names of the key's columns; refuse a frame that holds no changes."""
     require(changes, CHANGE, "changes")
     kind = changes.schema["key"].dataType
-    if not isinstance(kind, StructType) or not isinstance(changes.schema["after"].dataType, StructType):
+    if not isinstance(kind, StructType) or not isinstance(
+        changes.schema["after"].dataType, StructType
+    ):
         raise ColumnTypeError(
-            f"key is of type {kind.simpleString()}.", "the structs that a format of changes gives.", "debezium(...)"
+            f"key is of type {kind.simpleString()}.",
+            "the structs that a format of changes gives.",
+            "debezium(...)",
         )
     return list(kind.names)
 
 
 def row_names(changes: DataFrame) -> list[str]:
-    """Give the names of the row's columns."""
+    """Return the names of the row's columns."""
     kind = changes.schema["after"].dataType
     return list(kind.names) if isinstance(kind, StructType) else []
 
 
 def has_key(changes: DataFrame) -> Column:
-    """Tell whether a change has a whole key."""
+    """Return whether a change has a whole key."""
     return reduce(and_, [F.col("key").getField(name).isNotNull() for name in key_names(changes)])

@@ -11,11 +11,12 @@ from ..columns import microseconds
 
 
 def ahead_of(time: Column, received: Column, tolerance: str | timedelta) -> Column:
-    """Tell whether an event time lies further ahead of the record's own timestamp than the tolerance.
+    """Return whether an event time lies further ahead of the record's own timestamp than the tolerance.
 
-    Exactly `tolerance` ahead is not yet too far. Never null: without an event time, or without a timestamp of the
-    record's own (Kafka gives those as 1 millisecond before 1970), there is nothing to compare and the answer is false.
-    The driver's clock plays no part, so a replay decides as the first run did.
+    Exactly `tolerance` ahead is not yet too far. Never null: without an event time, or without a
+    timestamp of the record's own (Kafka gives those as 1 millisecond before 1970), there is nothing
+    to compare and the answer is false. The driver's clock plays no part, so a replay decides as the
+    first run did.
 
     >>> ahead = ahead_of(F.col("event_time"), F.col("timestamp"), "1 hour")  # doctest: +SKIP
     """
@@ -25,11 +26,11 @@ def ahead_of(time: Column, received: Column, tolerance: str | timedelta) -> Colu
 
 
 def instant(epoch: Column, unit: str = "milliseconds") -> Column:
-    """Give the timestamp of an epoch number; null, never an error, outside the years 1 to 9999.
+    """Return the timestamp of an epoch number; null, never an error, outside the years 1 to 9999.
 
-    `unit` is "seconds", "milliseconds" or "microseconds". Spark's own `timestamp_millis` raises for a number that is
-    too large, and one such record would stop a job for good; here it becomes a null event time, a dead letter.
-    """
+    `unit` is "seconds", "milliseconds" or "microseconds". Spark's own `timestamp_millis` raises for
+    a number that is too large, and one such record would stop a job for good; here it becomes a
+    null event time, a dead letter."""
     scale = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}[unit]
     low, high = _FIRST // scale + 1, _LAST // scale - 1
     whole = epoch.cast("bigint")

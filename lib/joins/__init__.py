@@ -1,6 +1,6 @@
 """Two inputs -> one."""
 
-from .panes import late_from
+from ._panes import late_from
 from .stream_stream import stream_stream
 from .stream_table import TableJoin, stream_table, versions
 from .table_table import WEIGHT, table_table

@@ -11,7 +11,7 @@ from pyspark.sql.types import TimestampType
 
 from ..columns import column, names, quoted, require
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from .as_of import VALID_FROM, VALID_TO, join_as_of
+from ._as_of import VALID_FROM, VALID_TO, join_as_of
 
 TableJoin = Literal["inner", "left", "semi", "anti"]
 
@@ -27,37 +27,38 @@ def stream_table(
 ) -> DataFrame:
     """Join events with a table by its key: with its rows as they are, or as they were at the time `as_of` of the event.
 
-    "inner" gives the events that meet a row, "left" all of them, with nulls where they meet none; "semi" and "anti"
-    give the events alone, those that meet a row and those that do not. A null key equals nothing. Several rows of a key
-    multiply the event, as in SQL.
+    "inner" gives the events that meet a row, "left" all of them, with nulls where they meet none;
+    "semi" and "anti" give the events alone, those that meet a row and those that do not. A null key
+    equals nothing. Several rows of a key multiply the event, as in SQL.
 
-    With `as_of` the table is a history: each row is a version of its key, valid from `valid_from` (inclusive) to
-    `valid_to` (exclusive; null for open). An event meets the version that began last at or before its time, unless that
-    one has ended by then. So it meets one at most, even where versions overlap: a version ends where the next of its
-    key begins, whatever its `valid_to` says. A table without the column `valid_to` is a log of versions. Of versions
-    that began at the same instant the last by `order` counts; without it, the one that ends last. An event at the
-    instant at which a version begins meets that version, and one at its `valid_to` no longer does. A null time, and a
-    null `valid_from`, meets nothing. Replay gives the same rows as long as the history only grows at its end: leave out
-    of the table what a later change alters, such as is_current; `valid_to` is left out of the result for that reason.
+    With `as_of` the table is a history: each row is a version of its key, valid from `valid_from`
+    (inclusive) to `valid_to` (exclusive; null for open). An event meets the version that began last
+    at or before its time, unless that one has ended by then. So it meets one at most, even where
+    versions overlap: a version ends where the next of its key begins, whatever its `valid_to` says.
+    A table without the column `valid_to` is a log of versions. Of versions that began at the same
+    instant the last by `order` counts; without it, the one that ends last. An event at the instant
+    at which a version begins meets that version, and one at its `valid_to` no longer does. A null
+    time, and a null `valid_from`, meets nothing. Replay gives the same rows as long as the history
+    only grows at its end: leave out of the table what a later change alters, such as is_current;
+    `valid_to` is left out of the result for that reason.
 
-    State: none. On a stream the table is read anew with each micro-batch, and which version of it that was is not told:
-    the sink `Snapshot` reads one version a batch and tells it. A stream can not be the table: the sink `WaitingJoin`
-    keeps a copy of the table by its changelog, and lets events wait for it.
+    State: none. On a stream the table is read anew with each micro-batch, and which version of it
+    that was is not told: the sink `Snapshot` reads one version a batch and tells it. A stream
+    cannot be the table: the sink `TemporalJoin` keeps a copy of the table by its changelog, and
+    lets events wait for it.
 
-    Cost: the table is read, and for `as_of` sorted by key and time, for each batch, and sent to all executors where it
-    is small. With `as_of` an event of a key with v versions is compared with v / 64 + 64 of them.
+    Cost: the table is read, and for `as_of` sorted by key and time, for each batch, and sent to all
+    executors where it is small. With `as_of` an event of a key with v versions is compared with v /
+    64 + 64 of them.
 
-    Args:
-        events: a batch, or a stream.
-        table: a batch; with `as_of` it has a column `valid_from`, and may have `valid_to`.
-        on: the key's columns, which both have under the same names and types.
-        how: which events come out.
-        as_of: the events' time column, a timestamp.
-        order: columns by which versions of a key that began at the same instant follow one another: a place in a log.
+    Args: events: a batch, or a stream. table: a batch; with `as_of` it has a column `valid_from`,
+        and may have `valid_to`. on: the key's columns, which both have under the same names and
+        types. how: which events come out. as_of: the events' time column, a timestamp. order:
+        columns by which versions of a key that began at the same instant follow one another: a
+        place in a log.
 
-    Returns:
-        The events' columns; for "inner" and "left" then the table's, without the key and `valid_to`. No other column
-        may be in both.
+    Returns: The events' columns; for "inner" and "left" then the table's, without the key and
+        `valid_to`. No other column may be in both.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -77,14 +78,22 @@ def stream_table(
     """
     keys, ordered = names(on, "on"), names(order, "order")
     _check(events, table, keys, how)
-    added = [name for name in table.columns if name not in keys and not (as_of is not None and name == VALID_TO)]
+    added = [
+        name
+        for name in table.columns
+        if name not in keys and not (as_of is not None and name == VALID_TO)
+    ]
     if how in ("inner", "left"):
         _refuse_clashes(events, added)
     if as_of is None:
         if ordered:
-            raise ArgumentError(f"order is {order!r}, without as_of.", "as_of with it.", 'as_of="event_time"')
+            raise ArgumentError(
+                f"order is {order!r}, without as_of.", "as_of with it.", 'as_of="event_time"'
+            )
         joined = events.join(table, keys, how)
-        return joined.select(*map(quoted, events.columns if how in ("semi", "anti") else [*events.columns, *added]))
+        return joined.select(
+            *map(quoted, events.columns if how in ("semi", "anti") else [*events.columns, *added])
+        )
     _require_timestamp(events, as_of, "as_of")
     for name in [VALID_FROM, *([VALID_TO] if VALID_TO in table.columns else [])]:
         _require_timestamp(table, name, "the history")
@@ -92,13 +101,17 @@ def stream_table(
     return join_as_of(events, table, keys, how, as_of, ordered)
 
 
-def versions(changes: DataFrame, *, time: str = "event_time", deleted: str | Column | None = None) -> DataFrame:
-    """Give a changelog as a log of versions, which `stream_table` takes as a history.
+def versions(
+    changes: DataFrame, *, time: str = "event_time", deleted: str | Column | None = None
+) -> DataFrame:
+    """Return a changelog as a log of versions, which `stream_table` takes as a history.
 
-    Each change begins a version at its time, which lasts until the next change of its key; one that is `deleted` (a
-    boolean; null is false) lasts for no time at all, so that it ends the version before it and is never met itself.
+    Each change begins a version at its time, which lasts until the next change of its key; one that
+    is `deleted` (a boolean; null is false) lasts for no time at all, so that it ends the version
+    before it and is never met itself.
 
-    Columns: those of the changelog, `time` renamed to `valid_from`, and `valid_to`, null but for deletions.
+    Columns: those of the changelog, `time` renamed to `valid_from`, and `valid_to`, null but for
+    deletions.
 
     Raises ColumnError, ColumnTypeError.
 
@@ -121,7 +134,7 @@ def _check(events: DataFrame, table: DataFrame, keys: Sequence[str], how: str) -
         raise ArgumentError(
             "the table is a stream.",
             "a table that is read as a batch.",
-            "the sink lib.sinks.WaitingJoin, which keeps a copy of a table by its changelog.",
+            "the sink tidegate.sinks.TemporalJoin, which keeps a copy of a table by its changelog.",
         )
     if not keys:
         raise ArgumentError("on names no column.", "one column or more.", 'on="user_id"')
@@ -131,9 +144,11 @@ def _check(events: DataFrame, table: DataFrame, keys: Sequence[str], how: str) -
         ours, theirs = (frame.schema[name].dataType for frame in (events, table))
         if ours != theirs:
             raise ColumnTypeError(
-                f"on={name!r} is {ours.simpleString()} in the events and {theirs.simpleString()} in the table.",
+                f"on={name!r} is {ours.simpleString()} in the events and {theirs.simpleString()} "
+                "in the table.",
                 "the same type in both.",
-                f"withColumn({name!r}, F.col({name!r}).cast({ours.simpleString()!r})) on one of them.",
+                f"withColumn({name!r}, F.col({name!r}).cast({ours.simpleString()!r})) on one of "
+                "them.",
             )
 
 

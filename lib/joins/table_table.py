@@ -12,40 +12,47 @@ from ..columns import names, quoted, require
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WEIGHT = "_weight"
-"""What happens to a row: 1, it comes; -1, it goes; 0, it stays. A row that changes goes as it was and comes anew."""
+"""What happens to a row: 1, it comes; -1, it goes; 0, it stays. A row that changes goes as it was
+and comes anew."""
 
 JoinKind = Literal["inner", "left", "full"]
 _OTHER, _HAD, _HAS = "__tidegate_other", "__tidegate_had", "__tidegate_has"
 
 
-def table_table(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = "inner") -> DataFrame:
-    """Give the change of the join of two tables that follows from the changes of both.
+def table_table(
+    left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = "inner"
+) -> DataFrame:
+    """Return the change of the join of two tables that follows from the changes of both.
 
-    The rows of each frame bear a `_weight`: 1 for a row that comes into its table, -1 for one that leaves it, 0 for one
-    that stays. The rows given have weights 1 and -1 alike: applied to the join as it was, they make it what it is now.
-    By the product rule that is (change of left) x right and left x (change of right); nothing else is worked out. A
-    frame without weights is a table that comes whole: of two such frames the join itself comes, each row once.
+    The rows of each frame bear a `_weight`: 1 for a row that comes into its table, -1 for one that
+    leaves it, 0 for one that stays. The rows given have weights 1 and -1 alike: applied to the join
+    as it was, they make it what it is now. By the product rule that is (change of left) x right and
+    left x (change of right); nothing else is worked out. A frame without weights is a table that
+    comes whole: of two such frames the join itself comes, each row once.
 
-    Rows that stay are needed only of the join keys that change in either table, and there all of them; more of them
-    change nothing and cost time. So the work grows with the change and with the rows that share its keys.
+    Rows that stay are needed only of the join keys that change in either table, and there all of
+    them; more of them change nothing and cost time. So the work grows with the change and with the
+    rows that share its keys.
 
-    As in SQL: equal keys multiply, null keys match nothing. In a left or full join a row without a match stands beside
-    nulls; it goes when the first match of its key comes, and comes back when the last one goes. Keeps no state: the
-    sink `lib.sinks.view.View` keeps the tables and the join between batches, and calls this with each one.
+    As in SQL: equal keys multiply, null keys match nothing. In a left or full join a row without a
+    match stands beside nulls; it goes when the first match of its key comes, and comes back when
+    the last one goes. Keeps no state: the sink `tidegate.views.view.View` keeps the tables and the
+    join between batches, and calls this with each one.
 
     Args:
         left, right: the rows that come, go and stay.
         on: the columns that must be equal, in both frames, of the same types.
         how: "inner", "left" or "full".
 
-    Returns:
-        the `on` columns once, the other columns of the left, those of the right, and `_weight`: 1 or -1. The result is
-        a change as the arguments are, so that a third table can be joined to it.
+    Returns: the `on` columns once, the other columns of the left, those of the right, and
+        `_weight`: 1 or -1. The result is a change as the arguments are, so that a third table can
+        be joined to it.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
 
-    Source: Gupta, Mumick, Maintenance of Materialized Views (1995); Budiu et al., DBSP (2023), for the weights.
+    Source: Gupta, Mumick, Maintenance of Materialized Views (1995); Budiu et al., DBSP (2023), for
+    the weights.
 
     >>> visits = clicks.groupBy("user").count()
     >>> seen = table_table(clicks.select("user", "page"), visits, on="user")
@@ -53,7 +60,10 @@ def table_table(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], h
     (['user', 'page', 'count', '_weight'], 9)
     """
     keys = names(on, "on")
-    left, right = (frame if WEIGHT in frame.columns else frame.withColumn(WEIGHT, F.lit(1)) for frame in (left, right))
+    left, right = (
+        frame if WEIGHT in frame.columns else frame.withColumn(WEIGHT, F.lit(1))
+        for frame in (left, right)
+    )
     _require_joinable(left, right, keys, how)
     columns = [*keys, *_others(left, keys), *_others(right, keys), WEIGHT]
     change = _pairs(left, right, keys, columns)
@@ -65,7 +75,7 @@ def table_table(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], h
 
 
 def _pairs(left: DataFrame, right: DataFrame, keys: list[str], columns: list[str]) -> DataFrame:
-    """Give the matches that come and go: no row that comes ever met one that goes."""
+    """Return the matches that come and go: no row that comes ever met one that goes."""
     mine, theirs = quoted(WEIGHT), quoted(_OTHER)
     other = right.withColumnRenamed(WEIGHT, _OTHER)
     moved = left.where(mine != 0).join(other, keys).where((theirs == 0) | (theirs == mine))
@@ -74,7 +84,8 @@ def _pairs(left: DataFrame, right: DataFrame, keys: list[str], columns: list[str
 
 
 def _alone(rows: DataFrame, other: DataFrame, keys: list[str], columns: list[str]) -> DataFrame:
-    """Give the rows without a match that come and go, beside nulls for the other table's columns."""
+    """Return the rows without a match that come and go, beside nulls for the other table's
+    columns."""
     weight = quoted(WEIGHT)
     matches = other.groupBy(*map(quoted, keys)).agg(
         F.bool_or(weight <= 0).alias(_HAD), F.bool_or(weight >= 0).alias(_HAS)
@@ -96,7 +107,9 @@ def _others(frame: DataFrame, keys: list[str]) -> list[str]:
 
 def _require_joinable(left: DataFrame, right: DataFrame, keys: list[str], how: str) -> None:
     if how not in ("inner", "left", "full"):
-        raise ArgumentError(f"how is {how!r}.", '"inner", "left" or "full".', "swap the frames for a right join.")
+        raise ArgumentError(
+            f"how is {how!r}.", '"inner", "left" or "full".', "swap the frames for a right join."
+        )
     if not keys:
         raise ArgumentError("on names no column.", "one column or more.", 'on="user"')
     require(left, [*keys, WEIGHT], "on (left)")

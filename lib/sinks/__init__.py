@@ -1,48 +1,35 @@
 """Rows -> Delta tables, exactly once."""
 
+from ..commit.outcome import Outcome
 from .append import Append
-from .batch import Batch, planned
-from .commit import commit_once, require_current
 from .corrected import Corrected, rebuilt
 from .current import Current
+from .fan_out import FanOut, Mapped, tables
+from .first_seen import FirstSeen, KeyFilter
 from .history import History
-from .kept import Kept
-from .options import CommitOptions
-from .rejected import Rejected
-from .several import Derived, Several, tables
-from .sink import Outcome, Sink
+from .side_table import SideTable
+from .sink import Sink
 from .snapshot import Snapshot
-from .stamp import Stamp
-from .unseen import KeyFilter, Unseen
+from .temporal_join import TemporalJoin
 from .upsert import Upsert
-from .versions import Versions
-from .view import View
-from .waiting import WaitingJoin
+from .version_table import VersionTable
 
 __all__ = [
     "Append",
-    "Batch",
-    "CommitOptions",
     "Corrected",
     "Current",
-    "Derived",
+    "FanOut",
+    "FirstSeen",
     "History",
-    "Kept",
     "KeyFilter",
+    "Mapped",
     "Outcome",
-    "Rejected",
-    "Several",
+    "SideTable",
     "Sink",
     "Snapshot",
-    "Stamp",
-    "Unseen",
+    "TemporalJoin",
     "Upsert",
-    "Versions",
-    "View",
-    "WaitingJoin",
-    "commit_once",
-    "planned",
+    "VersionTable",
     "rebuilt",
-    "require_current",
     "tables",
 ]

@@ -7,22 +7,24 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from . import table
-from .batch import Batch
-from .commit import commit_once
-from .options import CommitOptions
-from .sink import Outcome
+from ..commit import table
+from ..commit.batch import Batch
+from ..commit.once import commit_once
+from ..commit.options import CommitOptions
+from ..commit.outcome import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class Append:
     """Append each batch's rows to a Delta table: the sink for rows that never change, such as closed windows.
 
-    The first batch makes the table, with its columns and `partition_by`. Afterwards a column that is missing, new or of
-    another type is refused before anything is written; `evolve` lets new ones in. An empty batch commits too, without
-    files, so that the table's log has every batch number. `step` tells a job's writes apart: each needs its own.
+    The first batch makes the table, with its columns and `partition_by`. Afterwards a column that
+    is missing, new or of another type is refused before anything is written; `evolve` lets new ones
+    in. An empty batch commits too, without files, so that the table's log has every batch number.
+    `step` tells a job's writes apart: each needs its own.
 
-    Raises ConfigError (columns), ReplayMismatchError, ConflictError. Costs beside a bare append: see `commit_once`.
+    Raises ConfigError (columns), ReplayMismatchError, ConflictError. Costs beside a bare append:
+    see `commit_once`.
 
     >>> Append(path="/data/page_views", partition_by=["day"]).step
     'append'
@@ -44,5 +46,5 @@ class Append:
 
 
 def counts(rows_out: int | None) -> Mapping[str, int]:
-    """Give the stamp's count of written rows, where it is known."""
+    """Return the stamp's count of written rows, where it is known."""
     return {} if rows_out is None else {"out": rows_out}

@@ -1,4 +1,5 @@
-"""Windows that can still change: the current table, and the log of every answer that was given and taken back."""
+"""Windows that can still change: the current table, and the log of every answer that was given and
+taken back."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from pyspark.sql.types import NumericType
 
 from ..aggregates import Aggregate
 from ..columns import quoted, require, require_free
+from ..commit import table
+from ..commit.batch import Batch
+from ..commit.once import commit_once
+from ..commit.options import CHANGED, CommitOptions
+from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..jvm import delta_state
-from . import table
 from .append import counts
-from .batch import Batch
-from .commit import commit_once
-from .options import CHANGED, CommitOptions
-from .sink import Outcome
 
 WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
 _JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
@@ -29,7 +30,7 @@ _OURS = (VERSION, FINAL, PARTIALS)
 
 
 class Meeting(Protocol):
-    """Which windows become one: `lib.windows.Same` or `lib.windows.Overlapping`."""
+    """Which windows become one: `tidegate.windows.Same` or `tidegate.windows.Overlapping`."""
 
     @property
     def by(self) -> Sequence[str]:
@@ -46,27 +47,32 @@ class Meeting(Protocol):
 class Corrected:
     """Merge each batch's windows into those that a table has, and note each answer that changes. Exactly once.
 
-    The frame holds a window, the keys and one partial an aggregate (`lib.aggregates.partials`), of windows that have
-    closed, of stragglers, or of a batch's own rows. Two tables are written, the log first:
+    The frame holds a window, the keys and one partial an aggregate
+    (`tidegate.aggregates.partials`), of windows that have closed, of stragglers, or of a batch's
+    own rows. Two tables are written, the log first:
 
     - `log`, append-only: window, keys, version, supersedes (the version that it replaces, null for a first one), old
-      and new (structs of the answers, null where there is none), net (new less old, of the numbers among them), batch,
-      watermark. Only windows that the watermark has passed are noted. A session that grew or was joined with another is
-      withdrawn, with new null, and the one that it became is issued. The sum of a count's net is the sum of the table.
+      and new (structs of the answers, null where there is none), net (new less old, of the numbers
+      among them), batch, watermark. Only windows that the watermark has passed are noted. A session
+      that grew or was joined with another is withdrawn, with new null, and the one that it became
+      is issued. The sum of a count's net is the sum of the table.
     - the table at `path`, current: window, keys, answers, version (of the last entry in the log, 0 before the first),
-      final (the watermark has passed the window's end) and partials, from which the next correction is made. Readers
-      who want final answers alone filter by `final`. `rebuilt` makes it of the log.
+      final (the watermark has passed the window's end) and partials, from which the next correction
+      is made. Readers who want final answers alone filter by `final`. `rebuilt` makes it of the
+      log.
 
-    Whatever the batches and their order, the answers are those of all rows that were merged, up to the error of a
-    sketch. A window is final, and noted, with the first batch whose watermark has passed its end.
+    Whatever the batches and their order, the answers are those of all rows that were merged, up to
+    the error of a sketch. A window is final, and noted, with the first batch whose watermark has
+    passed its end.
 
-    State: the current table. A batch reads the windows that it meets, found by the range of its times; one that meets
-    none is appended, which costs less than a merge. A window that is final stays so. `log=None` keeps no log.
+    State: the current table. A batch reads the windows that it meets, found by the range of its
+    times; one that meets none is appended, which costs less than a merge. A window that is final
+    stays so. `log=None` keeps no log.
 
     Raises ArgumentError, ColumnError, ConfigError, ReplayMismatchError, ConflictError.
 
-    >>> from lib.aggregates import count
-    >>> from lib.windows import Same
+    >>> from tidegate.aggregates import count
+    >>> from tidegate.windows import Same
     >>> Corrected(path="/data/views", log="/data/log", windows=Same(["page"]), aggs={"views": count()}).step
     'windows'
     """
@@ -111,18 +117,26 @@ class Corrected:
             changes.unpersist()
 
     def _changes(self, spark: SparkSession, frame: DataFrame, batch: Batch) -> DataFrame:
-        """Give the windows that become another, with what they were (`old`) and are (`new`), either of them null.
+        """Return the windows that become another, with what they were (`old`) and are (`new`), either of them null.
 
         Columns: window, keys, old and new: structs of answers, version, final and partials.
         """
         arrived = self._arrived(frame)
-        rows = arrived if (stored := self._met(spark, arrived, batch)) is None else stored.unionByName(arrived)
+        rows = (
+            arrived
+            if (stored := self._met(spark, arrived, batch)) is None
+            else stored.unionByName(arrived)
+        )
         placed = self.windows.joint(rows, _JOINT)
         merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
             *[agg.merge(quoted(name)).alias(name) for name, agg in self.aggs.items()],
-            F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias("old"),
+            F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias(
+                "old"
+            ),
         )
-        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | F.coalesce(quoted("old")[FINAL], F.lit(False))
+        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | F.coalesce(
+            quoted("old")[FINAL], F.lit(False)
+        )
         version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
         issued = merged.select(
             quoted(_JOINT).alias(WINDOW),
@@ -131,14 +145,20 @@ class Corrected:
             self._value(version, final).alias("new"),
         )
         gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
-        withdrawn = gone.select(*map(quoted, self.keys), quoted(_OLD).alias("old"), F.lit(None).alias("new"))
-        return issued.unionByName(withdrawn.withColumn("new", F.col("new").cast(issued.schema["new"].dataType)))
+        withdrawn = gone.select(
+            *map(quoted, self.keys), quoted(_OLD).alias("old"), F.lit(None).alias("new")
+        )
+        return issued.unionByName(
+            withdrawn.withColumn("new", F.col("new").cast(issued.schema["new"].dataType))
+        )
 
     def _value(self, version: Column, final: Column) -> Column:
-        """Give what the current table holds of a window, from its partials."""
+        """Return what the current table holds of a window, from its partials."""
         partials = F.struct(*[quoted(name).alias(name) for name in self.aggs])
         answers = [agg.finish(quoted(name)).alias(name) for name, agg in self.aggs.items()]
-        return F.struct(*answers, version.alias(VERSION), final.alias(FINAL), partials.alias(PARTIALS))
+        return F.struct(
+            *answers, version.alias(VERSION), final.alias(FINAL), partials.alias(PARTIALS)
+        )
 
     def _arrived(self, frame: DataFrame) -> DataFrame:
         rows = frame.select(*map(quoted, self.keys), *map(quoted, self.aggs))
@@ -152,8 +172,11 @@ class Corrected:
         stored = spark.read.format("delta").load(self.path)
         time = quoted(WINDOW)
         first, last = _bounds(arrived, "start", "end")
-        # What earlier batches left open ends after their watermark; Delta skips the files of what ended before it.
-        open_until_now = (time["end"] > F.lit(batch.late_watermark)) & (time["end"] <= F.lit(batch.watermark))
+        # What earlier batches left open ends after their watermark; Delta skips the files of what
+        # ended before it.
+        open_until_now = (time["end"] > F.lit(batch.late_watermark)) & (
+            time["end"] <= F.lit(batch.watermark)
+        )
         due = stored.where(~quoted(FINAL) & open_until_now)
         met = due
         if first is not None:
@@ -163,7 +186,9 @@ class Corrected:
         value = F.struct(*[quoted(name) for name in (*self.aggs, *_OURS)])
         kept = met.withColumn(_OLD, value)
         return kept.select(
-            *map(quoted, self.keys), *[quoted(PARTIALS)[name].alias(name) for name in self.aggs], quoted(_OLD)
+            *map(quoted, self.keys),
+            *[quoted(PARTIALS)[name].alias(name) for name in self.aggs],
+            quoted(_OLD),
         )
 
     def _note(self, spark: SparkSession, changes: DataFrame, batch: Batch) -> None:
@@ -194,7 +219,10 @@ class Corrected:
         fields = {field.name: field.dataType for field in changes.select("new.*").schema}
         numbers = [name for name in self.aggs if isinstance(fields[name], NumericType)]
         zero = F.lit(0)
-        net = [(F.coalesce(new[name], zero) - F.coalesce(old[name], zero)).alias(name) for name in numbers]
+        net = [
+            (F.coalesce(new[name], zero) - F.coalesce(old[name], zero)).alias(name)
+            for name in numbers
+        ]
         return [F.struct(*net).alias("net")] if net else []
 
     def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
@@ -208,8 +236,12 @@ class Corrected:
         source = changes.select(*map(quoted, self.keys), "old", "new").alias("n")
         same = [F.col(f"t.{_text(key)}").eqNullSafe(F.col(f"n.{_text(key)}")) for key in self.keys]
         near = F.col("t.window.start").between(*_bounds(changes, "start", "start"))
-        merge = DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
-        values: dict[str, str | Column] = {_text(name): F.col(f"n.new.{_text(name)}") for name in names}
+        merge = (
+            DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
+        )
+        values: dict[str, str | Column] = {
+            _text(name): F.col(f"n.new.{_text(name)}") for name in names
+        }
         kind = changes.select("new.version").schema[0].dataType
         refused = F.raise_error(F.lit(CHANGED)).cast(kind)
         unchanged = F.col("t.version").eqNullSafe(F.col("n.old.version"))
@@ -217,25 +249,38 @@ class Corrected:
             **values,
             _text(VERSION): F.when(unchanged, F.col("n.new.version")).otherwise(refused),
         }
-        inserted: dict[str, str | Column] = {**values, **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys}}
+        inserted: dict[str, str | Column] = {
+            **values,
+            **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys},
+        }
         merge = merge.whenMatchedDelete(F.col("n.new").isNull()).whenMatchedUpdate(set=checked)
-        options.merge(spark, self.path, merge.whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted))
+        options.merge(
+            spark,
+            self.path,
+            merge.whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted),
+        )
 
 
 def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Give the answers that a log of corrections ends with: window, keys, one column an answer, version.
+    """Return the answers that a log of corrections ends with: window, keys, one column an answer, version.
 
     These are the rows of the current table that are final.
     """
     require(log, [WINDOW, *by], "by")
     newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
-    last = log.withColumn(_JOINT, F.row_number().over(newest)).where((quoted(_JOINT) == 1) & quoted("new").isNotNull())
+    last = log.withColumn(_JOINT, F.row_number().over(newest)).where(
+        (quoted(_JOINT) == 1) & quoted("new").isNotNull()
+    )
     return last.select(quoted(WINDOW), *map(quoted, by), "new.*", VERSION)
 
 
 def _bounds(rows: DataFrame, first: str, last: str) -> tuple[Any, Any]:
-    """Give the least and the greatest of two edges of the rows' windows as literals; None where there is no row."""
-    edges = [F.unix_micros(F.min(quoted(WINDOW)[first])), F.unix_micros(F.max(quoted(WINDOW)[last]))]
+    """Return the least and the greatest of two edges of the rows' windows as literals; None where
+    there is no row."""
+    edges = [
+        F.unix_micros(F.min(quoted(WINDOW)[first])),
+        F.unix_micros(F.max(quoted(WINDOW)[last])),
+    ]
     found = rows.agg(*edges).head()
     if found is None or found[0] is None:
         return None, None

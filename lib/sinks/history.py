@@ -1,4 +1,5 @@
-"""A table's history: each version of a row with the time for which it was valid, late changes put in their place."""
+"""A table's history: each version of a row with the time for which it was valid, late changes put
+in their place."""
 
 from __future__ import annotations
 
@@ -10,41 +11,45 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import table
+from ..commit import table
+from ..commit.batch import Batch
+from ..commit.once import commit_once
+from ..commit.options import CHANGED, CommitOptions
+from ..commit.outcome import Outcome
 from .append import counts
-from .batch import Batch
-from .commit import commit_once
 from .current import key_names, same_key
-from .options import CHANGED, CommitOptions
-from .sink import Outcome
 from .upsert import quoted_in
 
 
 class Revised(Protocol):
-    """What a table of versions must change to take up changes: `lib.changes.revised`."""
+    """What a table of versions must change to take up changes: `tidegate.changes.revised`."""
 
     def __call__(self, table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
-        """The rows that differ, with `was`, the row that the table has; one that has to go has a null `op`."""
+        """The rows that differ, with `was`, the row that the table has; one that has to go has a
+        null `op`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
     """Keep every version of every row of a changing table, with the time of its validity, exactly once for each batch.
 
-    `versions` and `revised` are those of `lib.changes`, where the rules stand: valid_from inclusive, valid_to exclusive
-    and null for "still", by the source's time; a late change is put where it belongs, and its neighbours' validity is
-    closed up. Of a batch's keys the versions are read, and those alone are written that differ, so that what is sent
-    again rewrites no file. A batch with a truncate reads all keys that lived then or later.
+    `versions` and `revised` are those of `tidegate.changes`, where the rules stand: valid_from
+    inclusive, valid_to exclusive and null for "still", by the source's time; a late change is put
+    where it belongs, and its neighbours' validity is closed up. Of a batch's keys the versions are
+    read, and those alone are written that differ, so that what is sent again rewrites no file. A
+    batch with a truncate reads all keys that lived then or later.
 
-    Columns: those of the changing table, `valid_from`, `valid_to`, `is_current`, `op`, `position`. Ends of keys stay
-    as rows with valid_to = valid_from, for the changes that come late; `rows` gives the table without them.
+    Columns: those of the changing table, `valid_from`, `valid_to`, `is_current`, `op`, `position`.
+    Ends of keys stay as rows with valid_to = valid_from, for the changes that come late; `rows`
+    gives the table without them.
 
-    The merge is guarded: should another writer change a version between its reading and the commit, nothing is
-    written. Each batch scans the table for its keys: partition or cluster it by what keys have in common.
+    The merge is guarded: should another writer change a version between its reading and the commit,
+    nothing is written. Each batch scans the table for its keys: partition or cluster it by what
+    keys have in common.
 
     Raises ConfigError (columns), ColumnTypeError, ReplayMismatchError, ConflictError.
 
-    >>> from lib.changes import revised, versions
+    >>> from tidegate.changes import revised, versions
     >>> History(path="/data/customer_history", versions=versions, revised=revised).step
     'history'
     """
@@ -69,18 +74,20 @@ class History:
         return commit_once(frame.sparkSession, self.path, batch, self.step, write, counts(rows_out))
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Give the versions alone, without the ends of keys."""
+        """Return the versions alone, without the ends of keys."""
         stored = spark.read.format("delta").load(self.path)
         return stored.where(F.col("valid_to").isNull() | (F.col("valid_from") < F.col("valid_to")))
 
-    def _merge(self, changes: DataFrame, keys: list[str], columns: list[str], options: CommitOptions) -> None:
+    def _merge(
+        self, changes: DataFrame, keys: list[str], columns: list[str], options: CommitOptions
+    ) -> None:
         spark = changes.sparkSession
         target = DeltaTable.forPath(spark, self.path)
         truncated = changes.where(F.col("op") == F.lit("truncate")).head() is not None
         rows = self.revised(target.toDF(), changes, truncated=truncated)
         was, valid_to = quoted_in("new", "was"), quoted_in("new", "valid_to")
-        # What was read must still be what is replaced. It stands in a value, as Delta works out the clauses' conditions
-        # for rows that they do not concern as well.
+        # What was read must still be what is replaced. It stands in a value, as Delta works out the
+        # clauses' conditions for rows that they do not concern as well.
         unchanged = _state("old").eqNullSafe(F.struct(*[was.getField(name) for name in _STATE]))
         refuse = F.raise_error(F.lit(CHANGED)).cast("timestamp")
         values: dict[str, str | Column] = {name: quoted_in("new", name) for name in columns}
@@ -90,7 +97,8 @@ class History:
         merge = (
             target.alias("old")
             .merge(
-                rows.alias("new"), same_key(keys) & (quoted_in("old", "valid_from") == quoted_in("new", "valid_from"))
+                rows.alias("new"),
+                same_key(keys) & (quoted_in("old", "valid_from") == quoted_in("new", "valid_from")),
             )
             .whenMatchedDelete(condition=goes & unchanged)
             .whenMatchedUpdate(set=updated)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from .batch import Batch
-
-Outcome: TypeAlias = Literal["written", "skipped"]
+from ..commit.batch import Batch
+from ..commit.outcome import Outcome
 
 
 class Sink(Protocol):

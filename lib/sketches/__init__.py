@@ -4,7 +4,6 @@ from .bloom import contains, fullness, members
 from .bloom_size import BloomSize
 from .bloom_table import BloomTable
 from .datasketch import to_datasketch
-from .deduplicate import decided, deduplicate
 from .heavy_hitters import count_error, top
 from .hyperloglog import distinct, distinct_bounds, distinct_estimate
 from .minhash import signature, to_minhash
@@ -18,8 +17,6 @@ __all__ = [
     "BloomTable",
     "contains",
     "count_error",
-    "decided",
-    "deduplicate",
     "difference",
     "distinct",
     "distinct_bounds",

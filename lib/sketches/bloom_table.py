@@ -29,18 +29,22 @@ class BloomTable:
     keys: how many different keys are planned for; `report` tells how many there are.
     false_positives: the rate that is allowed then, 1e-9 to below 1.
 
-    A row of the table is a block: its number (`block`, a bigint) and a filter (`filter`, bytes) for the keys whose hash
-    belongs to it, some 3,400 at 0.01. Blocks without keys have no row. The table takes 9.6 bits a key at 0.01:
-    1.2 MB for 1 million, 24 MB for 20 million. A key is in one block, so a row to be probed meets one row of the table.
+    A row of the table is a block: its number (`block`, a bigint) and a filter (`filter`, bytes) for
+    the keys whose hash belongs to it, some 3,400 at 0.01. Blocks without keys have no row. The
+    table takes 9.6 bits a key at 0.01: 1.2 MB for 1 million, 24 MB for 20 million. A key is in one
+    block, so a row to be probed meets one row of the table.
 
-    A key with a null is equal to nothing: it is not added, and never found. Inside a struct or an array nulls do not
-    count. A table made for other keys, another rate or columns of other types is refused when its blocks are read.
+    A key with a null is equal to nothing: it is not added, and never found. Inside a struct or an
+    array nulls do not count. A table made for other keys, another rate or columns of other types is
+    refused when its blocks are read.
 
-    To keep the table: `Upsert(path=..., keys=["block"], aggs=table.aggs)` adds the blocks of each batch exactly once.
+    To keep the table: `Upsert(path=..., keys=["block"], aggs=table.aggs)` adds the blocks of each
+    batch exactly once.
 
     Raises ArgumentError, ColumnError.
 
-    Source: Bloom (1970); blocks as in Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters (2007).
+    Source: Bloom (1970); blocks as in Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient
+    Bloom Filters (2007).
 
     >>> known = BloomTable(key="user", keys=1_000_000)
     >>> blocks = known.blocks(clicks.where("user = 'u1'"))
@@ -76,7 +80,9 @@ class BloomTable:
         """Make the blocks of the rows' keys; columns: block, filter."""
         hashed = rows.select(self._digest(rows).alias(_HASH)).where(quoted(_HASH).isNotNull())
         made = filter_aggregate(self.size, lambda: (quoted(_HASH), self._label(rows)))
-        return hashed.groupBy(self._block().alias(BLOCK)).agg(made.partial(F.lit(None)).alias(FILTER))
+        return hashed.groupBy(self._block().alias(BLOCK)).agg(
+            made.partial(F.lit(None)).alias(FILTER)
+        )
 
     def merged(self, *tables: DataFrame) -> DataFrame:
         """Make one table of several: the filter of all their keys."""
@@ -86,24 +92,28 @@ class BloomTable:
         return merged(together, BLOCK, self.aggs)
 
     def probe(self, rows: DataFrame, table: DataFrame, *, into: str = "known") -> DataFrame:
-        """Give the rows with one more column: whether the table may hold their key; false is certain.
+        """Return the rows with one more column: whether the table may hold their key; false is certain.
 
-        `table` has one row a block: `merged(table)` makes it so where several writers have appended to it. `rows` may
-        be a stream. Spark joins them on the block, and sends a table that is small enough to all executors;
-        `F.broadcast(table)` asks for it.
-        """
+        `table` has one row a block: `merged(table)` makes it so where several writers have appended
+        to it. `rows` may be a stream. Spark joins them on the block, and sends a table that is
+        small enough to all executors; `F.broadcast(table)` asks for it."""
         require_free(rows.columns, [into, _HASH, _BLOCK, _BITMAPS], "into")
         hashed = rows.withColumn(_HASH, self._digest(rows)).withColumn(_BLOCK, self._block())
         # Below the join, so that a block is checked once and not once for each key.
-        sound = table.select(quoted(BLOCK).alias(_BLOCK), opened(quoted(FILTER), self._label(rows)).alias(_BITMAPS))
+        sound = table.select(
+            quoted(BLOCK).alias(_BLOCK), opened(quoted(FILTER), self._label(rows)).alias(_BITMAPS)
+        )
         found = F.coalesce(has_key(quoted(_BITMAPS), quoted(_HASH), self.size), F.lit(False))
-        return hashed.join(sound, _BLOCK, "left").select(*map(quoted, rows.columns), found.alias(into))
+        return hashed.join(sound, _BLOCK, "left").select(
+            *map(quoted, rows.columns), found.alias(into)
+        )
 
     def report(self, table: DataFrame) -> DataFrame:
         """Tell how full a table is; one row.
 
-        keys: about how many different keys it holds (bigint, the standard error is below 1 %); planned: for how many it
-        was made; fill: the share of bits set; false_positives: the rate at which it now finds keys that were not there;
+        keys: about how many different keys it holds (bigint, the standard error is below 1 %);
+        planned: for how many it was made; fill: the share of bits set; false_positives: the rate at
+        which it now finds keys that were not there;
         allowed: the rate that it was made for.
         """
         full = table.select(fullness(FILTER).alias("full")).select("full.*")
@@ -123,7 +133,7 @@ class BloomTable:
             rows.select(hashed).schema  # noqa: B018
         except AnalysisException as fault:
             raise ColumnTypeError(
-                f"key is of a type that can not be hashed: {str(fault).split(' SQLSTATE', 1)[0]}",
+                f"key is of a type that cannot be hashed: {str(fault).split(' SQLSTATE', 1)[0]}",
                 "all types but maps and variants.",
             ) from fault
         return hashed

@@ -1,4 +1,5 @@
-"""The hashes that Spark's sketches are made with, in plain Python, for values that Python adds to them."""
+"""The hashes that Spark's sketches are made with, in plain Python, for values that Python adds to
+them."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ _SPARK_SEED, _SKETCH_SEED = 42, 9001
 
 
 def spark_hash(value: str | bytes | int | float, *, integers: Integers = "bigint") -> int:
-    """Give what Spark's `xxhash64` gives for a value, as an unsigned number.
+    """Return what Spark's `xxhash64` gives for a value, as an unsigned number.
 
-    Text (as UTF-8) and bytes; floats as doubles; booleans; whole numbers as `integers` says: "bigint", or "int" for
-    columns of int, smallint, tinyint and dates (days since 1970). A timestamp is its microseconds since 1970, a bigint.
-    Decimals, structs and arrays have hashes of their own in Spark, which this does not know.
+    Text (as UTF-8) and bytes; floats as doubles; booleans; whole numbers as `integers` says:
+    "bigint", or "int" for columns of int, smallint, tinyint and dates (days since 1970). A
+    timestamp is its microseconds since 1970, a bigint. Decimals, structs and arrays have hashes of
+    their own in Spark, which this does not know.
 
     >>> spark.sql("select xxhash64('tide'), xxhash64(7L)").head()[:] == tuple(
     ...     hashed - 2**64 if hashed >= 2**63 else hashed for hashed in map(spark_hash, ("tide", 7))
@@ -39,11 +41,14 @@ def spark_hash(value: str | bytes | int | float, *, integers: Integers = "bigint
         return xxhash64(struct.pack("<q" if integers == "bigint" else "<i", value))
     if isinstance(value, float):
         # Spark counts 0.0 and -0.0 as one, and every NaN as another.
-        return xxhash64(struct.pack("<d", 0.0 if value == 0 else math.nan if math.isnan(value) else value))
+        return xxhash64(
+            struct.pack("<d", 0.0 if value == 0 else math.nan if math.isnan(value) else value)
+        )
     raise ColumnTypeError(
         f"{value!r} is a {type(value).__name__}.",
         "text, bytes, a whole number, a float or a boolean.",
-        "the microseconds since 1970 of a timestamp, the days since 1970 of a date with integers='int'.",
+        "the microseconds since 1970 of a timestamp, the days since 1970 of a date with "
+        "integers='int'.",
     )
 
 
@@ -63,10 +68,14 @@ def xxhash64(data: bytes, seed: int = _SPARK_SEED) -> int:
         hashed = seed + _P5
     hashed = (hashed + end) & _MASK
     while at + 8 <= end:
-        hashed = (_rotated(hashed ^ _round(0, struct.unpack_from("<Q", data, at)[0]), 27) * _P1 + _P4) & _MASK
+        hashed = (
+            _rotated(hashed ^ _round(0, struct.unpack_from("<Q", data, at)[0]), 27) * _P1 + _P4
+        ) & _MASK
         at += 8
     if at + 4 <= end:
-        hashed = (_rotated(hashed ^ (struct.unpack_from("<I", data, at)[0] * _P1 & _MASK), 23) * _P2 + _P3) & _MASK
+        hashed = (
+            _rotated(hashed ^ (struct.unpack_from("<I", data, at)[0] * _P1 & _MASK), 23) * _P2 + _P3
+        ) & _MASK
         at += 4
     for byte in data[at:]:
         hashed = _rotated(hashed ^ (byte * _P5 & _MASK), 11) * _P1 & _MASK
@@ -76,7 +85,8 @@ def xxhash64(data: bytes, seed: int = _SPARK_SEED) -> int:
 
 
 def sketch_hash(hashed: int) -> tuple[int, int]:
-    """Hash a 64-bit number to the 128 bits that DataSketches works on. Source: Appleby, MurmurHash3_x64_128."""
+    """Hash a 64-bit number to the 128 bits that DataSketches works on. Source: Appleby,
+    MurmurHash3_x64_128."""
     first = _SKETCH_SEED ^ _rotated(hashed * _C1 & _MASK, 31) * _C2 & _MASK
     low, high = first ^ 8, _SKETCH_SEED ^ 8
     low = (low + high) & _MASK

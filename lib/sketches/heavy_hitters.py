@@ -20,17 +20,19 @@ MOST_CAPACITY = 999_999
 def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     """Find the n most frequent values, with their counts; approximate where there are more than `capacity` of them.
 
-    An array of structs: `value`, its `count`, and `error`: the value came at least count - error and at most count
-    times. The most frequent first, of equally frequent ones the smallest first. While there were no more than
-    `capacity` different values, counts are exact and error is 0. Past that the error is at most
-    `count_error(capacity)` of all values that were counted; a value is listed only where it is surely more frequent
-    than the error, so there may be fewer than n, and where no value stands out none. Which of two values that are
-    closer than the error comes first may depend on the order of the rows.
+    An array of structs: `value`, its `count`, and `error`: the value came at least count - error
+    and at most count times. The most frequent first, of equally frequent ones the smallest first.
+    While there were no more than `capacity` different values, counts are exact and error is 0. Past
+    that the error is at most `count_error(capacity)` of all values that were counted; a value is
+    listed only where it is surely more frequent than the error, so there may be fewer than n, and
+    where no value stands out none. Which of two values that are closer than the error comes first
+    may depend on the order of the rows.
 
-    Nulls are not listed. Values are numbers (0.0 and -0.0 are two), text, booleans, dates and timestamps; take binary
-    by `F.hex`, and others as text. A partial is a struct: `sketch`, binary, and `of`, a null that bears the values'
-    type. It takes up to some 2 * capacity times the size of a value and 8 bytes; past 16 MiB it is an error. Sketches
-    of different capacity or type do not merge; that is an error. Merge by a key, as windows, `merged` with `by` and
+    Nulls are not listed. Values are numbers (0.0 and -0.0 are two), text, booleans, dates and
+    timestamps; take binary by `F.hex`, and others as text. A partial is a struct: `sketch`, binary,
+    and `of`, a null that bears the values' type. It takes up to some 2 * capacity times the size of
+    a value and 8 bytes; past 16 MiB it is an error. Sketches of different capacity or type do not
+    merge; that is an error. Merge by a key, as windows, `merged` with `by` and
     `Upsert` do: Spark's merge fails in an aggregation without groups where a task has no rows.
 
     Args:
@@ -41,14 +43,17 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     Raises:
         ArgumentError: for n or capacity out of range.
 
-    Source: Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in Data Streams (2017).
+    Source: Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in Data
+    Streams (2017).
 
-    >>> from lib.windows import tumbling
+    >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"users": top("user", 1)}).head().users
     [Row(value='u0', count=5, error=0)]
     """
     if n < 1 or not n <= capacity <= MOST_CAPACITY:
-        raise ArgumentError(f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}.")
+        raise ArgumentError(
+            f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}."
+        )
 
     def partial(time: Column) -> Column:
         state = F.call_function("approx_top_k_accumulate", column(value), F.lit(capacity))
@@ -56,7 +61,9 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
 
     def merge(partials: Column) -> Column:
         payload = opened(partials["sketch"], _label(capacity, partials["of"]))
-        state = F.call_function("approx_top_k_combine", _state(payload, partials["of"], capacity), F.lit(capacity))
+        state = F.call_function(
+            "approx_top_k_combine", _state(payload, partials["of"], capacity), F.lit(capacity)
+        )
         merged = _stored(state, F.sum(_seen(payload)), _label(capacity, F.max(partials["of"])))
         return F.when(F.count(partials) > 0, merged)
 
@@ -76,9 +83,10 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
 
 
 def count_error(capacity: int) -> float:
-    """Give how far a count is off, at most, as a share of all values counted.
+    """Return how far a count is off, at most, as a share of all values counted.
 
-    Source: Apache DataSketches, frequent items: 3.5 / (size of the map), the power of two that holds 4/3 of `capacity`.
+    Source: Apache DataSketches, frequent items: 3.5 / (size of the map), the power of two that
+    holds 4/3 of `capacity`.
 
     >>> round(count_error(1_000), 5)
     0.00171
@@ -88,7 +96,8 @@ def count_error(capacity: int) -> float:
 
 # The number of values counted stands before Spark's sketch.
 _SEEN_BYTES = 8
-# An empty sketch: length and version of its head, family, sizes as powers of two, "empty"; then the count of nulls.
+# An empty sketch: length and version of its head, family, sizes as powers of two, "empty"; then the
+# count of nulls.
 _EMPTY = bytes([1, 1, 10, 8, 3, 5]).ljust(16, b"\0")
 _WEIGHT_AT, _ERROR_AT = (_SEEN_BYTES + 17, _SEEN_BYTES + 24), (_SEEN_BYTES + 25, _SEEN_BYTES + 32)
 
@@ -118,11 +127,11 @@ def _state(payload: Column, of: Column, capacity: int) -> Column:
 
 
 def _errors(payload: Column, capacity: int) -> Column:
-    """Give the error that Spark's sketch knows of, and that of parts which it forgot.
+    """Return the error that Spark's sketch knows of, and that of parts which it forgot.
 
-    A sketch that has dropped all its values is stored, and merged, as an empty one: its error and its share of the
-    values seen are gone. What is missing from all that were seen tells how large that error can have been.
-    """
+    A sketch that has dropped all its values is stored, and merged, as an empty one: its error and
+    its share of the values seen are gone. What is missing from all that were seen tells how large
+    that error can have been."""
     own = F.coalesce(unsigned(payload, *_ERROR_AT), F.lit(0)).cast("bigint")
     weight = F.coalesce(unsigned(payload, *_WEIGHT_AT), F.lit(0)).cast("bigint")
     forgotten = F.ceil((_seen(payload) - weight) * F.lit(count_error(capacity)))
@@ -131,7 +140,9 @@ def _errors(payload: Column, capacity: int) -> Column:
 
 def _answer(payload: Column, of: Column, n: int, capacity: int) -> Column:
     # One more than are counted: Spark lists null among them.
-    found = F.call_function("approx_top_k_estimate", _state(payload, of, capacity + 1), F.lit(capacity + 1))
+    found = F.call_function(
+        "approx_top_k_estimate", _state(payload, of, capacity + 1), F.lit(capacity + 1)
+    )
 
     def listed(errors: Column) -> Column:
         error = errors["own"] + errors["forgotten"]
@@ -140,10 +151,14 @@ def _answer(payload: Column, of: Column, n: int, capacity: int) -> Column:
             return item["item"].isNotNull() & (item["count"] - errors["own"] > error)
 
         def ranked(item: Column) -> Column:
-            return F.struct((-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value"))
+            return F.struct(
+                (-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value")
+            )
 
         def told(one: Column) -> Column:
-            return F.struct(one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error"))
+            return F.struct(
+                one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error")
+            )
 
         first = F.slice(F.sort_array(F.transform(F.filter(found, stands_out), ranked)), 1, n)
         return F.transform(first, told)

@@ -1,4 +1,5 @@
-"""Distinct counts by HyperLogLog: Spark's own sketches of the Apache DataSketches family, in a checked envelope."""
+"""Distinct counts by HyperLogLog: Spark's own sketches of the Apache DataSketches family, in a
+checked envelope."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .stored import once, opened, sealed
 
 KIND = "distinct"
 LEAST_PRECISION, MOST_PRECISION = 4, 21
-# The standard error of a count from registers, times sqrt(2^precision), and that of a count from 26-bit hashes.
+# The standard error of a count from registers, times sqrt(2^precision), and that of a count from
+# 26-bit hashes.
 _REGISTERS_ERROR = sqrt(3 * log(2) - 1)
 _HASHES_ERROR = 0.409 / 2**13
 _HAS_REGISTERS, _OUT_OF_ORDER = b"\x0a", b"\x10"
@@ -24,16 +26,18 @@ _HAS_REGISTERS, _OUT_OF_ORDER = b"\x0a", b"\x10"
 def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
     """Count the different values that are not null, approximately. A bigint; 0 where there is none.
 
-    The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12, 0.8 % at 14. While there are few values (9 in
-    100 of 2^precision, or seven where precision is below 8), it is 0.005 %. The answer depends on the values alone, not
-    on their order or on how partials were merged. A partial takes 104 bytes to 2^precision + 104 bytes, growing with
-    the values.
+    The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12, 0.8 % at 14. While there
+    are few values (9 in 100 of 2^precision, or seven where precision is below 8), it is 0.005 %.
+    The answer depends on the values alone, not on their order or on how partials were merged. A
+    partial takes 104 bytes to 2^precision + 104 bytes, growing with the values.
 
-    Values of every type count that `F.xxhash64` takes (all but maps and variants), the empty text and NaN as any other;
-    0.0 and -0.0 are one. Nulls inside a struct or an array are passed over, so that ('a', null) and (null, 'a') count
-    as one: take `F.to_json` of such values where that matters. Equal numbers of different types, such as 1 as int and
-    as bigint, are two values: sketches that are merged must be of one type. Sketches of different precision do not
-    merge; that is an error.
+    Values of every type count that `F.xxhash64` takes (all but maps and variants), the empty text
+    and NaN as any other; 0.0 and -0.0 are one. Nulls inside a struct or an array are passed over,
+    so that ('a', null) and (null, 'a') count
+    as one: take `F.to_json` of such values where that matters. Equal numbers of different types,
+    such as 1 as int and
+    as bigint, are two values: sketches that are merged must be of one type. Sketches of different
+    precision do not merge; that is an error.
 
     Args:
         value: the column, or an expression of the events' columns.
@@ -42,14 +46,17 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
     Raises:
         ArgumentError: for another precision.
 
-    Source: Flajolet et al., HyperLogLog (2007); errors as in Apache DataSketches, HLL sketch (`HllEstimators`).
+    Source: Flajolet et al., HyperLogLog (2007); errors as in Apache DataSketches, HLL sketch
+    (`HllEstimators`).
 
-    >>> from lib.windows import tumbling
+    >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"users": distinct("user")}).head().users
     2
     """
     if not LEAST_PRECISION <= precision <= MOST_PRECISION:
-        raise ArgumentError(f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12")
+        raise ArgumentError(
+            f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12"
+        )
     label = f"{KIND} precision={precision}"
 
     def partial(time: Column) -> Column:
@@ -69,15 +76,16 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
 
 
 def distinct_estimate(stored: str | Column) -> Column:
-    """Give the distinct count of a stored partial of `distinct`, of any precision."""
+    """Return the distinct count of a stored partial of `distinct`, of any precision."""
     return F.hll_sketch_estimate(opened(column(stored), KIND))
 
 
 def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
-    """Give a stored partial's count with its bounds, as a struct of low, estimate and high (bigint).
+    """Return a stored partial's count with its bounds, as a struct of low, estimate and high (bigint).
 
-    The true count is within 1, 2 or 3 standard errors of the estimate in 68, 95 or 99.7 of 100 cases: from
-    estimate / (1 + deviations * error) to estimate / (1 - deviations * error), with the error that `distinct` states.
+    The true count is within 1, 2 or 3 standard errors of the estimate in 68, 95 or 99.7 of 100
+    cases: from estimate / (1 + deviations * error) to estimate / (1 - deviations * error), with the
+    error that `distinct` states.
 
     >>> minutes = clicks.groupBy().agg(distinct("user").partial(F.col("event_time")).alias("users"))
     >>> minutes.select(distinct_bounds("users").alias("users")).select("users.*").head()
@@ -87,10 +95,16 @@ def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
 
     def bounds(sketch: Column) -> Column:
         precision = unsigned(sketch, 4, 4).cast("int")
-        error = F.when(_has_registers(sketch), _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision)))
+        error = F.when(
+            _has_registers(sketch), _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision))
+        )
         reach = F.lit(deviations) * error.otherwise(_HASHES_ERROR)
         estimate = F.hll_sketch_estimate(sketch)
-        ends = {"low": F.round(estimate / (1 + reach)), "estimate": estimate, "high": F.round(estimate / (1 - reach))}
+        ends = {
+            "low": F.round(estimate / (1 + reach)),
+            "estimate": estimate,
+            "high": F.round(estimate / (1 - reach)),
+        }
         made = F.struct(*[end.cast("bigint").alias(name) for name, end in ends.items()])
         return F.when(sketch.isNotNull(), made)
 
@@ -98,17 +112,19 @@ def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
 
 
 def hashed(value: str | Column) -> Column:
-    """Give the 64-bit hash by which values of any type are counted; null for null, which Spark would hash too."""
+    """Return the 64-bit hash by which values of any type are counted; null for null, which Spark
+    would hash too."""
     return F.when(column(value).isNotNull(), F.xxhash64(column(value)))
 
 
 def _unordered(sketch: Column) -> Column:
     """Mark a sketch so that it is counted from its registers alone.
 
-    It also keeps a running estimate, a fifth closer, which depends on the order in which values came; the mark says
-    that it does not hold, as after a merge.
-    """
-    return F.when(_has_registers(sketch), F.overlay(sketch, F.lit(_OUT_OF_ORDER), 6, 1)).otherwise(sketch)
+    It also keeps a running estimate, a fifth closer, which depends on the order in which values
+    came; the mark says that it does not hold, as after a merge."""
+    return F.when(_has_registers(sketch), F.overlay(sketch, F.lit(_OUT_OF_ORDER), 6, 1)).otherwise(
+        sketch
+    )
 
 
 def _has_registers(sketch: Column) -> Column:

@@ -1,4 +1,5 @@
-"""MinHash signatures of texts, made per Arrow batch by `datasketch`, with shingles hashed by Spark."""
+"""MinHash signatures of texts, made per Arrow batch by `datasketch`, with shingles hashed by
+Spark."""
 
 from __future__ import annotations
 
@@ -24,20 +25,25 @@ _MASK = 2**32 - 1
 
 
 def signature(text: str | Column, *, words: int = 3, permutations: int = 128) -> Column:
-    """Give a text's MinHash signature, an array of `permutations` ints; null where the text is null or has no word.
+    """Return a text's MinHash signature, an array of `permutations` ints; null where the text is null or has no word.
 
-    A text is taken as the set of all runs of `words` words that follow one another, in small letters and without regard
-    to white space; a shorter text is one such run. The share of equal places of two signatures estimates the share
-    of runs that two texts have in common (Jaccard), with a standard error of at most 0.5 / sqrt(permutations). The
-    hashes are Spark's xxhash64, its lower 32 bits; the permutations are those of datasketch, scheme affine32, seed 1.
-    So `to_minhash` turns it into a `datasketch.MinHash`. Needs the package datasketch on driver and workers.
+    A text is taken as the set of all runs of `words` words that follow one another, in small
+    letters and without regard to white space; a shorter text is one such run. The share of equal
+    places of two signatures estimates the share of runs that two texts have in common (Jaccard),
+    with a standard error of at most 0.5 / sqrt(permutations). The hashes are Spark's xxhash64, its
+    lower 32 bits; the permutations are those of datasketch, scheme affine32, seed 1. So
+    `to_minhash` turns it into a `datasketch.MinHash`. Needs the package datasketch on driver and
+    workers.
 
     Source: Broder, On the Resemblance and Containment of Documents (1997).
     """
     if words < 1 or permutations < 1:
-        raise ArgumentError(f"words is {words} and permutations {permutations}.", "1 or more.", "words=3")
+        raise ArgumentError(
+            f"words is {words} and permutations {permutations}.", "1 or more.", "words=3"
+        )
     imported()
-    # The overloads of Spark's declaration leave out the call that tells the kind by the function's own annotations.
+    # The overloads of Spark's declaration leave out the call that tells the kind by the function's
+    # own annotations.
     udf: Any = F.arrow_udf  # type: ignore[attr-defined]
     made: Column = udf(_signatures(permutations), "array<int>")(_runs(column(text), words))
     return made
@@ -58,7 +64,7 @@ def to_minhash(values: Sequence[int]) -> MinHash:
 
 
 def run_hash(run: str) -> int:
-    """Give the hash of a run of words that `signature` takes."""
+    """Return the hash of a run of words that `signature` takes."""
     return spark_hash(run) & _MASK
 
 
@@ -68,7 +74,9 @@ def _runs(text: Column, words: int) -> Column:
     starts = F.sequence(F.lit(1), F.greatest(F.size(said) - words + 1, F.lit(1)))
 
     def hashed(said: Column, start: Column) -> Column:
-        return F.xxhash64(F.array_join(F.slice(said, start, F.lit(words)), " ")).bitwiseAND(F.lit(_MASK))
+        return F.xxhash64(F.array_join(F.slice(said, start, F.lit(words)), " ")).bitwiseAND(
+            F.lit(_MASK)
+        )
 
     runs = F.transform(starts, lambda start: hashed(said, start))
     return F.when(F.size(said) > 0, runs)

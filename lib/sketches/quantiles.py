@@ -1,4 +1,5 @@
-"""Quantiles by KLL: Spark's own sketches of the Apache DataSketches family, in a checked envelope."""
+"""Quantiles by KLL: Spark's own sketches of the Apache DataSketches family, in a checked
+envelope."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ LEAST_K, MOST_K = 8, 65_535
 def quantile(value: str | Column, at: float | Sequence[float], *, k: int = 200) -> Aggregate:
     """Find quantiles of a number, approximately: the least value seen whose rank is at least `at`.
 
-    A double, or an array of doubles where `at` is a list; null where there is no value. Of up to k values the answer is
-    exact. Past that its rank is off by at most `rank_error(k)` in 99 of 100 cases: with k = 200, p99 is between p97.67
-    and p100. Then the sketch tosses coins, so two runs over the same events differ, within that error; so do a stream
-    and its batch. A partial takes 72 bytes, and some 20 k where there are many values.
+    A double, or an array of doubles where `at` is a list; null where there is no value. Of up to k
+    values the answer is exact. Past that its rank is off by at most `rank_error(k)` in 99 of 100
+    cases: with k = 200, p99 is between p97.67 and p100. Then the sketch tosses coins, so two runs
+    over the same events differ, within that error; so do a stream and its batch. A partial takes 72
+    bytes, and some 20 k where there are many values.
 
-    Nulls and NaN are left out; infinities take part. Whole numbers and decimals are rounded to doubles, which is exact
-    up to 2^53. Take the quantile of a time of day or a duration as a number, `F.unix_micros` for one. Sketches of
-    different k do not merge; that is an error.
+    Nulls and NaN are left out; infinities take part. Whole numbers and decimals are rounded to
+    doubles, which is exact up to 2^53. Take the quantile of a time of day or a duration as a
+    number, `F.unix_micros` for one. Sketches of different k do not merge; that is an error.
 
     Args:
         value: the column, a number.
@@ -39,7 +41,7 @@ def quantile(value: str | Column, at: float | Sequence[float], *, k: int = 200) 
 
     Source: Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams (2016).
 
-    >>> from lib.windows import tumbling
+    >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"ms": quantile("ms", [0.5, 0.99])}).head().ms
     [4.0, 8.0]
     """
@@ -62,7 +64,7 @@ def quantile(value: str | Column, at: float | Sequence[float], *, k: int = 200) 
 
 
 def rank_error(k: int = 200) -> float:
-    """Give how far a quantile's rank is off, at most, in 99 of 100 cases, as a share of all values.
+    """Return how far a quantile's rank is off, at most, in 99 of 100 cases, as a share of all values.
 
     Source: Apache DataSketches, KLL sketch, which fitted 2.296 / k^0.9021 to measurements.
 
@@ -73,10 +75,10 @@ def rank_error(k: int = 200) -> float:
 
 
 def quantile_bounds(stored: str | Column, at: float, *, k: int = 200) -> Column:
-    """Give a stored partial's quantile with its bounds, as a struct of low, estimate and high (double).
+    """Return a stored partial's quantile with its bounds, as a struct of low, estimate and high (double).
 
-    The true quantile is between low and high, the quantiles at `at` minus and plus `rank_error(k)`, in 99 of 100 cases.
-    Null where there is no value.
+    The true quantile is between low and high, the quantiles at `at` minus and plus `rank_error(k)`,
+    in 99 of 100 cases. Null where there is no value.
 
     >>> minutes = clicks.groupBy().agg(quantile("ms", 0.5).partial(F.col("event_time")).alias("ms"))
     >>> minutes.select(quantile_bounds("ms", 0.5).alias("ms")).select("ms.*").head()
@@ -87,21 +89,34 @@ def quantile_bounds(stored: str | Column, at: float, *, k: int = 200) -> Column:
     ends = {"low": max(0.0, at - error), "estimate": float(at), "high": min(1.0, at + error)}
 
     def bounds(sketch: Column) -> Column:
-        made = F.struct(*[F.kll_sketch_get_quantile_double(sketch, F.lit(end)).alias(n) for n, end in ends.items()])
+        made = F.struct(
+            *[
+                F.kll_sketch_get_quantile_double(sketch, F.lit(end)).alias(n)
+                for n, end in ends.items()
+            ]
+        )
         return F.when(F.kll_sketch_get_n_double(sketch) > 0, made)
 
     return once(opened(column(stored), f"{KIND} k={k}"), bounds)
 
 
 def _quantile(sketch: Column, at: float | Sequence[float]) -> Column:
-    ranks = F.lit(float(at)) if isinstance(at, int | float) else F.array(*[F.lit(float(rank)) for rank in at])
-    return F.when(F.kll_sketch_get_n_double(sketch) > 0, F.kll_sketch_get_quantile_double(sketch, ranks))
+    ranks = (
+        F.lit(float(at))
+        if isinstance(at, int | float)
+        else F.array(*[F.lit(float(rank)) for rank in at])
+    )
+    return F.when(
+        F.kll_sketch_get_n_double(sketch) > 0, F.kll_sketch_get_quantile_double(sketch, ranks)
+    )
 
 
 def _require_ranks(at: float | Sequence[float]) -> None:
     ranks = [at] if isinstance(at, int | float) else list(at)
     if not ranks or not all(isinstance(rank, int | float) and 0 <= rank <= 1 for rank in ranks):
-        raise ArgumentError(f"at is {at!r}.", "a number from 0 to 1, or a list of such.", "at=[0.5, 0.99]")
+        raise ArgumentError(
+            f"at is {at!r}.", "a number from 0 to 1, or a list of such.", "at=[0.5, 0.99]"
+        )
 
 
 def _k(k: int) -> int:

@@ -31,7 +31,8 @@ _BEGINNING = MAGIC + bytes([VERSION])
 
 
 def sealed(sketch: Column, label: str | Column) -> Column:
-    """Put a sketch's bytes into an envelope; null stays null, and one too large to be read again raises."""
+    """Put a sketch's bytes into an envelope; null stays null, and one too large to be read again
+    raises."""
     name, most = _padded(label), LARGEST - HEADER_BYTES
 
     def enveloped(given: Column) -> Column:
@@ -39,9 +40,14 @@ def sealed(sketch: Column, label: str | Column) -> Column:
         refusal = F.concat(
             F.lit("A sketch has "),
             F.octet_length(given).cast("string"),
-            F.lit(f" bytes.\n  allowed: at most {most} bytes.\n  instead: a smaller sketch, or shorter values."),
+            F.lit(
+                f" bytes.\n  allowed: at most {most} bytes.\n  instead: a smaller sketch, or "
+                "shorter values."
+            ),
         )
-        return F.when(F.octet_length(given) <= most, whole).when(given.isNotNull(), _raised(refusal))
+        return F.when(F.octet_length(given) <= most, whole).when(
+            given.isNotNull(), _raised(refusal)
+        )
 
     return once(sketch, enveloped)
 
@@ -49,17 +55,19 @@ def sealed(sketch: Column, label: str | Column) -> Column:
 def opened(stored: Column, wanted: str | Column) -> Column:
     """Take a sketch's bytes out of its envelope; they exist only where every check has passed.
 
-    `wanted` is a label, or its first words. Null stays null; anything else that is not sound raises an error which says
-    what was found, what is needed and what to do.
-    """
+    `wanted` is a label, or its first words. Null stays null; anything else that is not sound raises
+    an error which says what was found, what is needed and what to do."""
 
     def checked(given: Column) -> Column:
         refusal = F.concat(
-            F.lit("A stored sketch can not be used: it is "),
+            F.lit("A stored sketch cannot be used: it is "),
             _reason(given, wanted),
             F.lit(".\n  allowed: a whole sketch of `"),
             _text(wanted),
-            F.lit("`.\n  instead: route such rows away with lib.sketches.reason, or make the sketch anew."),
+            F.lit(
+                "`.\n  instead: route such rows away with tidegate.sketches.reason, or make the "
+                "sketch anew."
+            ),
         )
         payload = F.substring(given, HEADER_BYTES + 1, LARGEST)
         return F.when(_is_whole(given, wanted), payload).when(given.isNotNull(), _raised(refusal))
@@ -68,19 +76,20 @@ def opened(stored: Column, wanted: str | Column) -> Column:
 
 
 def once(value: Column, used: Callable[[Column], Column]) -> Column:
-    """Give `used(value)` with the value computed once and written into the plan once, however often it is used.
+    """Return `used(value)` with the value computed once and written into the plan once, however often it is used.
 
-    Plans are made anew for each micro-batch, and a sketch's expression copied for each check would make them slow.
-    """
+    Plans are made anew for each micro-batch, and a sketch's expression copied for each check would
+    make them slow."""
     return F.transform(F.array(value), used)[0]
 
 
 def reason(stored: str | Column, wanted: str | Column) -> Column:
     """Say why stored bytes are no sound sketch of what is wanted; null where they are one, or are null.
 
-    For rows that go to a dead-letter table instead of stopping the job. `wanted` is the aggregate's name, with its
-    parameters or without: "distinct precision=12", "distinct", "quantile k=200", "theta precision=12". The partial of
-    `top` is a struct whose field `sketch` holds the bytes.
+    For rows that go to a dead-letter table instead of stopping the job. `wanted` is the aggregate's
+    name, with its
+    parameters or without: "distinct precision=12", "distinct", "quantile k=200", "theta
+    precision=12". The partial of `top` is a struct whose field `sketch` holds the bytes.
 
     >>> sketches = spark.createDataFrame([(b"hello",)], "users binary")
     >>> sketches.select(reason("users", "distinct")).head()[0]
@@ -92,22 +101,35 @@ def reason(stored: str | Column, wanted: str | Column) -> Column:
 def _reason(given: Column, wanted: str | Column) -> Column:
     size = F.octet_length(given).cast("string")
     return (
-        F.when(F.substring(given, 1, len(MAGIC)) != F.lit(MAGIC), f"no sketch: it does not begin with {MAGIC.decode()}")
+        F.when(
+            F.substring(given, 1, len(MAGIC)) != F.lit(MAGIC),
+            f"no sketch: it does not begin with {MAGIC.decode()}",
+        )
         .when(
             F.substring(given, 1, len(_BEGINNING)) != F.lit(_BEGINNING),
-            F.concat(F.lit("of format version x"), F.hex(F.substring(given, 4, 1)), F.lit(f", not x{VERSION:02X}")),
+            F.concat(
+                F.lit("of format version x"),
+                F.hex(F.substring(given, 4, 1)),
+                F.lit(f", not x{VERSION:02X}"),
+            ),
         )
-        .when(F.octet_length(given) < HEADER_BYTES, F.concat(F.lit("cut off after "), size, F.lit(" bytes")))
-        .when(F.octet_length(given) > LARGEST, F.concat(F.lit("too large: "), size, F.lit(" bytes")))
+        .when(
+            F.octet_length(given) < HEADER_BYTES,
+            F.concat(F.lit("cut off after "), size, F.lit(" bytes")),
+        )
+        .when(
+            F.octet_length(given) > LARGEST, F.concat(F.lit("too large: "), size, F.lit(" bytes"))
+        )
         .when(~_sums_up(given), "damaged: its check sum does not fit its bytes")
         .when(
-            ~_is_of(given, wanted), F.concat(F.lit("a sketch of `"), F.rtrim(_label(given).cast("string")), F.lit("`"))
+            ~_is_of(given, wanted),
+            F.concat(F.lit("a sketch of `"), F.rtrim(_label(given).cast("string")), F.lit("`")),
         )
     )
 
 
 def is_sound(stored: str | Column, wanted: str | Column) -> Column:
-    """Tell whether stored bytes are a sound sketch of what is wanted, as `reason` has it; null counts as sound.
+    """Return whether stored bytes are a sound sketch of what is wanted, as `reason` has it; null counts as sound.
 
     >>> sketches = spark.createDataFrame([(b"hello",), (None,)], "users binary")
     >>> [row[0] for row in sketches.select(is_sound("users", "distinct")).collect()]
@@ -117,7 +139,8 @@ def is_sound(stored: str | Column, wanted: str | Column) -> Column:
 
 
 def unsealed(stored: bytes, wanted: str) -> tuple[dict[str, str], bytes]:
-    """Give a stored sketch's parameters and its bytes, in plain Python; raises ArgumentError where it is not sound."""
+    """Return a stored sketch's parameters and its bytes, in plain Python; raises ArgumentError
+    where it is not sound."""
     body = bytes(stored[_LABEL_AT:])
     label = body[:LABEL_BYTES].decode("ascii", errors="replace").rstrip()
     if bytes(stored[: len(_BEGINNING)]) != _BEGINNING:
@@ -130,7 +153,9 @@ def unsealed(stored: bytes, wanted: str) -> tuple[dict[str, str], bytes]:
         found = f"a sketch of `{label}`"
     else:
         return dict(word.split("=", 1) for word in label.split(" ")[1:]), body[LABEL_BYTES:]
-    raise ArgumentError(f"A stored sketch can not be used: it is {found}.", f"a whole sketch of `{wanted}`.")
+    raise ArgumentError(
+        f"A stored sketch cannot be used: it is {found}.", f"a whole sketch of `{wanted}`."
+    )
 
 
 def _is_whole(stored: Column, wanted: str | Column) -> Column:

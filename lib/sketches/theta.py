@@ -1,4 +1,5 @@
-"""Sets by theta sketches: distinct counts of unions, intersections and differences, after the fact."""
+"""Sets by theta sketches: distinct counts of unions, intersections and differences, after the
+fact."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ LEAST_PRECISION, MOST_PRECISION = 4, 20
 def theta(value: str | Column, *, precision: int = 12) -> Aggregate:
     """Count the different values that are not null, by a sketch that can be intersected and subtracted too.
 
-    A bigint; 0 where there is none. Up to 2^precision values the count is exact; past that the relative standard error
-    is 1 / sqrt(2^precision - 1): 1.6 % at 12. `distinct` has the same error in an eighth of the bytes, for unions
-    alone: a partial here takes 72 bytes, and some 7 * 2^precision where there are many values. The answer depends on
-    the values alone, not on their order or on how partials were merged.
+    A bigint; 0 where there is none. Up to 2^precision values the count is exact; past that the
+    relative standard error is 1 / sqrt(2^precision - 1): 1.6 % at 12. `distinct` has the same error
+    in an eighth of the bytes, for unions
+    alone: a partial here takes 72 bytes, and some 7 * 2^precision where there are many values. The
+    answer depends on the values alone, not on their order or on how partials were merged.
 
-    Values are taken as `distinct` takes them: of any type but maps and variants, and of one type in all sketches that
-    meet. Sketches of different precision do not merge; that is an error.
+    Values are taken as `distinct` takes them: of any type but maps and variants, and of one type in
+    all sketches that meet. Sketches of different precision do not merge; that is an error.
 
     Args:
         value: the column, or an expression of the events' columns.
@@ -38,7 +40,7 @@ def theta(value: str | Column, *, precision: int = 12) -> Aggregate:
 
     Source: Dasgupta et al., A Framework for Estimating Stream Expression Cardinalities (2016).
 
-    >>> from lib.windows import tumbling
+    >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"users": theta("user")}).head().users
     2
     """
@@ -57,14 +59,16 @@ def theta(value: str | Column, *, precision: int = 12) -> Aggregate:
 
 
 def union(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Give the stored sketch of the values that are in left or right; null where either is null."""
+    """Return the stored sketch of the values that are in left or right; null where either is
+    null."""
     return _both(lambda a, b: F.theta_union(a, b, precision), left, right, precision)
 
 
 def intersection(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Give the stored sketch of the values that are in both left and right; null where either is null.
+    """Return the stored sketch of the values that are in both left and right; null where either is null.
 
-    Its error is relative to the union: where few of many are common, ask `theta_bounds` how little is known.
+    Its error is relative to the union: where few of many are common, ask `theta_bounds` how little
+    is known.
 
     >>> of = lambda page: F.when(F.col("page") == page, F.col("ms"))
     >>> seen = clicks.groupBy().agg(*[theta(of(p)).partial(F.col("event_time")).alias(p) for p in ("/0", "/1")])
@@ -75,21 +79,23 @@ def intersection(left: str | Column, right: str | Column, *, precision: int = 12
 
 
 def difference(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Give the stored sketch of the values that are in left and not in right; null where either is null."""
+    """Return the stored sketch of the values that are in left and not in right; null where either
+    is null."""
     return _both(F.theta_difference, left, right, precision)
 
 
 def theta_estimate(stored: str | Column) -> Column:
-    """Give the distinct count of a stored partial of `theta`, or of a set made of such, of any precision."""
+    """Return the distinct count of a stored partial of `theta`, or of a set made of such, of any
+    precision."""
     return F.theta_sketch_estimate(opened(column(stored), KIND))
 
 
 def theta_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
-    """Give a stored set's count with its bounds, as a struct of low, estimate and high (bigint).
+    """Return a stored set's count with its bounds, as a struct of low, estimate and high (bigint).
 
-    The true count is within 1, 2 or 3 standard errors of the estimate in some 68, 95 or 99.7 of 100 cases. A sketch
-    holds each value with the same chance, so what it holds is a binomial sample: the bounds are its score interval,
-    which tells something of empty sets too.
+    The true count is within 1, 2 or 3 standard errors of the estimate in some 68, 95 or 99.7 of 100
+    cases. A sketch holds each value with the same chance, so what it holds is a binomial sample:
+    the bounds are its score interval, which tells something of empty sets too.
 
     Source: Wilson, Probable Inference (1927).
     """
@@ -110,7 +116,12 @@ def theta_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
     return once(opened(column(stored), KIND), bounds)
 
 
-def _both(made: Callable[[Column, Column], Column], left: str | Column, right: str | Column, precision: int) -> Column:
+def _both(
+    made: Callable[[Column, Column], Column],
+    left: str | Column,
+    right: str | Column,
+    precision: int,
+) -> Column:
     label = _label(precision)
     return sealed(made(opened(column(left), label), opened(column(right), label)), label)
 
@@ -118,11 +129,15 @@ def _both(made: Callable[[Column, Column], Column], left: str | Column, right: s
 def _chance(sketch: Column) -> Column:
     """Read theta, the chance of a value to be held: two layouts have it, the others stand for 1."""
     head = F.hex(F.substring(sketch, 1, 2))
-    held = F.when(head == "0204", unsigned(sketch, 9, 16)).when(head == "0303", unsigned(sketch, 17, 24))
+    held = F.when(head == "0204", unsigned(sketch, 9, 16)).when(
+        head == "0303", unsigned(sketch, 17, 24)
+    )
     return F.coalesce(held.cast("double") / F.lit(2.0**63), F.lit(1.0))
 
 
 def _label(precision: int) -> str:
     if not LEAST_PRECISION <= precision <= MOST_PRECISION:
-        raise ArgumentError(f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12")
+        raise ArgumentError(
+            f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12"
+        )
     return f"{KIND} precision={precision}"

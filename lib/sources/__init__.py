@@ -1,9 +1,7 @@
-"""Bytes -> typed rows: Kafka, formats, and what could not be read."""
+"""Kafka, and a reading of it: source, format and event time."""
 
-from .formats import Format
 from .heartbeat import Heartbeats
-from .json import json_format
 from .kafka import KafkaSource
 from .reading import Reading
 
-__all__ = ["Format", "Heartbeats", "KafkaSource", "Reading", "json_format"]
+__all__ = ["Heartbeats", "KafkaSource", "Reading"]

@@ -14,7 +14,7 @@ from pyspark.sql.types import TimestampType
 from ..columns import column, interval, microseconds, quoted
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of
-from .formats import Format
+from ..formats.format import Format
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource, Offsets
 
@@ -22,27 +22,35 @@ OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
 KEEPABLE = (*PLACE, "key")
-_BAD, _CLAMPED, _UNREAD, _UNTIMED = (f"__tidegate_{name}" for name in ("bad", "clamped", "unread", "untimed"))
+_BAD, _CLAMPED, _UNREAD, _UNTIMED = (
+    f"__tidegate_{name}" for name in ("bad", "clamped", "unread", "untimed")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """A source, its format and its event time: which rows are good, and which are dead letters.
 
-    time: a timestamp field's name, or an expression over the fields and the Kafka columns; it must not raise for any
-        value (`lib.eventtime.guard.instant` turns epoch numbers into timestamps safely).
+    time: a timestamp field's name, or an expression over the fields and the Kafka columns; it must
+        not raise for any value (`tidegate.eventtime.guard.instant` turns epoch numbers into
+        timestamps safely).
     lateness: how far behind the latest event time a row may be: the watermark's delay.
-    keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry beside the fields.
-    future_tolerance: how far an event time may be ahead of the record's own timestamp; None lets any through.
-    future: what becomes of a row beyond that, which must not move the watermark: with "reject" it is a dead letter,
-        with "clamp" its event time is the record's timestamp plus the tolerance.
-    value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside them.
+    keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry
+    beside the fields.
+    future_tolerance: how far an event time may be ahead of the record's own timestamp; None lets
+    any through.
+    future: what becomes of a row beyond that, which must not move the watermark: with "reject" it
+        is a dead letter, with "clamp" its event time is the record's timestamp plus the tolerance.
+    value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside
+    them.
 
-    A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves `kafka_timestamp`.
+    A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves
+    `kafka_timestamp`.
 
-    Observed in each batch of the stream, under the name `OBSERVATION` where no other is given: `rows` (raw rows),
-    `dead`, and `earliest` and `latest`, the good rows' smallest and largest event time in microseconds since 1970 (None
-    without a good row). With future="clamp" also `clamped`, the rows whose event time was brought back.
+    Observed in each batch of the stream, under the name `OBSERVATION` where no other is given:
+    `rows` (raw rows), `dead`, and `earliest` and `latest`, the good rows' smallest and largest
+    event time in microseconds since 1970 (None without a good row). With future="clamp" also
+    `clamped`, the rows whose event time was brought back.
 
     Raises, at construction, ArgumentError, ColumnError and ColumnTypeError.
     """
@@ -61,7 +69,9 @@ class Reading:
         if self.future_tolerance is not None:
             microseconds(self.future_tolerance, "future_tolerance", least=0)
         if isinstance(self.keep, str) or any(name not in KEEPABLE for name in self.keep):
-            raise ArgumentError(f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]')
+            raise ArgumentError(
+                f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]'
+            )
         if self.future not in ("reject", "clamp"):
             raise ArgumentError(f"future is {self.future!r}.", "'reject' or 'clamp'.")
         if self.value_cap < 0:
@@ -69,22 +79,33 @@ class Reading:
         fields = self.format.schema.fieldNames()
         if isinstance(self.time, str):
             if self.time not in fields:
-                raise ColumnError(f"time names {self.time!r}.", f"the fields are {', '.join(fields)}.")
+                raise ColumnError(
+                    f"time names {self.time!r}.", f"the fields are {', '.join(fields)}."
+                )
             _require_timestamp(self.format.schema[self.time].dataType.simpleString(), self.time)
         taken = [name for name in fields if name.lower() == EVENT_TIME and name != self.time]
         if taken:
-            raise ColumnError(f"the record has a field {taken[0]!r} that is not its event time.", "time='event_time'.")
+            raise ColumnError(
+                f"the record has a field {taken[0]!r} that is not its event time.",
+                "time='event_time'.",
+            )
 
     def stream(
-        self, spark: SparkSession, observation: str = OBSERVATION, heartbeats: Heartbeats | None = None
+        self,
+        spark: SparkSession,
+        observation: str = OBSERVATION,
+        heartbeats: Heartbeats | None = None,
     ) -> DataFrame:
-        """Give the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns.
+        """Return the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns.
 
-        Two readings in one query need an `observation`, the name of their counts, each of its own. `heartbeats` can
-        move the watermark on without an event.
-        """
+        Two readings in one query need an `observation`, the name of their counts, each of its own.
+        `heartbeats` can move the watermark on without an event."""
         good, late = self._good(self.source.stream(spark), observation), self._lateness
-        return good.withWatermark(EVENT_TIME, late) if heartbeats is None else heartbeats.below(good, EVENT_TIME, late)
+        return (
+            good.withWatermark(EVENT_TIME, late)
+            if heartbeats is None
+            else heartbeats.below(good, EVENT_TIME, late)
+        )
 
     @property
     def _lateness(self) -> str:
@@ -108,17 +129,18 @@ class Reading:
         return rows.where(~bad).drop(*marks)
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Give the good rows of one offset range as a batch, with topic, partition, offset and timestamp."""
+        """Return the good rows of one offset range as a batch, with topic, partition, offset and
+        timestamp."""
         judged = self._judged(self.source.between(spark, start, end))
         extra = [name for name in self.keep if name not in PLACE]
         return judged.where(~quoted(_BAD)).select(*self._kept([*PLACE, *extra]))
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Give the rows of one offset range that could not be read.
+        """Return the rows of one offset range that could not be read.
 
-        Columns: topic, partition, offset, timestamp, key, value, value_bytes (the value's full length), headers, stage
-        ("decode" or "event_time"), reason. The same range gives the same rows, for as long as the broker keeps them.
-        """
+        Columns: topic, partition, offset, timestamp, key, value, value_bytes (the value's full
+        length), headers, stage ("decode" or "event_time"), reason. The same range gives the same
+        rows, for as long as the broker keeps them."""
         raw = self.source.between(spark, start, end)
         judged = self._judged(raw, COLUMNS).where(quoted(_BAD))
         found = judged.select(
@@ -141,7 +163,10 @@ class Reading:
         """Decode each row, take its event time and decide whether it is good."""
         decoded = self.format.decode(raw)
         flat = decoded.select(
-            *[F.col("record").getField(name).alias(name) for name in self.format.schema.fieldNames()],
+            *[
+                F.col("record").getField(name).alias(name)
+                for name in self.format.schema.fieldNames()
+            ],
             *[quoted(name).alias(self._kafka(name)) for name in carried],
             F.col("bad").alias(_UNREAD),
         )
@@ -151,11 +176,14 @@ class Reading:
         return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
 
     def _timed(self, flat: DataFrame) -> DataFrame:
-        """Add each row's event time, brought back where it is too far in the future and to be clamped."""
+        """Add each row's event time, brought back where it is too far in the future and to be
+        clamped."""
         at, received = column(self.time), quoted(self._kafka("timestamp"))
         if self.future == "reject" or self.future_tolerance is None:
             return flat.withColumn(EVENT_TIME, at)
-        most = timedelta(microseconds=microseconds(self.future_tolerance, "future_tolerance", least=0))
+        most = timedelta(
+            microseconds=microseconds(self.future_tolerance, "future_tolerance", least=0)
+        )
         ahead = ahead_of(at, received, most)
         limit = F.try_add(received, F.lit(most))
         return flat.withColumns({EVENT_TIME: F.when(ahead, limit).otherwise(at), _CLAMPED: ahead})
@@ -164,8 +192,13 @@ class Reading:
         """Say what is wrong with a row's event time; null where nothing is."""
         wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
         if self.future_tolerance is not None:
-            ahead = ahead_of(F.col(EVENT_TIME), quoted(self._kafka("timestamp")), self.future_tolerance)
-            wrong = wrong.when(ahead, f"event time more than {self.future_tolerance} ahead of the record's timestamp")
+            ahead = ahead_of(
+                F.col(EVENT_TIME), quoted(self._kafka("timestamp")), self.future_tolerance
+            )
+            wrong = wrong.when(
+                ahead,
+                f"event time more than {self.future_tolerance} ahead of the record's timestamp",
+            )
         return wrong
 
     def _kept(self, kafka: Sequence[str]) -> list[Column]:
@@ -182,5 +215,5 @@ def _require_timestamp(found: str, what: str) -> None:
         raise ColumnTypeError(
             f"time={what!r} is of type {found}.",
             "a timestamp (an instant).",
-            "instant(F.col('ts'), 'milliseconds') of lib.eventtime.guard for epoch numbers.",
+            "instant(F.col('ts'), 'milliseconds') of tidegate.eventtime.guard for epoch numbers.",
         )

@@ -1,4 +1,5 @@
-"""Seeded activity of users, and the changelog of their profiles: new users, upgrades, moves, closed accounts."""
+"""Seeded activity of users, and the changelog of their profiles: new users, upgrades, moves, closed
+accounts."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ class Sendable(Protocol):
         """The record's timestamp in ms since 1970."""
 
     def key(self) -> bytes | None:
-        """Give the record's key."""
+        """Return the record's key."""
 
     def value(self) -> bytes | None:
-        """Give the record's bytes."""
+        """Return the record's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class Activity:
     broken: bool = False
 
     def key(self) -> bytes | None:
-        """Give the record's key."""
+        """Return the record's key."""
         return None if self.user is None else self.user.encode()
 
     def value(self) -> bytes:
-        """Give the record's bytes: JSON, cut off where it is broken."""
+        """Return the record's bytes: JSON, cut off where it is broken."""
         fields = {
             "event_id": self.event_id,
             "user_id": self.user,
@@ -66,7 +67,8 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One change of a profile: the profile from `at` on, or with no country its end, a record without a value."""
+    """One change of a profile: the profile from `at` on, or with no country its end, a record
+    without a value."""
 
     user: str
     country: str | None
@@ -75,24 +77,35 @@ class Profile:
     arrived: int
 
     def key(self) -> bytes:
-        """Give the record's key: all changes of a user are in one partition."""
+        """Return the record's key: all changes of a user are in one partition."""
         return self.user.encode()
 
     def value(self) -> bytes | None:
-        """Give the record's bytes, JSON; None for a tombstone, whose time is its record's own."""
+        """Return the record's bytes, JSON; None for a tombstone, whose time is its record's own."""
         if self.country is None:
             return None
-        fields = {"user_id": self.user, "country": self.country, "plan": self.plan, "changed_at": _moment(self.at)}
+        fields = {
+            "user_id": self.user,
+            "country": self.country,
+            "plan": self.plan,
+            "changed_at": _moment(self.at),
+        }
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def activity(
-    count: int, *, seed: int = 5, users: int = 200, rate: float = 20.0, disorder: float = 4.0, broken: int = 5
+    count: int,
+    *,
+    seed: int = 5,
+    users: int = 200,
+    rate: float = 20.0,
+    disorder: float = 4.0,
+    broken: int = 5,
 ) -> list[Activity]:
     """Make activity in the order of its arrival, the same for the same arguments on every machine.
 
-    `rate` is events a second and `disorder` the most seconds that one is under way. A few users do most; one event in a
-    hundred is of nobody, and `broken` records can not be read.
+    `rate` is events a second and `disorder` the most seconds that one is under way. A few users do
+    most; one event in a hundred is of nobody, and `broken` records cannot be read.
 
     >>> len(activity(1_000))
     1000
@@ -103,7 +116,11 @@ def activity(
         at = first + int(number * 1000 / rate)
         user = None if random.random() < 0.01 else _user(int(random.random() ** 2 * users))
         action = _ACTIONS[int(random.random() * len(_ACTIONS))]
-        made.append(Activity(f"{seed}-{number}", user, action, at, at + int(random.random() * disorder * 1000)))
+        made.append(
+            Activity(
+                f"{seed}-{number}", user, action, at, at + int(random.random() * disorder * 1000)
+            )
+        )
     for _ in range(broken):
         place = int(random.random() * count)
         made[place] = replace(made[place], broken=True)
@@ -115,15 +132,20 @@ def profiles(
 ) -> list[Profile]:
     """Make the changelog that goes with `activity`, in the order of its arrival.
 
-    Four users of five have a profile at the start; the others get theirs by one of the `changes`, which are spread over
-    `seconds`, so that their first activity may come before it. One change in six closes an account, and some changes of
-    a profile are of the same millisecond, of which the later in the log counts.
+    Four users of five have a profile at the start; the others get theirs by one of the `changes`,
+    which are spread over `seconds`, so that their first activity may come before it. One change in
+    six closes an account, and some changes of a profile are of the same millisecond, of which the
+    later in the log counts.
 
     >>> len(profiles(100))
     260
     """
     random, first = Random(seed), int(START.timestamp() * 1000)
-    made = [_profile(random, _user(number), first - 60_000 + number) for number in range(users) if number % 5]
+    made = [
+        _profile(random, _user(number), first - 60_000 + number)
+        for number in range(users)
+        if number % 5
+    ]
     for _ in range(changes):
         at = first + int(random.random() * seconds) * 1000 + (0 if random.random() < 0.5 else 137)
         user = _user(int(random.random() ** 2 * users))
@@ -136,20 +158,25 @@ def profiles(
     return sorted(made, key=lambda change: (change.arrived, change.user))
 
 
-def send(servers: str, topic: str, records: Sequence[Sendable], *, partitions: int = 4) -> list[tuple[int, int]]:
+def send(
+    servers: str, topic: str, records: Sequence[Sendable], *, partitions: int = 4
+) -> list[tuple[int, int]]:
     """Send records in their order, those of one key to one partition, and give the partition and offset of each.
 
-    The record's timestamp is its arrival, which is long ago: create the topic with `retention_ms=-1`. A record that is
-    not acknowledged raises a SourceError.
-    """
+    The record's timestamp is its arrival, which is long ago: create the topic with
+    `retention_ms=-1`. A record that is not acknowledged raises a SourceError."""
     keys = [record.key() for record in records]
     chosen = [zlib.crc32(key or b"%d" % number) % partitions for number, key in enumerate(keys)]
     rows = zip(records, keys, chosen, strict=True)
-    return deliver(servers, (Record(topic, record.value(), record.arrived, key, to) for record, key, to in rows))
+    return deliver(
+        servers,
+        (Record(topic, record.value(), record.arrived, key, to) for record, key, to in rows),
+    )
 
 
 def met(event: Activity, changes: Iterable[tuple[Profile, tuple[int, int]]]) -> Profile | None:
-    """Give the profile that an event meets at its time, from changes and their places in the log; the oracle."""
+    """Return the profile that an event meets at its time, from changes and their places in the log;
+    the oracle."""
     before = [(change.at, place[1], change) for change, place in changes if change.at <= event.at]
     last = max(before, key=lambda found: found[:2])[-1] if before else None
     return None if last is None or last.country is None else last

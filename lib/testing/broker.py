@@ -1,6 +1,6 @@
 """A real Kafka broker for tests, demos and notebooks: one JVM on the loopback, up in some three seconds.
 
->>> from lib.testing import Broker
+>>> from tidegate.testing import Broker
 >>> with Broker.start() as broker:                                      # doctest: +SKIP
 ...     broker.create_topic("clicks", partitions=4)
 ...     events = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.servers)
@@ -25,27 +25,35 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ..errors import SetupError
-from ..runtime.paths import conf, jars, java
+from ..runtime.process.installation import conf, jars, java
 from .process import GuardedProcess, free_port, listening, until
 
-_JVM = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+_JVM = [
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+]
 _START_SECONDS = 60.0
 
 
 class Broker:
     """An embedded Kafka broker, a context manager; `Broker.start()` gives one that is ready.
 
-    Its data lie in a temporary folder that goes when the broker stops, or in `dir`, which stays and can be started
-    again. It is Kafka itself, so transactions, compaction, retention and consumer groups are those of production;
-    there is one broker, on 127.0.0.1, without TLS or SASL. It never outlives the process that started it.
+    Its data lie in a temporary folder that goes when the broker stops, or in `dir`, which stays and
+    can be started again. It is Kafka itself, so transactions, compaction, retention and consumer
+    groups are those of production; there is one broker, on 127.0.0.1, without TLS or SASL. It never
+    outlives the process that started it.
 
-    Raises SetupError when Java or the jars are missing, the port is taken, or the broker does not come up: the
-    message then quotes the broker's last words.
-    """
+    Raises SetupError when Java or the jars are missing, the port is taken, or the broker does not
+    come up: the message then quotes the broker's last words."""
 
     def __init__(self, dir: str | Path | None = None, *, port: int | None = None) -> None:
         self._temporary = dir is None
-        self.dir = Path(tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir).resolve()
+        self.dir = Path(
+            tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir
+        ).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         self.log = self.dir / "broker.log"
         used = self._ports_of_last_time()
@@ -85,9 +93,13 @@ class Broker:
         self._admin.delete_topics([name], operation_timeout=30)[name].result(30)
 
     def topics(self) -> dict[str, int]:
-        """Give the number of partitions of each topic, without the broker's own topics."""
+        """Return the number of partitions of each topic, without the broker's own topics."""
         found = self._admin.list_topics(timeout=30).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+        return {
+            name: len(topic.partitions)
+            for name, topic in found.items()
+            if not name.startswith("__")
+        }
 
     def kill(self) -> None:
         """End the broker as a crash does, by SIGKILL; `restart` brings it back with its data."""
@@ -121,7 +133,11 @@ class Broker:
         try:
             for port in (self.port, self._controller_port):
                 if listening(port):
-                    raise SetupError(f"port {port} is taken.", "a free port.", "leave out port=, or stop its user.")
+                    raise SetupError(
+                        f"port {port} is taken.",
+                        "a free port.",
+                        "leave out port=, or stop its user.",
+                    )
             self._format()
             self._process = GuardedProcess(
                 [*self._java(), "kafka.Kafka", str(self.dir / "broker.properties")],
@@ -129,7 +145,12 @@ class Broker:
                 name="the Kafka broker",
                 scratch=self.dir if self._temporary else None,
             )
-            until(self._answers, within=_START_SECONDS, what="the broker's first answer", process=self._process)
+            until(
+                self._answers,
+                within=_START_SECONDS,
+                what="the broker's first answer",
+                process=self._process,
+            )
         except BaseException:
             self.stop()
             raise
@@ -137,24 +158,39 @@ class Broker:
     def _format(self) -> None:
         data = self.dir / "data"
         settings = conf("broker.properties")
-        for word, value in {"port": self.port, "controller_port": self._controller_port, "data": data}.items():
+        for word, value in {
+            "port": self.port,
+            "controller_port": self._controller_port,
+            "data": data,
+        }.items():
             settings = settings.replace(f"{{{word}}}", str(value))
         (self.dir / "broker.properties").write_text(settings, encoding="utf-8")
-        (self.dir / "log4j2.properties").write_text(conf("broker-log4j2.properties"), encoding="utf-8")
+        (self.dir / "log4j2.properties").write_text(
+            conf("broker-log4j2.properties"), encoding="utf-8"
+        )
         if (data / "meta.properties").exists():
             return
         first, *rest = uuid.uuid4().bytes
-        # With the highest bit clear the id begins with a letter; a dash would be taken for an option.
+        # With the highest bit clear the id begins with a letter; a dash would be taken for an
+        # option.
         cluster = base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
         tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "--standalone"]
         done = subprocess.run(
-            [*tool, "-c", str(self.dir / "broker.properties")], capture_output=True, text=True, timeout=_START_SECONDS
+            [*tool, "-c", str(self.dir / "broker.properties")],
+            capture_output=True,
+            text=True,
+            timeout=_START_SECONDS,
         )
         if done.returncode:
-            raise SetupError(f"the broker's folder {data} could not be made:\n{done.stdout}{done.stderr}")
+            raise SetupError(
+                f"the broker's folder {data} could not be made:\n{done.stdout}{done.stderr}"
+            )
 
     def _java(self) -> list[str]:
-        logs = [f"-Dlog4j2.configurationFile={self.dir / 'log4j2.properties'}", f"-Dbroker.log={self.log}"]
+        logs = [
+            f"-Dlog4j2.configurationFile={self.dir / 'log4j2.properties'}",
+            f"-Dbroker.log={self.log}",
+        ]
         return [java(), *_JVM, *logs, "-cp", os.pathsep.join(map(str, jars("broker")))]
 
     def _answers(self) -> bool:
@@ -166,7 +202,8 @@ class Broker:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        # Without log_level=0 the client writes each refused connection to standard error while the broker comes up.
+        # Without log_level=0 the client writes each refused connection to standard error while the
+        # broker comes up.
         settings: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
         return AdminClient(settings, logger=logging.getLogger(__name__))
 
@@ -174,8 +211,13 @@ class Broker:
         settings = self.dir / "broker.properties"
         if not settings.exists():
             return {}
-        listeners = re.findall(r"^listeners=.*$", settings.read_text(encoding="utf-8"), re.MULTILINE)
-        return {name: int(port) for name, port in re.findall(r"(\w+)://[^,:]+:(\d+)", "".join(listeners))}
+        listeners = re.findall(
+            r"^listeners=.*$", settings.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        return {
+            name: int(port)
+            for name, port in re.findall(r"(\w+)://[^,:]+:(\d+)", "".join(listeners))
+        }
 
 
 def _text(value: str | int | bool) -> str:

@@ -1,6 +1,6 @@
 """A real Spark standalone cluster on this machine: a master and workers from the installed pyspark.
 
->>> from lib.testing.cluster import SparkCluster
+>>> from tidegate.testing.cluster import SparkCluster
 >>> with SparkCluster.start(workers=2) as cluster:                      # doctest: +SKIP
 ...     done = cluster.submit("jobs/page_views.py", "--config", "conf/jobs/page_views.toml")
 ...     assert done.returncode == 0, done.stderr
@@ -25,7 +25,7 @@ from typing import Any
 import pyspark
 
 from ..errors import SetupError
-from ..runtime.paths import conf, environment, jars
+from ..runtime.process.installation import conf, environment, jars
 from .process import GuardedProcess, free_port, listening, until
 
 _START_SECONDS = 90.0
@@ -35,17 +35,21 @@ _HOME = Path(pyspark.__path__[0])
 class SparkCluster:
     """A master and workers as JVMs of their own on the loopback, a context manager; `start()` gives a ready one.
 
-    Executors are then other processes than the driver, as on a real cluster, so what a job forgot to ship to them is
-    missed here too. They share this machine's disk. `dir` keeps the logs and the workers' folders; without it they
-    are temporary. Nothing outlives the process that started it.
+    Executors are then other processes than the driver, as on a real cluster, so what a job forgot
+    to ship to them is missed here too. They share this machine's disk. `dir` keeps the logs and the
+    workers' folders; without it they are temporary. Nothing outlives the process that started it.
 
     Raises SetupError when master or workers do not come up, with their last words.
     """
 
-    def __init__(self, workers: int = 2, *, cores: int = 1, memory: str = "1g", dir: str | Path | None = None) -> None:
+    def __init__(
+        self, workers: int = 2, *, cores: int = 1, memory: str = "1g", dir: str | Path | None = None
+    ) -> None:
         self.workers, self.cores, self.memory = workers, cores, memory
         self._temporary = dir is None
-        self.dir = Path(tempfile.mkdtemp(prefix="tidegate-spark-") if dir is None else dir).resolve()
+        self.dir = Path(
+            tempfile.mkdtemp(prefix="tidegate-spark-") if dir is None else dir
+        ).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         self._port, self._page = free_port(), free_port()
         self._processes: list[GuardedProcess] = []
@@ -63,7 +67,8 @@ class SparkCluster:
         return f"spark://127.0.0.1:{self._port}"
 
     def state(self) -> dict[str, Any]:
-        """Give what the master's page says: `aliveworkers`, `activeapps`, `completedapps` and so on."""
+        """Return what the master's page says: `aliveworkers`, `activeapps`, `completedapps` and so
+        on."""
         # A proxy of the environment must not be asked for the loopback.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
@@ -83,9 +88,12 @@ class SparkCluster:
 
         Raises subprocess.TimeoutExpired after `timeout` seconds; the driver has then been killed.
         """
-        command = spark_submit(self.master, settings=settings, py_files=py_files, properties=self._properties())
+        command = spark_submit(
+            self.master, settings=settings, py_files=py_files, properties=self._properties()
+        )
         command += [str(script), *arguments]
-        # The driver is a Python process below spark-submit's JVM: a group of its own lets both be ended as one.
+        # The driver is a Python process below spark-submit's JVM: a group of its own lets both be
+        # ended as one.
         with subprocess.Popen(
             command,
             cwd=cwd,
@@ -115,12 +123,28 @@ class SparkCluster:
         try:
             ports = ["--port", str(self._port), "--webui-port", str(self._page)]
             master = self._launch("master", "org.apache.spark.deploy.master.Master", *ports)
-            until(lambda: listening(self._page), within=_START_SECONDS, what="the master's start", process=master)
+            until(
+                lambda: listening(self._page),
+                within=_START_SECONDS,
+                what="the master's start",
+                process=master,
+            )
             for number in range(self.workers):
                 size = ["--cores", str(self.cores), "--memory", self.memory, "--webui-port", "0"]
                 folder = ["--work-dir", str(self.dir / f"worker-{number}")]
-                self._launch(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *size, *folder, self.master)
-            until(self._complete, within=_START_SECONDS, what="the workers' registration", process=master)
+                self._launch(
+                    f"worker-{number}",
+                    "org.apache.spark.deploy.worker.Worker",
+                    *size,
+                    *folder,
+                    self.master,
+                )
+            until(
+                self._complete,
+                within=_START_SECONDS,
+                what="the workers' registration",
+                process=master,
+            )
         except BaseException:
             self.stop()
             raise
@@ -143,7 +167,8 @@ class SparkCluster:
     def _complete(self) -> bool:
         for process in self._processes:
             process.require_alive()
-        # The page's server listens before its pages are there, and then answers with an error or the wrong page.
+        # The page's server listens before its pages are there, and then answers with an error or
+        # the wrong page.
         with contextlib.suppress(urllib.error.URLError, json.JSONDecodeError):
             return bool(self.state()["aliveworkers"] == self.workers)
         return False
@@ -161,14 +186,24 @@ def spark_submit(
     settings: Mapping[str, str] | None = None,
     py_files: Sequence[str | Path] = (),
 ) -> list[str]:
-    """Give the command line of `spark-submit`, up to the script, as a user would type it."""
+    """Return the command line of `spark-submit`, up to the script, as a user would type it."""
     for file in py_files:
         if not Path(file).exists():
             raise SetupError(f"{file}, named in py_files, is missing.")
-    command = [str(_HOME / "bin" / "spark-submit"), "--master", master, "--properties-file", str(properties)]
+    command = [
+        str(_HOME / "bin" / "spark-submit"),
+        "--master",
+        master,
+        "--properties-file",
+        str(properties),
+    ]
     command += ["--jars", ",".join(map(str, jars("spark")))]
     command += ["--py-files", ",".join(map(str, py_files))] if py_files else []
-    quiet = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    quiet = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
     for key, value in {**quiet, **(settings or {})}.items():
         command += ["--conf", f"{key}={value}"]
     return command
@@ -176,4 +211,6 @@ def spark_submit(
 
 def _environment(**more: str) -> dict[str, str]:
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return environment(SPARK_HOME=str(_HOME), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1", **python, **more)
+    return environment(
+        SPARK_HOME=str(_HOME), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1", **python, **more
+    )

@@ -13,22 +13,32 @@ from typing import Any, Literal
 from ..errors import ArgumentError
 from .delivery import Record, deliver
 
-SCHEMA = "id BIGINT NOT NULL, name STRING NOT NULL, email STRING, city STRING, credit DECIMAL(10, 2)"
+SCHEMA = (
+    "id BIGINT NOT NULL, name STRING NOT NULL, email STRING, city STRING, credit DECIMAL(10, 2)"
+)
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 Op = Literal["create", "update", "delete", "snapshot", "truncate", "tombstone"]
 _CODES = {"create": "c", "update": "u", "delete": "d", "snapshot": "r", "truncate": "t"}
 _NAMES = ("Ann", "Bo", "Cem", "Dörte", "Eve", "Femi", "Gül", "Hana", "Ivo", "Jun")
 _CITIES = ("Berlin", "Lagos", "Lima", "Oslo", "Pune", "Quito", "Seoul", "Tunis")
-FAULTS = ("cut off", "empty", "wrong type", "no key", "unknown op", "no position", "large value left out", "no record")
+FAULTS = (
+    "cut off",
+    "empty",
+    "wrong type",
+    "no key",
+    "unknown op",
+    "no position",
+    "large value left out",
+    "no record",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One record of the topic: what happened to which customer, where in the database's log and when.
 
-    `at` and `sent` are milliseconds since 1970, by the database and by Kafka. A tombstone has no `lsn`; `row` is what
-    the change left. A record with a fault tells of nothing.
-    """
+    `at` and `sent` are milliseconds since 1970, by the database and by Kafka. A tombstone has no
+    `lsn`; `row` is what the change left. A record with a fault tells of nothing."""
 
     op: Op
     id: int | None
@@ -40,15 +50,29 @@ class Event:
     again: bool = False
 
     def key(self) -> bytes | None:
-        """Give the record's key."""
-        return None if self.id is None or self.fault == "no record" else json.dumps({"id": self.id}).encode()
+        """Return the record's key."""
+        return (
+            None
+            if self.id is None or self.fault == "no record"
+            else json.dumps({"id": self.id}).encode()
+        )
 
     def value(self) -> bytes | None:
-        """Give the record's value: JSON without a schema part, damaged where the record has a fault."""
+        """Return the record's value: JSON without a schema part, damaged where the record has a
+        fault."""
         if self.op == "tombstone" or self.fault == "no record":
             return None
-        before = {"id": self.id, **dict.fromkeys(("name", "email", "city", "credit"))} if self.op == "delete" else None
-        source = {"connector": "postgresql", "ts_ms": self.at, "ts_us": self.at * 1000, "table": "customers"}
+        before = (
+            {"id": self.id, **dict.fromkeys(("name", "email", "city", "credit"))}
+            if self.op == "delete"
+            else None
+        )
+        source = {
+            "connector": "postgresql",
+            "ts_ms": self.at,
+            "ts_us": self.at * 1000,
+            "table": "customers",
+        }
         told = {
             "before": before,
             "after": self.row,
@@ -73,22 +97,27 @@ def _damaged(told: dict[str, Any], fault: str) -> bytes:
         return json.dumps(told | {"op": "?"}).encode()
     if fault == "no position":
         return json.dumps(told | {"source": {"ts_ms": told["ts_ms"]}}).encode()
-    return json.dumps(told | {"after": told["after"] | {"email": "__debezium_unavailable_value"}}).encode()
+    return json.dumps(
+        told | {"after": told["after"] | {"email": "__debezium_unavailable_value"}}
+    ).encode()
 
 
 def customers(count: int, *, seed: int = 5, people: int = 200, broken: int = 12) -> list[Event]:
     """Make a topic's records in the order of their arrival, the same for the same arguments on every machine.
 
-    A snapshot of half of the people comes first; then customers are made, move, get credit, change several times in one
-    millisecond, are deleted (each with its tombstone), come back, and get another id. After three fifths the table is
-    truncated. Some changes are held up and come late; now and then the connector starts again and sends up to sixty
-    records a second time. `broken` records can not be read.
+    A snapshot of half of the people comes first; then customers are made, move, get credit, change
+    several times in one millisecond, are deleted (each with its tombstone), come back, and get
+    another id. After three fifths the table is truncated. Some changes are held up and come late;
+    now and then the connector starts again and sends up to sixty records a second time. `broken`
+    records cannot be read.
 
     >>> len(customers(1_000))
     1000
     """
     if count < 4 * (people + broken):
-        raise ArgumentError(f"count is {count}.", f"at least {4 * (people + broken)} for {people} people.")
+        raise ArgumentError(
+            f"count is {count}.", f"at least {4 * (people + broken)} for {people} people."
+        )
     table = _Table(Random(seed), people)
     chance = table.chance
     places = sorted(int(chance.random() * count) for _ in range(broken))
@@ -103,7 +132,14 @@ def customers(count: int, *, seed: int = 5, people: int = 200, broken: int = 12)
 
 
 def _sound(table: _Table, event: Event) -> Event:
-    return Event("update", table.next_id + 1, table.person(table.next_id + 1), event.lsn, event.at, event.sent)
+    return Event(
+        "update",
+        table.next_id + 1,
+        table.person(table.next_id + 1),
+        event.lsn,
+        event.at,
+        event.sent,
+    )
 
 
 @dataclass
@@ -118,18 +154,25 @@ class _Table:
     at: int = int(START.timestamp() * 1000)
 
     def changes(self, count: int) -> Iterator[Event]:
-        """Give so many records."""
+        """Return so many records."""
         sent: list[Event] = []
         plain = self._lives(count)
         while len(sent) < count:
             due = [event for after, event in self.held if after <= len(sent)]
             self.held = [(after, event) for after, event in self.held if after > len(sent)]
             fresh = [replace(event, sent=self.at + 40) for event in due] or next(plain)
-            if len(fresh) == 1 and fresh[0].op == "update" and not due and self.chance.random() < 0.08:
+            if (
+                len(fresh) == 1
+                and fresh[0].op == "update"
+                and not due
+                and self.chance.random() < 0.08
+            ):
                 self.held.append((len(sent) + 20 + int(self.chance.random() * 200), fresh[0]))
                 continue
             if self.chance.random() < 0.004:
-                fresh = [replace(event, again=True, sent=self.at + 90) for event in sent[-60:]] + fresh
+                fresh = [
+                    replace(event, again=True, sent=self.at + 90) for event in sent[-60:]
+                ] + fresh
             fresh = fresh[: count - len(sent)]
             sent += fresh
             yield from fresh
@@ -141,7 +184,9 @@ class _Table:
             self.at += int(-math.log1p(-self.chance.random()) * 300)
             self.lsn += 8 * (1 + int(self.chance.random() * 30))
             steps += 1
-            yield [self._truncate()] if steps == count * 2 // 5 else self._step(self.chance.random())
+            yield (
+                [self._truncate()] if steps == count * 2 // 5 else self._step(self.chance.random())
+            )
 
     def _step(self, kind: float) -> list[Event]:
         if kind < 0.2 or len(self.alive) < 5:
@@ -154,9 +199,14 @@ class _Table:
         if kind < 0.88:
             return self._delete(which)
         if kind < 0.96 and self.gone:
-            return [self._change("create", self.gone.pop(int(self.chance.random() * len(self.gone))))]
+            return [
+                self._change("create", self.gone.pop(int(self.chance.random() * len(self.gone))))
+            ]
         row = dict(self.alive[which])
-        return [*self._delete(which), self._change("create", self._new(), {**row, "id": self.next_id})]
+        return [
+            *self._delete(which),
+            self._change("create", self._new(), {**row, "id": self.next_id}),
+        ]
 
     def _new(self) -> int:
         self.next_id += 1
@@ -167,12 +217,24 @@ class _Table:
 
     def person(self, which: int) -> dict[str, Any]:
         """Make up a customer."""
-        name, city = (choices[int(self.chance.random() * len(choices))] for choices in (_NAMES, _CITIES))
-        return {"id": which, "name": name, "email": f"{name.lower()}{which}@example.org", "city": city, "credit": None}
+        name, city = (
+            choices[int(self.chance.random() * len(choices))] for choices in (_NAMES, _CITIES)
+        )
+        return {
+            "id": which,
+            "name": name,
+            "email": f"{name.lower()}{which}@example.org",
+            "city": city,
+            "credit": None,
+        }
 
     def _update(self, which: int) -> Event:
         credit = f"{int(self.chance.random() * 90_000) / 100:.2f}"
-        change = {"credit": credit} if self.chance.random() < 0.6 else {"city": self.person(which)["city"]}
+        change = (
+            {"credit": credit}
+            if self.chance.random() < 0.6
+            else {"city": self.person(which)["city"]}
+        )
         self.lsn += 8
         return self._change("update", which, {**self.alive[which], **change})
 
@@ -201,11 +263,17 @@ class Sent:
     event: Event
 
 
-def produce(servers: str, topic: str, events: Sequence[Event], *, partitions: int = 3) -> list[Sent]:
+def produce(
+    servers: str, topic: str, events: Sequence[Event], *, partitions: int = 3
+) -> list[Sent]:
     """Send the records in their order, a key's always to one partition, and give the ledger in the same order.
 
-    The record's timestamp is `sent`: create the topic with `retention_ms=-1`. Raises SourceError for a record that the
-    broker did not acknowledge.
-    """
-    records = (Record(topic, event.value(), event.sent, event.key(), (event.id or 0) % partitions) for event in events)
-    return [Sent(*place, event) for place, event in zip(deliver(servers, records), events, strict=True)]
+    The record's timestamp is `sent`: create the topic with `retention_ms=-1`. Raises SourceError
+    for a record that the broker did not acknowledge."""
+    records = (
+        Record(topic, event.value(), event.sent, event.key(), (event.id or 0) % partitions)
+        for event in events
+    )
+    return [
+        Sent(*place, event) for place, event in zip(deliver(servers, records), events, strict=True)
+    ]

@@ -30,10 +30,15 @@ class Record:
 def deliver(servers: str, records: Iterable[Record]) -> list[tuple[int, int]]:
     """Send records in their order, and give the partition and offset of each.
 
-    The producer is idempotent and waits for all replicas. A timestamp may be long ago: create the topic with
-    `retention_ms=-1`, or the broker deletes the record. One that was not acknowledged raises a SourceError.
-    """
-    settings = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 20}
+    The producer is idempotent and waits for all replicas. A timestamp may be long ago: create the
+    topic with `retention_ms=-1`, or the broker deletes the record. One that was not acknowledged
+    raises a SourceError."""
+    settings = {
+        "bootstrap.servers": servers,
+        "acks": "all",
+        "enable.idempotence": True,
+        "linger.ms": 20,
+    }
     settings |= {"queue.buffering.max.messages": 1_000_000, "message.timeout.ms": 60_000}
     # Without a log level the client writes to standard error that a young broker is not ready yet.
     producer = Producer(settings | {"log_level": 3})
@@ -64,5 +69,7 @@ def deliver(servers: str, records: Iterable[Record]) -> list[tuple[int, int]]:
         failures.append(error.args[0])
     if failures or len(places) < sent:
         reason = failures[0].str() if failures else "no answer within 60 seconds"
-        raise SourceError(f"{sent - len(places)} of {sent} records were not acknowledged: {reason}.")
+        raise SourceError(
+            f"{sent - len(places)} of {sent} records were not acknowledged: {reason}."
+        )
     return [places[number] for number in range(sent)]

@@ -1,4 +1,5 @@
-"""A driver that feeds a transform batch by batch, in event time alone, and gives back what came out."""
+"""A driver that feeds a transform batch by batch, in event time alone, and gives back what came
+out."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ PULSE = "_pulse"
 class StreamDriver:
     """Run a transform as a real stream, one micro-batch for each `feed`, with no clock but the events' own.
 
-    The stream reads what is fed, takes a watermark of `lateness` on `time`, and passes the rows to `transform`. It
-    waits for nothing but Spark: `feed` returns when its rows have been worked on, with those that came out. State and
-    checkpoint stand in a temporary folder, which goes when the driver closes.
+    The stream reads what is fed, takes a watermark of `lateness` on `time`, and passes the rows to
+    `transform`. It
+    waits for nothing but Spark: `feed` returns when its rows have been worked on, with those that
+    came out. State and checkpoint stand in a temporary folder, which goes when the driver closes.
 
     Args:
         spark: the session.
@@ -38,8 +40,8 @@ class StreamDriver:
         time: the event-time column.
         output_mode: "append" (each row once, when final) or "update".
 
-    >>> from lib.aggregates import count
-    >>> from lib.windows import tumbling
+    >>> from tidegate.aggregates import count
+    >>> from tidegate.windows import tumbling
     >>> per_minute = lambda events: tumbling(events, "1 minute", aggs={"n": count()})
     >>> with StreamDriver(spark, "event_time timestamp", per_minute, lateness="10 seconds") as stream:
     ...     first = stream.feed([(datetime(2026, 1, 1, 10, 3, 59, tzinfo=UTC),)])
@@ -75,24 +77,36 @@ class StreamDriver:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._query is not None:
             self._query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def feed(self, rows: DataFrame | Iterable[Any]) -> list[Row]:
-        """Give the stream one micro-batch, and return the rows that came out of it."""
-        frame = rows if isinstance(rows, DataFrame) else self._spark.createDataFrame(list(rows), self._schema)
+        """Return the stream one micro-batch, and return the rows that came out of it."""
+        frame = (
+            rows
+            if isinstance(rows, DataFrame)
+            else self._spark.createDataFrame(list(rows), self._schema)
+        )
         return self._write(frame.withColumn(PULSE, F.lit(False)))
 
     def advance_to(self, watermark: datetime) -> list[Row]:
-        """Move the watermark on to an instant (zone-aware), with no event, and return the rows that came out."""
+        """Move the watermark on to an instant (zone-aware), with no event, and return the rows that
+        came out."""
         if self._lateness is None:
-            raise ArgumentError("advance_to moves the watermark, and this stream has none.", "lateness='10 seconds'")
+            raise ArgumentError(
+                "advance_to moves the watermark, and this stream has none.", "lateness='10 seconds'"
+            )
         if watermark.tzinfo is None:
             raise ArgumentError(
-                f"watermark is {watermark!r}, which has no zone.", "a zone-aware datetime.", "tzinfo=UTC"
+                f"watermark is {watermark!r}, which has no zone.",
+                "a zone-aware datetime.",
+                "tzinfo=UTC",
             )
         seen = watermark.astimezone(UTC) + timedelta(microseconds=self._lateness)
         values = {self._time: seen, PULSE: True}
@@ -101,21 +115,27 @@ class StreamDriver:
         return self._write(self._spark.createDataFrame([row], nullable))
 
     def restart(self) -> None:
-        """Stop the query and start it anew from its checkpoint, as after a crash between two batches."""
+        """Stop the query and start it anew from its checkpoint, as after a crash between two
+        batches."""
         if self._query is not None:
             self._query.stop()
         self._start()
 
     def results(self) -> DataFrame:
-        """Give all rows that came out so far as a batch, for chispa."""
+        """Return all rows that came out so far as a batch, for chispa."""
         if self._result is None:
             raise ArgumentError(
-                "results was called before the driver was entered.", "with StreamDriver(...) as stream:"
+                "results was called before the driver was entered.",
+                "with StreamDriver(...) as stream:",
             )
         return self._spark.createDataFrame(self._came, self._result)
 
     def _start(self) -> None:
-        stored = self._spark.readStream.schema(self._stored).option("maxFilesPerTrigger", 1).parquet(str(self._input))
+        stored = (
+            self._spark.readStream.schema(self._stored)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self._input))
+        )
         events = stored if self._lateness is None else self._gated(stored)
         result = self._transform(events.drop(PULSE))
         self._result = result.schema
@@ -137,7 +157,9 @@ class StreamDriver:
 
     def _write(self, frame: DataFrame) -> list[Row]:
         if self._query is None:
-            raise ArgumentError("the driver was fed before it was entered.", "with StreamDriver(...) as stream:")
+            raise ArgumentError(
+                "the driver was fed before it was entered.", "with StreamDriver(...) as stream:"
+            )
         before = len(self._came)
         self._fed += 1
         hidden, path = self._folder / "next", self._input / f"{self._fed:08d}.parquet"

@@ -29,23 +29,29 @@ class Views:
     size: int
 
 
-def produce(servers: str, topic: str, clicks: Sequence[Click], *, partitions: int = 4) -> list[Sent]:
+def produce(
+    servers: str, topic: str, clicks: Sequence[Click], *, partitions: int = 4
+) -> list[Sent]:
     """Send the clicks in their order, spread evenly over the partitions, and give the ledger in the same order.
 
-    A record's timestamp is the click's arrival: create the topic with `retention_ms=-1`. A record that the broker did
-    not acknowledge raises a SourceError.
-    """
+    A record's timestamp is the click's arrival: create the topic with `retention_ms=-1`. A record
+    that the broker did not acknowledge raises a SourceError."""
     values = [click.value() for click in clicks]
     records = [
         Record(topic, value, click.arrived, click.user.encode(), number % partitions)
         for number, (value, click) in enumerate(zip(values, clicks, strict=True))
     ]
     places = deliver(servers, records)
-    return [Sent(*place, value, click) for place, value, click in zip(places, values, clicks, strict=True)]
+    return [
+        Sent(*place, value, click)
+        for place, value, click in zip(places, values, clicks, strict=True)
+    ]
 
 
-def expected(ledger: Iterable[Sent], size_ms: int, *, late: bool = False) -> dict[tuple[int, str], Views]:
-    """Give the page views of tumbling windows, by (window start in ms since 1970, page), in plain Python.
+def expected(
+    ledger: Iterable[Sent], size_ms: int, *, late: bool = False
+) -> dict[tuple[int, str], Views]:
+    """Return the page views of tumbling windows, by (window start in ms since 1970, page), in plain Python.
 
     Broken records are left out, and stragglers too unless `late` is set.
     """

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ..errors import SetupError
 
-# Blocks until the pipe from its starter closes, however that process ends; then ends what it guards.
-# It tries more than once, for a process that is just dying may still write into the folder.
+# Blocks until the pipe from its starter closes, however that process ends; then ends what it
+# guards. It tries more than once, for a process that is just dying may still write into the folder.
 _GUARD = """
 read _; kill -9 -- "-$1" 2>/dev/null
 [ -z "$2" ] || for attempt in 1 2 3; do rm -rf -- "$2" 2>/dev/null && break; sleep 1; done
@@ -24,9 +24,9 @@ read _; kill -9 -- "-$1" 2>/dev/null
 class GuardedProcess:
     """A process in a group of its own, killed when the one that started it ends, were it by SIGKILL.
 
-    A group of its own keeps Ctrl-C in a terminal from reaching it before those who use it have stopped. Its output
-    goes to the file `log`. `scratch` is a folder to be removed as well if the starter dies without stopping it.
-    """
+    A group of its own keeps Ctrl-C in a terminal from reaching it before those who use it have
+    stopped. Its output goes to the file `log`. `scratch` is a folder to be removed as well if the
+    starter dies without stopping it."""
 
     def __init__(
         self,
@@ -40,7 +40,12 @@ class GuardedProcess:
         self.name, self.log = name, log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=env,
+                start_new_session=True,
             )
         self.pid = self._process.pid
         self._guard = subprocess.Popen(
@@ -57,10 +62,13 @@ class GuardedProcess:
     def require_alive(self) -> None:
         """Raise a SetupError with the last lines of the log if the process has ended."""
         if not self.alive:
-            raise SetupError(f"{self.name} ended with code {self._process.returncode}; its last words:\n{self.tail()}")
+            raise SetupError(
+                f"{self.name} ended with code {self._process.returncode}; its last "
+                f"words:\n{self.tail()}"
+            )
 
     def tail(self, lines: int = 15) -> str:
-        """Give the last lines of the log, indented."""
+        """Return the last lines of the log, indented."""
         text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
         return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
 
@@ -83,8 +91,11 @@ class GuardedProcess:
             os.killpg(self.pid, number)
 
 
-def until(check: Callable[[], bool], *, within: float, what: str, process: GuardedProcess | None = None) -> None:
-    """Wait until `check()` is true; a SetupError after `within` seconds, or at once when `process` has ended."""
+def until(
+    check: Callable[[], bool], *, within: float, what: str, process: GuardedProcess | None = None
+) -> None:
+    """Wait until `check()` is true; a SetupError after `within` seconds, or at once when `process`
+    has ended."""
     deadline = time.monotonic() + within
     while not check():
         if process is not None:
@@ -96,14 +107,14 @@ def until(check: Callable[[], bool], *, within: float, what: str, process: Guard
 
 
 def listening(port: int) -> bool:
-    """Say whether something takes connections on a port of the loopback."""
+    """Return whether something takes connections on a port of the loopback."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """Give a port of the loopback that nobody uses at this moment."""
+    """Return a port of the loopback that nobody uses at this moment."""
     try:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,5 @@
-"""Seeded searches and clicks by session, lifelike in their faults, and what a join of the two must make of them."""
+"""Seeded searches and clicks by session, lifelike in their faults, and what a join of the two must
+make of them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Topic = Literal["searches", "clicks"]
 TOPICS: tuple[Topic, ...] = ("searches", "clicks")
 SCHEMAS: dict[Topic, str] = {
     "searches": "search_id string not null, session_id string, page string, event_time timestamp",
-    "clicks": "click_id string not null, session_id string, url string, position int, event_time timestamp",
+    "clicks": "click_id string not null, session_id string, url string, position int, event_time "
+    "timestamp",
 }
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 _TOPICS = ("shoes", "maps", "bread", "trains", "rain", "violin", "tides", "lamps")
@@ -39,14 +41,16 @@ class Event:
     straggler: bool = False
 
     def value(self) -> bytes:
-        """Give the record's bytes: JSON, cut off where it is broken."""
+        """Return the record's bytes: JSON, cut off where it is broken."""
         own = (
             {"search_id": self.id, "page": self.place}
             if self.topic == "searches"
             else {"click_id": self.id, "url": self.place, "position": len(self.place) % 10}
         )
         moment = datetime.fromtimestamp(self.at / 1000, UTC).isoformat(timespec="milliseconds")
-        text = json.dumps({**own, "session_id": self.session, "event_time": moment}, separators=(",", ":")).encode()
+        text = json.dumps(
+            {**own, "session_id": self.session, "event_time": moment}, separators=(",", ":")
+        ).encode()
         return text[: len(text) // 2] if self.broken else text
 
     @property
@@ -61,22 +65,29 @@ Ledger = dict[Place, Event]
 
 
 def searches(
-    sessions: int, *, seed: int = 11, start: datetime = START, minutes: int = 60, disorder: float = 20.0
+    sessions: int,
+    *,
+    seed: int = 11,
+    start: datetime = START,
+    minutes: int = 60,
+    disorder: float = 20.0,
 ) -> list[Event]:
     """Make the searches and clicks of so many sessions in the order of their arrival, the same for the same arguments.
 
-    A session searches one to three times, minutes apart; two of five searches are clicked, once to three times, within
-    seconds or some minutes. Searches are up to `disorder` seconds under way and clicks hardly any, so that many a click
-    comes before its search. One in twenty sessions has no id; one record in a hundred comes twice, one in a hundred
-    can not be read, and one in a hundred is hours late: these arrive in the last third only. Half a day later a last
-    search and a last click, of sessions of their own, close all that is open.
-    """
+    A session searches one to three times, minutes apart; two of five searches are clicked, once to
+    three times, within seconds or some minutes. Searches are up to `disorder` seconds under way and
+    clicks hardly any, so that many a click comes before its search. One in twenty sessions has no
+    id; one record in a hundred comes twice, one in a hundred cannot be read, and one in a hundred
+    is hours late: these arrive in the last third only. Half a day later a last search and a last
+    click, of sessions of their own, close all that is open."""
     random, first, made = Random(seed), int(start.timestamp() * 1000), list[Event]()
     for number in range(sessions):
         session = None if random.random() < 0.05 else f"session-{seed}-{number}"
         at = first + random.randrange(minutes * 60_000)
         for again in range(random.randint(1, 3)):
-            page = f"/search/{_TOPICS[min(random.randrange(12), random.randrange(12)) % len(_TOPICS)]}"
+            page = (
+                f"/search/{_TOPICS[min(random.randrange(12), random.randrange(12)) % len(_TOPICS)]}"
+            )
             name = f"{seed}-{number}-{again}"
             under_way = int(random.random() * disorder * 1000)
             made.append(Event("searches", f"search-{name}", session, page, at, at + under_way))
@@ -86,7 +97,9 @@ def searches(
     twice = [event for event in spoilt if event.counts and random.random() < 0.01]
     redelivered = [replace(event, arrived=event.arrived + 500) for event in twice]
     end = first + 12 * 3_600_000
-    last = [Event(topic, f"last-{topic}", f"last-{topic}", "/search/last", end, end) for topic in TOPICS]
+    last = [
+        Event(topic, f"last-{topic}", f"last-{topic}", "/search/last", end, end) for topic in TOPICS
+    ]
     return sorted([*spoilt, *redelivered, *last], key=lambda event: (event.arrived, event.id))
 
 
@@ -94,7 +107,14 @@ def _clicks(random: Random, name: str, session: str | None, at: int) -> Iterator
     for number in range(random.randint(1, 3)):
         clicked = at + random.choice([random.randrange(20_000), random.randrange(500_000)])
         url = f"https://example.org/{random.randrange(40)}"
-        yield Event("clicks", f"click-{name}-{number}", session, url, clicked, clicked + random.randrange(300))
+        yield Event(
+            "clicks",
+            f"click-{name}-{number}",
+            session,
+            url,
+            clicked,
+            clicked + random.randrange(300),
+        )
 
 
 def _spoilt(random: Random, event: Event, end: int) -> Event:
@@ -104,29 +124,41 @@ def _spoilt(random: Random, event: Event, end: int) -> Event:
     if chance < 0.02:
         arrived = end + random.randrange(60_000)
         return replace(
-            event, at=arrived - random.randrange(2 * 3_600_000, 5 * 3_600_000), arrived=arrived, straggler=True
+            event,
+            at=arrived - random.randrange(2 * 3_600_000, 5 * 3_600_000),
+            arrived=arrived,
+            straggler=True,
         )
     return event
 
 
-def produce(servers: str, topics: Mapping[Topic, str], events: Sequence[Event], *, partitions: int = 2) -> Ledger:
+def produce(
+    servers: str, topics: Mapping[Topic, str], events: Sequence[Event], *, partitions: int = 2
+) -> Ledger:
     """Send the events in their order, spread evenly over each topic's partitions, and give the ledger.
 
-    A record's timestamp is the event's arrival, which may be long ago: create the topics with `retention_ms=-1`. A
-    record that the broker did not acknowledge raises a SourceError.
-    """
+    A record's timestamp is the event's arrival, which may be long ago: create the topics with
+    `retention_ms=-1`. A record that the broker did not acknowledge raises a SourceError."""
     sent, records = Counter[Topic](), []
     for event in events:
         records.append(
-            Record(topics[event.topic], event.value(), event.arrived, partition=sent[event.topic] % partitions)
+            Record(
+                topics[event.topic],
+                event.value(),
+                event.arrived,
+                partition=sent[event.topic] % partitions,
+            )
         )
         sent[event.topic] += 1
     places = deliver(servers, records)
     return {(event.topic, *place): event for event, place in zip(events, places, strict=True)}
 
 
-def matched(events: Iterable[Event], before_ms: int, after_ms: int) -> list[tuple[Event, list[Event]]]:
-    """Give each search in time with its clicks, by the definition of the join; the last search is left out."""
+def matched(
+    events: Iterable[Event], before_ms: int, after_ms: int
+) -> list[tuple[Event, list[Event]]]:
+    """Return each search in time with its clicks, by the definition of the join; the last search is
+    left out."""
     sessions, found = defaultdict[str, list[Event]](list), list[tuple[Event, list[Event]]]()
     sound = [event for event in events if event.counts and not event.id.startswith("last-")]
     for event in sound:
@@ -135,5 +167,7 @@ def matched(events: Iterable[Event], before_ms: int, after_ms: int) -> list[tupl
     for event in sound:
         if event.topic == "searches":
             own = sessions.get(event.session or "", [])
-            found.append((event, [c for c in own if event.at - before_ms <= c.at <= event.at + after_ms]))
+            found.append(
+                (event, [c for c in own if event.at - before_ms <= c.at <= event.at + after_ms])
+            )
     return found

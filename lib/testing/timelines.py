@@ -1,4 +1,5 @@
-"""A seeded small network: users who change their names, follow and unfollow, write posts and delete them."""
+"""A seeded small network: users who change their names, follow and unfollow, write posts and delete
+them."""
 
 from __future__ import annotations
 
@@ -16,17 +17,32 @@ Thing = TypeVar("Thing")
 Topic = Literal["posts", "follows", "users"]
 TOPICS: tuple[Topic, ...] = ("posts", "follows", "users")
 SCHEMAS: dict[Topic, str] = {
-    "posts": "op string not null, post_id string not null, author string, text string, version bigint not null, "
+    "posts": "op string not null, post_id string not null, author string, text string, version "
+    "bigint not null, "
     "event_time timestamp",
-    "follows": "op string not null, follower string not null, followee string not null, version bigint not null, "
+    "follows": "op string not null, follower string not null, followee string not null, version "
+    "bigint not null, "
     "event_time timestamp",
-    "users": "op string not null, user_id string not null, name string, version bigint not null, event_time timestamp",
+    "users": "op string not null, user_id string not null, name string, version bigint not null, "
+    "event_time timestamp",
 }
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 Entry = tuple[str, str, str, str, str | None]
-"""One row of the timelines: follower, author, post, text, and the author's name where it is known."""
+"""One row of the timelines: follower, author, post, text, and the author's name where it is
+known."""
 _NAMES = ("Ann", "Bo", "Cem", "Dora", "Eli", "Fay", "Gus", "Hana", "Ivo", "Jun")
-_WORDS = ("rain", "bread", "harbour", "late", "train", "garden", "again", "quiet", "violin", "north")
+_WORDS = (
+    "rain",
+    "bread",
+    "harbour",
+    "late",
+    "train",
+    "garden",
+    "again",
+    "quiet",
+    "violin",
+    "north",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +61,15 @@ class Event:
     broken: bool = False
 
     def value(self) -> bytes:
-        """Give the record's bytes: JSON, cut off where it is broken."""
+        """Return the record's bytes: JSON, cut off where it is broken."""
         moment = datetime.fromtimestamp(self.at / 1000, UTC).isoformat(timespec="milliseconds")
-        record = {"op": self.op, **dict(self.key), **dict(self.fields), "version": self.version, "event_time": moment}
+        record = {
+            "op": self.op,
+            **dict(self.key),
+            **dict(self.fields),
+            "version": self.version,
+            "event_time": moment,
+        }
         text = json.dumps(record, separators=(",", ":")).encode()
         return text[: len(text) // 2] if self.broken else text
 
@@ -58,13 +80,20 @@ class Event:
 
 
 def events(
-    count: int, *, seed: int = 3, users: int = 50, rate: float = 20.0, again: float = 0.05, broken: int = 5
+    count: int,
+    *,
+    seed: int = 3,
+    users: int = 50,
+    rate: float = 20.0,
+    again: float = 0.05,
+    broken: int = 5,
 ) -> list[Event]:
     """Make changes in the order in which they happen, the same for the same arguments on every machine.
 
-    A few users write and are followed far more than others; a user may write before the first record of the name, and
-    names change. `rate` is changes a second. Of `count`, the share `again` is sent a second time, up to hundreds of
-    changes later and perhaps after a newer change of the row, and `broken` records can not be read.
+    A few users write and are followed far more than others; a user may write before the first
+    record of the name, and names change. `rate` is changes a second. Of `count`, the share `again`
+    is sent a second time, up to hundreds of changes later and perhaps after a newer change of the
+    row, and `broken` records cannot be read.
 
     >>> made = events(1_000)
     >>> len(made), sorted({event.op for event in made})
@@ -74,7 +103,10 @@ def events(
     network = _Network(random, users)
     repeats = round(count * again)
     first = int(START.timestamp() * 1000)
-    made = [network.next(first + int(number * 1000 / rate)) for number in range(count - repeats - broken)]
+    made = [
+        network.next(first + int(number * 1000 / rate))
+        for number in range(count - repeats - broken)
+    ]
     for _ in range(repeats):
         place = int(random.random() * len(made))
         later = min(len(made), place + 1 + int(random.random() * 300))
@@ -86,7 +118,8 @@ def events(
 
 
 class _Network:
-    """What the users have done so far. Only uniform numbers are drawn, which are the same in every Python."""
+    """What the users have done so far. Only uniform numbers are drawn, which are the same in every
+    Python."""
 
     def __init__(self, random: Random, users: int) -> None:
         self._random, self._users = random, users
@@ -96,7 +129,7 @@ class _Network:
         self._written = 0
 
     def next(self, at: int) -> Event:
-        """Give the next change."""
+        """Return the next change."""
         chance = self._random.random()
         if chance < 0.12:
             return self._user(at)
@@ -122,21 +155,27 @@ class _Network:
 
     def _unfollow(self, at: int) -> Event:
         follower, followee = self._taken(self._follows)
-        return self._event("follows", "unfollow", {"follower": follower, "followee": followee}, {}, at)
+        return self._event(
+            "follows", "unfollow", {"follower": follower, "followee": followee}, {}, at
+        )
 
     def _post(self, at: int) -> Event:
         self._written += 1
         post = f"post-{self._written}"
         self._posts.append(post)
         text = " ".join(self._choice(_WORDS) for _ in range(4))
-        return self._event("posts", "post", {"post_id": post}, {"author": self._someone(), "text": text}, at)
+        return self._event(
+            "posts", "post", {"post_id": post}, {"author": self._someone(), "text": text}, at
+        )
 
     def _delete(self, at: int) -> Event:
         # Now and then a post goes that never was.
         post = "post-0" if self._random.random() < 0.02 else self._taken(self._posts)
         return self._event("posts", "delete", {"post_id": post}, {}, at)
 
-    def _event(self, topic: Topic, op: str, key: dict[str, str], fields: dict[str, str], at: int) -> Event:
+    def _event(
+        self, topic: Topic, op: str, key: dict[str, str], fields: dict[str, str], at: int
+    ) -> Event:
         row = (topic, *key.values())
         self._versions[row] += 1
         return Event(topic, op, tuple(key.items()), tuple(fields.items()), self._versions[row], at)
@@ -154,15 +193,17 @@ class _Network:
 def send(servers: str, topics: Mapping[Topic, str], made: Iterable[Event]) -> None:
     """Send the events in their order, the changes of a row to one partition; an event's time is its record's.
 
-    Create the topics with `retention_ms=-1`, since the events are old. A record that the broker did not acknowledge
-    raises a SourceError.
-    """
+    Create the topics with `retention_ms=-1`, since the events are old. A record that the broker did
+    not acknowledge raises a SourceError."""
     keyed = ((event, "/".join(value for _, value in event.key).encode()) for event in made)
-    deliver(servers, (Record(topics[event.topic], event.value(), event.at, key) for event, key in keyed))
+    deliver(
+        servers, (Record(topics[event.topic], event.value(), event.at, key) for event, key in keyed)
+    )
 
 
 def expected(made: Iterable[Event]) -> Counter[Entry]:
-    """Give the timelines after all events, in plain Python: the newest version of a row counts, whenever it comes."""
+    """Return the timelines after all events, in plain Python: the newest version of a row counts,
+    whenever it comes."""
     newest: dict[tuple[Topic, tuple[tuple[str, str], ...]], Event] = {}
     for event in made:
         known = newest.get((event.topic, event.key))
@@ -174,7 +215,13 @@ def expected(made: Iterable[Event]) -> Counter[Entry]:
             rows[topic].append({**dict(key), **dict(event.fields)})
     names = {row["user_id"]: row["name"] for row in rows["users"]}
     return Counter(
-        (follow["follower"], post["author"], post["post_id"], post["text"], names.get(post["author"]))
+        (
+            follow["follower"],
+            post["author"],
+            post["post_id"],
+            post["text"],
+            names.get(post["author"]),
+        )
         for post in rows["posts"]
         for follow in rows["follows"]
         if follow["followee"] == post["author"]

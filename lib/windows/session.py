@@ -13,8 +13,8 @@ from pyspark.sql.types import DayTimeIntervalType
 from ..aggregates import Aggregate
 from ..columns import interval, microseconds
 from ..errors import ColumnTypeError
-from .closing import floor
-from .grouping import Grouping, grouping, type_of
+from ._grid import floor
+from ._grouping import Grouping, grouping, type_of
 
 
 def session(
@@ -28,36 +28,36 @@ def session(
 ) -> DataFrame:
     """Aggregate each key's events in sessions: runs of events that follow one another within `gap`.
 
-    A session's window is [first event, last event + gap). Two events exactly one gap apart are in one session. With a
-    gap of each event, a session lasts as long as the farthest reach of any of its events; a gap that is null, zero or
-    negative counts as one microsecond, so that no event is lost. Events with a null time are in no session; a null key
-    is a key of its own.
+    A session's window is [first event, last event + gap). Two events exactly one gap apart are in
+    one session. With a gap of each event, a session lasts as long as the farthest reach of any of
+    its events; a gap that is null, zero or negative counts as one microsecond, so that no event is
+    lost. Events with a null time are in no session; a null key is a key of its own.
 
-    `longest` bounds a session and with it the state that a key which never rests can hold: no session holds events on
-    both sides of a multiple of `longest` counted from 1970-01-01 00:00:00 UTC, as if each such stretch had keys of its
-    own. ("1 day" ends all sessions at midnight UTC.) Its window still ends a gap after its last event.
+    `longest` bounds a session and with it the state that a key which never rests can hold: no
+    session holds events on both sides of a multiple of `longest` counted from 1970-01-01 00:00:00
+    UTC, as if each such stretch had keys of its own. ("1 day" ends all sessions at midnight UTC.)
+    Its window still ends a gap after its last event.
 
-    State on a stream: one partial for each open session. A row is late, and is left out, when its time plus gap is at
-    or before the watermark. In append mode a session comes out once, when the watermark reaches its end. A checkpoint
-    is bound to by, aggs and whether `longest` is given; durations may change, and hold for events from then on.
+    State on a stream: one partial for each open session. A row is late, and is left out, when its
+    time plus gap is at or before the watermark. In append mode a session comes out once, when the
+    watermark reaches its end. A checkpoint is bound to by, aggs and whether `longest` is given;
+    durations may change, and hold for events from then on.
 
-    Args:
-        events: a batch, or a stream with a watermark on `time`.
-        gap: a duration, or a column of day-time intervals (`F.make_dt_interval`), one for each event.
-        by: key columns.
-        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
-        time: the event-time column, a timestamp.
-        longest: the longest stretch of events in one session, at least the gap where that is fixed.
+    Args: events: a batch, or a stream with a watermark on `time`. gap: a duration, or a column of
+        day-time intervals (`F.make_dt_interval`), one for each event. by: key columns. aggs: the
+        aggregate of each result column; bare Spark aggregate columns are taken too. time: the
+        event-time column, a timestamp. longest: the longest stretch of events in one session, at
+        least the gap where that is fixed.
 
-    Returns:
-        `window` (struct of start inclusive and end exclusive), the by columns, one column an aggregate.
+    Returns: `window` (struct of start inclusive and end exclusive), the by columns, one column an
+        aggregate.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
 
     Source: sessions of Akidau et al., The Dataflow Model (2015).
 
-    >>> from lib.aggregates import count
+    >>> from tidegate.aggregates import count
     >>> session(clicks, "30 minutes", by="user", aggs={"clicks": count()}).columns
     ['window', 'user', 'clicks']
     """

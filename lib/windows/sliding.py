@@ -8,14 +8,21 @@ from datetime import timedelta
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    StructField,
+    StructType,
+)
 
 from ..aggregates import Aggregate
 from ..columns import interval, microseconds, names, quoted, require, require_free
 from ..errors import ArgumentError, ColumnTypeError
-from .closing import pane
-from .grouping import WINDOW, Grouping, grouping
-from .rolling import Rolling, Windows
+from ._grid import pane
+from ._grouping import WINDOW, Grouping, grouping
+from ._rolling import Rolling, Windows
 
 EVENTS = "events"
 
@@ -32,18 +39,21 @@ def sliding(
 ) -> DataFrame:
     """Aggregate, for each event, the events of its key in [t - size, t], both ends inclusive.
 
-    `windows="each"` gives a row for each event; events at the same instant have equal windows. `windows="all"` gives a
-    row for every distinct set of events that lie within `size` of each other: besides the windows that end at an event,
-    those that begin a microsecond after one, where they hold a set of their own. Events with a null time are in no
-    window; a null key is a key of its own.
+    `windows="each"` gives a row for each event; events at the same instant have equal windows.
+    `windows="all"` gives a row for every distinct set of events that lie within `size` of each
+    other: besides the windows that end at an event, those that begin a microsecond after one, where
+    they hold a set of their own. Events with a null time are in no window; a null key is a key of
+    its own.
 
-    Each key's events are collected in panes of one size and a microsecond; the rolling part is done in numpy over two
-    neighbouring panes that have closed. The cost grows with n log n of a pane's events, not with their square.
+    Each key's events are collected in panes of one size and a microsecond; the rolling part is done
+    in numpy over two neighbouring panes that have closed. The cost grows with n log n of a pane's
+    events, not with their square.
 
-    State on a stream: the aggregated columns of the events of the last two to three panes, each event twice. A row is
-    late, and its own window is left out, once its pane has closed, at most a size and a microsecond after it. A window
-    comes out once, in append mode, when the watermark has passed the end of its last pane: it is final then. The result
-    has no watermark of its own. A checkpoint is bound to size, by, aggs, keep and windows.
+    State on a stream: the aggregated columns of the events of the last two to three panes, each
+    event twice. A row is late, and its own window is left out, once its pane has closed, at most a
+    size and a microsecond after it. A window comes out once, in append mode, when the watermark has
+    passed the end of its last pane: it is final then. The result has no watermark of its own. A
+    checkpoint is bound to size, by, aggs, keep and windows.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
@@ -54,16 +64,15 @@ def sliding(
         keep: further columns of the event itself that its row bears; with `windows="each"` only.
         windows: which windows come out, "each" or "all".
 
-    Returns:
-        `window` (struct of start and end, here both inclusive), the by columns, the kept columns, one column an
-        aggregate.
+    Returns: `window` (struct of start and end, here both inclusive), the by columns, the kept
+        columns, one column an aggregate.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
 
     Source: RANGE frames of SQL:2003; `windows="all"` as Kafka Streams' sliding windows (KIP-450).
 
-    >>> from lib.aggregates import count, total
+    >>> from tidegate.aggregates import count, total
     >>> sliding(clicks, "5 minutes", by="user", aggs={"clicks": count()}, keep="page").columns
     ['window', 'user', 'page', 'clicks']
     """
@@ -79,11 +88,14 @@ def _kept(rows: Grouping, keep: str | Sequence[str], windows: Windows) -> list[s
     if windows not in ("each", "all"):
         raise ArgumentError(f"windows is {windows!r}.", "'each' or 'all'.")
     if kept and windows == "all":
-        raise ArgumentError("keep is given with windows='all', where a row is no event.", "keep with windows='each'.")
+        raise ArgumentError(
+            "keep is given with windows='all', where a row is no event.",
+            "keep with windows='each'.",
+        )
     for name, agg in rows.aggs.items():
         if not isinstance(agg, Aggregate) or not agg.folds:
             raise ArgumentError(
-                f"aggs[{name!r}] can not roll from one event to the next.",
+                f"aggs[{name!r}] cannot roll from one event to the next.",
                 "count, total, mean, smallest, largest, first, last.",
                 f"hopping(events, size, hop, aggs={{{name!r}: ...}}) for other aggregates.",
             )
@@ -100,9 +112,13 @@ def _panes(rows: Grouping, width: int, kept: list[str]) -> DataFrame:
         if isinstance(agg, Aggregate)
         for name, fold in agg.folds
     ]
-    event = F.struct(rows.at.alias("time"), *[quoted(name).alias(f"keep:{name}") for name in kept], *lifted)
+    event = F.struct(
+        rows.at.alias("time"), *[quoted(name).alias(f"keep:{name}") for name in kept], *lifted
+    )
     pair = F.window(rows.at, interval(2 * length), interval(length))
-    return rows.events.groupBy(pair.alias(WINDOW), *rows.keys).agg(F.collect_list(event).alias(EVENTS))
+    return rows.events.groupBy(pair.alias(WINDOW), *rows.keys).agg(
+        F.collect_list(event).alias(EVENTS)
+    )
 
 
 def _widened(events: DataFrame, lifted: Column, operation: str) -> Column:
@@ -124,13 +140,22 @@ def _refuse_nested(found: DataType) -> None:
         )
 
 
-def _rolled(panes: DataFrame, rows: Grouping, width: int, kept: list[str], windows: Windows) -> DataFrame:
+def _rolled(
+    panes: DataFrame, rows: Grouping, width: int, kept: list[str], windows: Windows
+) -> DataFrame:
     collected = panes.schema[EVENTS].dataType
     if not isinstance(collected, ArrayType) or not isinstance(collected.elementType, StructType):
         raise TypeError(f"collected events are {collected.simpleString()}")
     event = collected.elementType
-    folds = [fold.operation for agg in rows.aggs.values() if isinstance(agg, Aggregate) for _, fold in agg.folds]
-    rolling = Rolling(width=width, keys=len(rows.by), kept=len(kept), operations=tuple(folds), windows=windows)
+    folds = [
+        fold.operation
+        for agg in rows.aggs.values()
+        if isinstance(agg, Aggregate)
+        for _, fold in agg.folds
+    ]
+    rolling = Rolling(
+        width=width, keys=len(rows.by), kept=len(kept), operations=tuple(folds), windows=windows
+    )
     schema = StructType(
         [
             panes.schema[WINDOW],
@@ -151,6 +176,12 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
     for index, (name, agg) in enumerate(rows.aggs.items()):
         if isinstance(agg, Aggregate):
             fields = {field: quoted(f"{index}:{field}") for field, _ in agg.folds}
-            partial = fields[""] if "" in fields else F.struct(*[value.alias(key) for key, value in fields.items()])
+            partial = (
+                fields[""]
+                if "" in fields
+                else F.struct(*[value.alias(key) for key, value in fields.items()])
+            )
             answers.append(agg.finish(partial).alias(name))
-    return rolled.select(quoted(WINDOW), *rows.keys, *[quoted(f"keep:{name}").alias(name) for name in kept], *answers)
+    return rolled.select(
+        quoted(WINDOW), *rows.keys, *[quoted(f"keep:{name}").alias(name) for name in kept], *answers
+    )

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lib.changes.change import change_type, row_type
-from lib.sources.kafka import RAW
+from tidegate.changes.change import change_type, row_type
+from tidegate.sources.kafka import RAW
 
 from .oracle import ENDS, Change, Version
 
@@ -27,8 +27,12 @@ def at(ms: int) -> datetime:
 
 
 def raw(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
-    """Give records as Kafka's source does, received at START; keys and values that are no bytes are written as JSON."""
-    rows = [("t", 0, offset, START, _bytes(key), _bytes(value), None) for offset, (key, value) in enumerate(records)]
+    """Return records as Kafka's source does, received at START; keys and values that are no bytes
+    are written as JSON."""
+    rows = [
+        ("t", 0, offset, START, _bytes(key), _bytes(value), None)
+        for offset, (key, value) in enumerate(records)
+    ]
     return spark.createDataFrame(rows, RAW)
 
 
@@ -39,7 +43,7 @@ def _bytes(value: Any) -> bytearray | None:
 
 
 def changes(spark: SparkSession, log: Sequence[Change], first: int = 0) -> DataFrame:
-    """Give changes of rows (id, v), in the order in which a topic of one partition has them."""
+    """Return changes of rows (id, v), in the order in which a topic of one partition has them."""
     rows = []
     for offset, change in enumerate(log, first):
         key = None if change.key is None else (change.key,)
@@ -50,12 +54,16 @@ def changes(spark: SparkSession, log: Sequence[Change], first: int = 0) -> DataF
 
 
 def valid(table: DataFrame) -> list[Version]:
-    """Give the versions that were valid for any time, sorted."""
-    times = {name: F.unix_millis(name) - F.lit(int(START.timestamp() * 1000)) for name in ("valid_from", "valid_to")}
+    """Return the versions that were valid for any time, sorted."""
+    times = {
+        name: F.unix_millis(name) - F.lit(int(START.timestamp() * 1000))
+        for name in ("valid_from", "valid_to")
+    }
     rows = table.where("valid_to is null or valid_from < valid_to").withColumns(times).collect()
     assert all(row.is_current == (row.valid_to is None) for row in rows)
     return sorted(
-        (Version(row.id, row.v, row.valid_from, row.valid_to) for row in rows), key=lambda v: (v.key, v.start)
+        (Version(row.id, row.v, row.valid_from, row.valid_to) for row in rows),
+        key=lambda v: (v.key, v.start),
     )
 
 

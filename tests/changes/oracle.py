@@ -1,4 +1,5 @@
-"""What a changelog comes to, in plain Python: the table change by change, its history instant by instant."""
+"""What a changelog comes to, in plain Python: the table change by change, its history instant by
+instant."""
 
 from __future__ import annotations
 
@@ -52,14 +53,18 @@ def current(log: Iterable[Change]) -> dict[str, str | None]:
 
 
 def history(log: Sequence[Change]) -> list[Version]:
-    """Ask at each instant at which anything happened what was valid then, and join what stayed the same change."""
+    """Ask at each instant at which anything happened what was valid then, and join what stayed the
+    same change."""
     truncates = [change for change in log if change.key is None]
     found = []
     for key in sorted({change.key for change in log if change.key is not None}):
         said = _said([change for change in log if change.key == key])
         instants = sorted({change.at for change in [*said, *truncates]})
         valid = [(at, _valid(said, truncates, at)) for at in instants]
-        runs = [(change, [at for at, _ in run]) for change, run in groupby(valid, key=lambda pair: pair[1])]
+        runs = [
+            (change, [at for at, _ in run])
+            for change, run in groupby(valid, key=lambda pair: pair[1])
+        ]
         ends = [ats[0] for _, ats in runs[1:]] + [None]
         found += [
             Version(key, change.value, ats[0], end)
@@ -70,28 +75,37 @@ def history(log: Sequence[Change]) -> list[Version]:
 
 
 def _valid(said: Sequence[Change], truncates: Sequence[Change], at: int) -> Change | None:
-    """Give the change that tells of a key at an instant."""
+    """Return the change that tells of a key at an instant."""
     before = [change for change in said if change.at <= at]
     if not before:
         return None
     last = max(before, key=lambda change: (change.at, change.position, change.op == "tombstone"))
-    cut = [t for t in truncates if last.at <= t.at <= at and (t.position or ()) > (last.position or ())]
+    cut = [
+        t for t in truncates if last.at <= t.at <= at and (t.position or ()) > (last.position or ())
+    ]
     return None if cut else last
 
 
 def _said(changes: Sequence[Change]) -> list[Change]:
-    """Give a key's changes once each, with a place in the log and a time for each tombstone that says anything new."""
+    """Return a key's changes once each, with a place in the log and a time for each tombstone that
+    says anything new."""
     placed: list[Change] = []
     known: Position = ()
     for change in changes:
         position = known if change.position is None else change.position
         known = max(known, position)
         placed.append(Change(change.op, change.key, change.value, position, change.at))
-    plain = {change.position: index for index, change in enumerate(placed) if change.op != "tombstone"}
+    plain = {
+        change.position: index for index, change in enumerate(placed) if change.op != "tombstone"
+    }
     once = [
         (change.position or (), change.op == "tombstone", index, change)
         for index, change in enumerate(placed)
-        if (index > plain.get(change.position, -1) if change.op == "tombstone" else index == plain[change.position])
+        if (
+            index > plain.get(change.position, -1)
+            if change.op == "tombstone"
+            else index == plain[change.position]
+        )
     ]
     ordered = [change for *_, change in sorted(once, key=lambda entry: entry[:3])]
     telling = [
@@ -100,7 +114,13 @@ def _said(changes: Sequence[Change]) -> list[Change]:
         if not (change.op == "tombstone" and before is not None and before.op in ENDS)
     ]
     return [
-        Change(c.op, c.key, c.value, c.position, min([c.at, *(later.at for later in ordered[ordered.index(c) + 1 :])]))
+        Change(
+            c.op,
+            c.key,
+            c.value,
+            c.position,
+            min([c.at, *(later.at for later in ordered[ordered.index(c) + 1 :])]),
+        )
         if c.op == "tombstone"
         else c
         for c in telling

@@ -1,4 +1,5 @@
-"""Random logs of a table, as a connector writes them to a topic: in order, again after restarts, late, cut anywhere."""
+"""Random logs of a table, as a connector writes them to a topic: in order, again after restarts,
+late, cut anywhere."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ KEYS = [f"k{number}" for number in range(12)]
 def logs(draw: st.DrawFn, most: int = 120) -> list[Change]:
     """Draw what a topic holds.
 
-    A table lives: rows are made, changed, deleted with and without a tombstone, all of them at times, often several in
-    one millisecond. The connector starts again and sends a stretch a second time, or a single change; some come late.
-    """
+    A table lives: rows are made, changed, deleted with and without a tombstone, all of them at
+    times, often several in one millisecond. The connector starts again and sends a stretch a second
+    time, or a single change; some come late."""
     topic: list[Change] = []
     for step in draw(st.lists(_steps(), min_size=1, max_size=most)):
         _take(topic, *step)
@@ -28,15 +29,24 @@ def batches(most: int = 3) -> st.SearchStrategy[tuple[list[Change], list[list[Ch
     """Draw a topic, and how it is cut into batches."""
     return logs().flatmap(
         lambda log: st.lists(st.integers(0, len(log)), min_size=most - 1, max_size=most - 1).map(
-            lambda cuts: (log, [log[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(log)])])
+            lambda cuts: (
+                log,
+                [log[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(log)])],
+            )
         )
     )
 
 
 def _steps() -> st.SearchStrategy[tuple[str, str, int, int]]:
-    what = st.sampled_from(["change"] * 12 + ["delete", "end", "end", "stone", "again", "again", "one", "late"])
-    kind = st.one_of(what, what, what, what, what, st.sampled_from(["change", "end", "truncate", "old truncate"]))
-    return st.tuples(kind, st.sampled_from(KEYS), st.sampled_from([0, 0, 1, 1, 2, 5]), st.integers(1, 8))
+    what = st.sampled_from(
+        ["change"] * 12 + ["delete", "end", "end", "stone", "again", "again", "one", "late"]
+    )
+    kind = st.one_of(
+        what, what, what, what, what, st.sampled_from(["change", "end", "truncate", "old truncate"])
+    )
+    return st.tuples(
+        kind, st.sampled_from(KEYS), st.sampled_from([0, 0, 1, 1, 2, 5]), st.integers(1, 8)
+    )
 
 
 def _take(topic: list[Change], kind: str, key: str, later: int, back: int) -> None:
@@ -61,7 +71,11 @@ def _take(topic: list[Change], kind: str, key: str, later: int, back: int) -> No
     elif kind == "old truncate":
         # Another partition has it, which was read more slowly.
         before = position - 2 * back + 1
-        topic.extend([] if before in taken else [Change("truncate", None, None, (before,), max(0, now - back))])
+        topic.extend(
+            []
+            if before in taken
+            else [Change("truncate", None, None, (before,), max(0, now - back))]
+        )
     elif kind == "again":
         topic.extend(topic[-back:])
     else:

@@ -1,4 +1,5 @@
-"""Records with bytes changed at random: none raises, and each is a change or a dead letter with a reason."""
+"""Records with bytes changed at random: none raises, and each is a change or a dead letter with a
+reason."""
 
 from __future__ import annotations
 
@@ -8,18 +9,31 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.changes import debezium, maxwell, newest, versions
-from lib.changes.decoder import ChangeFormat, Position
-from lib.sources import json_format
+from tidegate.changes import newest, versions
+from tidegate.formats import debezium, json_format, maxwell
+from tidegate.formats._decoder import ChangeFormat, Position
 
-from . import test_debezium, test_maxwell
+from ..formats import test_debezium, test_maxwell
 from .frames import Record, raw
 
 FORMATS = {
     "debezium": (debezium, test_debezium.COLUMNS, [record for record, *_ in test_debezium.GOOD]),
     "maxwell": (maxwell, test_maxwell.COLUMNS, [record for record, _ in test_maxwell.GOOD]),
 }
-TOKENS = [b"null", b"{}", b"[", b"9" * 30, b"-1", b'"', b"\xff", b"1e999", b"true", b"\\u0000", b'"op":"t"', b"F:G:"]
+TOKENS = [
+    b"null",
+    b"{}",
+    b"[",
+    b"9" * 30,
+    b"-1",
+    b'"',
+    b"\xff",
+    b"1e999",
+    b"true",
+    b"\\u0000",
+    b'"op":"t"',
+    b"F:G:",
+]
 
 
 def mutated(chance: random.Random, value: bytes) -> bytes:
@@ -27,7 +41,9 @@ def mutated(chance: random.Random, value: bytes) -> bytes:
     for _ in range(chance.randint(0, 3)):
         at = chance.randrange(len(content) + 1)
         until = min(len(content), at + chance.choice([0, 1, 2, 9]))
-        content[at:until] = chance.choice([b"", bytes([chance.randrange(256)]), chance.choice(TOKENS)])
+        content[at:until] = chance.choice(
+            [b"", bytes([chance.randrange(256)]), chance.choice(TOKENS)]
+        )
     return bytes(content)
 
 
@@ -52,7 +68,8 @@ def test_mutated_records_are_changes_or_dead_and_never_raise(
     good = decoded.where("not bad").select("record.*")
     kinds = {row.op: row["count"] for row in good.groupBy("op").count().collect()}
     reasons = {
-        row.reason: row["count"] for row in form.diagnose(decoded.where("bad")).groupBy("reason").count().collect()
+        row.reason: row["count"]
+        for row in form.diagnose(decoded.where("bad")).groupBy("reason").count().collect()
     }
     assert sum(kinds.values()) + sum(reasons.values()) == 3_000
     assert {"create", "update", "delete", "tombstone"} <= set(kinds)

@@ -6,15 +6,17 @@ from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.changes import newest
-from lib.errors import ColumnError, ColumnTypeError
+from tidegate.changes import newest
+from tidegate.errors import ColumnError, ColumnTypeError
 
 from .frames import changes, living
 from .oracle import Change, current
 from .strategies import logs
 
 
-def test_the_newest_change_of_each_key_stays_and_deleted_keys_are_marked(spark: SparkSession) -> None:
+def test_the_newest_change_of_each_key_stays_and_deleted_keys_are_marked(
+    spark: SparkSession,
+) -> None:
     log = [
         Change("create", "ann", "Ann", (1,), 10),
         Change("update", "ann", "Anna", (5,), 50),
@@ -48,17 +50,24 @@ def test_the_newest_change_of_each_key_stays_and_deleted_keys_are_marked(spark: 
 
 
 def test_an_update_that_changes_the_key_ends_the_old_one(spark: SparkSession) -> None:
-    frame = changes(spark, [Change("create", "a", "x", (1,), 1), Change("update", "b", "x", (2,), 2)])
+    frame = changes(
+        spark, [Change("create", "a", "x", (1,), 1), Change("update", "b", "x", (2,), 2)]
+    )
     told = frame.selectExpr(
         "op", "key", "if(op = 'update', named_struct('id', 'a', 'v', 'x'), null) as before", "after", "position",
         "event_time", "place",
     )  # fmt: skip
-    assert {(row.id, row.v, row.deleted) for row in newest(told).collect()} == {("a", None, True), ("b", "x", False)}
+    assert {(row.id, row.v, row.deleted) for row in newest(told).collect()} == {
+        ("a", None, True),
+        ("b", "x", False),
+    }
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(logs())
-def test_a_whole_log_at_once_leaves_what_its_changes_leave_one_by_one(spark: SparkSession, log: list[Change]) -> None:
+def test_a_whole_log_at_once_leaves_what_its_changes_leave_one_by_one(
+    spark: SparkSession, log: list[Change]
+) -> None:
     assert living(newest(changes(spark, log)).where("not deleted").collect()) == current(log)
 
 

@@ -6,7 +6,7 @@ from chispa import assert_df_equality
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
-from lib.changes import revised, versions
+from tidegate.changes import revised, versions
 
 from .frames import changes, valid
 from .oracle import ENDS, Change, history
@@ -14,9 +14,10 @@ from .strategies import batches
 
 
 def shown(table: DataFrame) -> DataFrame:
-    """Give the versions with times in milliseconds of the log."""
+    """Return the versions with times in milliseconds of the log."""
     return table.selectExpr(
-        "id", "v", "unix_millis(valid_from) % 100000 as valid_from", "unix_millis(valid_to) % 100000 as valid_to",
+        "id", "v", "unix_millis(valid_from) % 100000 as valid_from", "unix_millis(valid_to) % "
+                                                                     "100000 as valid_to",
         "is_current", "op",
     )  # fmt: skip
 
@@ -49,7 +50,9 @@ def test_each_change_begins_a_version_and_ends_the_one_before(spark: SparkSessio
     )
 
 
-def test_a_late_change_is_put_where_it_belongs_and_ties_go_to_the_higher_position(spark: SparkSession) -> None:
+def test_a_late_change_is_put_where_it_belongs_and_ties_go_to_the_higher_position(
+    spark: SparkSession,
+) -> None:
     log = [
         Change("create", "a", "x", (1,), 10),
         Change("update", "a", "z", (2,), 30),
@@ -69,7 +72,9 @@ def test_a_late_change_is_put_where_it_belongs_and_ties_go_to_the_higher_positio
     )
 
 
-def test_a_tombstone_alone_ends_a_key_and_one_that_is_sent_again_is_forgotten(spark: SparkSession) -> None:
+def test_a_tombstone_alone_ends_a_key_and_one_that_is_sent_again_is_forgotten(
+    spark: SparkSession,
+) -> None:
     log = [
         Change("create", "alone", "x", (1,), 10),
         Change("tombstone", "alone", None, None, 25),
@@ -93,7 +98,9 @@ def test_a_tombstone_alone_ends_a_key_and_one_that_is_sent_again_is_forgotten(sp
     )
 
 
-def test_a_truncate_ends_all_versions_of_lower_positions_also_of_keys_that_come_later(spark: SparkSession) -> None:
+def test_a_truncate_ends_all_versions_of_lower_positions_also_of_keys_that_come_later(
+    spark: SparkSession,
+) -> None:
     log = [
         Change("create", "a", "x", (1,), 10),
         Change("truncate", None, None, (3,), 30),
@@ -121,7 +128,9 @@ def test_any_log_gives_the_oracle_s_versions_however_it_is_cut(
     table = versions(changes(spark, first)).persist()
     whole = versions(changes(spark, log)).persist()
     later = changes(spark, second, len(first))
-    difference = revised(table, later, truncated=any(change.op == "truncate" for change in second)).persist()
+    difference = revised(
+        table, later, truncated=any(change.op == "truncate" for change in second)
+    ).persist()
     unchanged = table.join(difference, on=_same(table, difference), how="left_anti")
     together = unchanged.unionByName(difference.where("op is not null").drop("was"))
     assert valid(whole) == history(log)
@@ -136,11 +145,14 @@ def _same(left: DataFrame, right: DataFrame):  # type: ignore[no-untyped-def]
 
 
 def require_whole(table: DataFrame) -> None:
-    """No two versions of a key overlap, and between two there is a gap only where the key had ended."""
+    """No two versions of a key overlap, and between two there is a gap only where the key had
+    ended."""
     rows = table.collect()
     ends = {(row.id, row.valid_from) for row in rows if row.op in ENDS}
     emptied = {at for key, at in ends if key is None}
-    alive = sorted((row for row in rows if row.op not in ENDS), key=lambda row: (row.id, row.valid_from))
+    alive = sorted(
+        (row for row in rows if row.op not in ENDS), key=lambda row: (row.id, row.valid_from)
+    )
     assert all(row.valid_to is None or row.valid_from < row.valid_to for row in alive)
     for one, following in pairwise(alive):
         if one.id == following.id:

@@ -7,16 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lib
+import tidegate
 
 SCRIPT = """
 from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
-from lib.aggregates import count, finished, last, mean, partials
-from lib.changes import newest, versions
-from lib.joins import stream_stream, stream_table, table_table
-from lib.sketches import deduplicate, distinct, members, quantile, theta, top
-from lib.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
+from tidegate.aggregates import count, finished, last, mean, partials
+from tidegate.changes import newest, versions
+from tidegate.joins import stream_stream, stream_table, table_table
+from tidegate.windows import deduplicate
+from tidegate.sketches import distinct, members, quantile, theta, top
+from tidegate.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [(datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC), second) for second in range(0, 50, 10)]
@@ -59,16 +60,22 @@ print(deduplicate(events, "value", "10 seconds", hold="1 second").count())
 
 
 def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
-    root = str(Path(lib.__file__).parents[1])
+    root = str(Path(tidegate.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"):
         environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     module = "pyspark.sql.connect.dataframe"
-    # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3; 13 days so far, from noon on.
+    # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3; 13 days so far,
+    # from noon on.
     told = done.stdout.split("\n")
     assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
     assert told[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]

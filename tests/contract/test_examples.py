@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import lib
+import tidegate
 
-README = Path(lib.__file__).parents[1] / "README.md"
-MODULES = sorted(module.name for module in pkgutil.walk_packages(lib.__path__, "lib."))
+README = Path(tidegate.__file__).parents[1] / "README.md"
+MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."))
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -31,7 +31,12 @@ def given(spark: SparkSession, clicks: DataFrame) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def clicks(spark: SparkSession) -> DataFrame:
     rows = [
-        (datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC), f"/{second % 3}", f"u{second % 2}", second)
+        (
+            datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC),
+            f"/{second % 3}",
+            f"u{second % 2}",
+            second,
+        )
         for second in range(9)
     ]
     return spark.createDataFrame(rows, "event_time timestamp, page string, user string, ms int")
@@ -42,8 +47,10 @@ def example_modules() -> list[str]:
 
 
 def source(name: str) -> str:
-    path = Path(lib.__file__).parents[1] / Path(*name.split("."))
-    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+    path = Path(tidegate.__file__).parents[1] / Path(*name.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("name", example_modules())

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import lib
+import tidegate
 
-LIB = Path(lib.__file__).parent
+LIB = Path(tidegate.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
 ROOT = {"errors", "columns", "aggregates", "tagged"}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
+BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
+"""What a runner stands on."""
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": {"errors"},
@@ -22,23 +24,28 @@ ALLOWED: dict[str, set[str]] = {
     "jvm": {"errors"},
     "eventtime": ROOT,
     **{folder: ROOT | {"eventtime"} for folder in TRANSFORMS},
-    "sources": ROOT | {"eventtime", "jvm"},
-    "sinks": ROOT | {"jvm", "sources"},
-    "runtime": ROOT | {"jvm", "eventtime", "sources", "sinks", *TRANSFORMS},
-    "testing": ROOT | {"runtime", "eventtime", "sources", "sinks", *TRANSFORMS},
+    "formats": ROOT | {"eventtime", "changes"},
+    "sources": ROOT | {"eventtime", "formats", "jvm"},
+    "commit": ROOT | {"jvm"},
+    "views": ROOT | {"jvm", "commit", "eventtime", *TRANSFORMS},
+    "sinks": ROOT | {"jvm", "commit", "views", "eventtime", *TRANSFORMS},
+    "runtime": ROOT | {"jvm", *BELOW},
+    "testing": ROOT | {"jvm", "runtime", *BELOW},
 }
-INTO_THE_JVM = re.compile(r"\._(jvm|jdf|jsq|jsc|jsparkSession|jdt|sc|jc)\b|\.sparkContext\b|\.rdd\b")
-CONTEXT = {"runtime/session.py"}
+INTO_THE_JVM = re.compile(
+    r"\._(jvm|jdf|jsq|jsc|jsparkSession|jdt|sc|jc)\b|\.sparkContext\b|\.rdd\b"
+)
+CONTEXT = {"runtime/process/session.py"}
 """Spark's log level can be set by its context alone."""
 
 
 def place(path: Path) -> str:
-    """Give the folder or root module of lib that a file belongs to."""
+    """Return the folder or root module of the library that a file belongs to."""
     return path.relative_to(LIB).with_suffix("").parts[0]
 
 
 def imported(path: Path) -> set[str]:
-    """Give the folders and root modules of lib that a file imports, itself left out."""
+    """Return the folders and root modules of the library that a file imports, itself left out."""
     package = path.relative_to(LIB).parts[:-1]
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -48,7 +55,9 @@ def imported(path: Path) -> set[str]:
             found |= {inside[0]} if inside else {alias.name for alias in node.names}
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        assert not any(name == "lib" or name.startswith("lib.") for name in names), f"{path}: write it relative"
+        assert not any(name.split(".")[0] in ("lib", "tidegate") for name in names), (
+            f"{path}: write it relative"
+        )
     return found - {place(path)}
 
 
@@ -69,3 +78,20 @@ def test_one_module_alone_reaches_into_the_jvm(path: Path) -> None:
 
 def test_every_folder_has_its_place_in_the_layers() -> None:
     assert {place(path) for path in MODULES} - {"__init__"} <= set(ALLOWED)
+
+
+def test_nothing_imports_the_folder_by_its_own_name() -> None:
+    """`lib` and `tidegate` are one folder: imported under both names, each module would be there twice."""
+    root = LIB.resolve().parent
+    files = [
+        path
+        for folder in ("lib", "jobs", "tests", "benchmarks", "bootstrap")
+        for path in (root / folder).rglob("*.py")
+    ]
+    found = [
+        str(path)
+        for path in files
+        if re.search(r"^\s*(>>> )?(from|import) lib\b", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert len(files) > 200
+    assert found == []

@@ -8,13 +8,14 @@ from types import ModuleType
 
 import pytest
 
-from lib import aggregates, changes, joins, sketches, windows
+from tidegate import aggregates, changes, formats, joins, sketches, windows
 
 COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
 CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
 BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
 FORMAT = (
-    "(columns: str | StructType, *, key: str | Sequence[str], using: Callable[[StructType], Format], "
+    "(columns: str | StructType, *, key: str | Sequence[str], using: Callable[[StructType], "
+    "Format], "
     "position: Position = 'log') -> ChangeFormat"
 )
 SET = "(left: str | Column, right: str | Column, *, precision: int = 12) -> Column"
@@ -27,12 +28,15 @@ OF_A_VALUE: tuple[Callable[..., object], ...] = (
     aggregates.last,
 )
 PINNED: dict[Callable[..., object], str] = {
-    windows.tumbling: f"(events: DataFrame, size: str | timedelta, {COMMON}, {CALENDAR}) -> DataFrame",
+    windows.tumbling: f"(events: DataFrame, size: str | timedelta, {COMMON}, {CALENDAR}) -> "
+    "DataFrame",
     windows.cumulative: (
-        f"(events: DataFrame, step: str | timedelta, size: str | timedelta, {COMMON}, {CALENDAR}) -> DataFrame"
+        f"(events: DataFrame, step: str | timedelta, size: str | timedelta, {COMMON}, {CALENDAR}) "
+        "-> DataFrame"
     ),
     windows.rolled_up: (
-        "(panes: DataFrame, size: str | timedelta, *, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate], "
+        "(panes: DataFrame, size: str | timedelta, *, by: str | Sequence[str] = (), aggs: "
+        "Mapping[str, Aggregate], "
         f"{CALENDAR}) -> DataFrame"
     ),
     windows.hopping: (
@@ -40,46 +44,56 @@ PINNED: dict[Callable[..., object], str] = {
         "offset: str | timedelta = '0 seconds') -> DataFrame"
     ),
     windows.sliding: (
-        "(events: DataFrame, size: str | timedelta, *, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate], "
-        "time: str = 'event_time', keep: str | Sequence[str] = (), windows: Windows = 'each') -> DataFrame"
+        "(events: DataFrame, size: str | timedelta, *, by: str | Sequence[str] = (), aggs: "
+        "Mapping[str, Aggregate], "
+        "time: str = 'event_time', keep: str | Sequence[str] = (), windows: Windows = 'each') -> "
+        "DataFrame"
     ),
     windows.session: (
-        f"(events: DataFrame, gap: str | timedelta | Column, {COMMON}, longest: str | timedelta | None = None) "
+        f"(events: DataFrame, gap: str | timedelta | Column, {COMMON}, longest: str | timedelta | "
+        "None = None) "
         "-> DataFrame"
     ),
     windows.closes: (
-        "(kind: WindowKind, time: Column, size: str | timedelta, *, hop: str | timedelta | None = None, "
+        "(kind: WindowKind, time: Column, size: str | timedelta, *, hop: str | timedelta | None = "
+        "None, "
         f"step: str | timedelta | None = None, {CALENDAR}) -> Column"
     ),
     aggregates.count: "(value: str | Column | None = None) -> Aggregate",
     **dict.fromkeys(OF_A_VALUE, "(value: str | Column) -> Aggregate"),
     aggregates.partials: "(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]",
-    aggregates.merged: "(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame",
+    aggregates.merged: "(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) "
+    "-> DataFrame",
     aggregates.finished: "(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame",
     joins.stream_stream: (
         "(left: DataFrame, right: DataFrame, on: str | Sequence[str], *, within: Within, how: How, "
-        "time: str | tuple[str, str] = 'event_time', suffixes: tuple[str, str] = ('_left', '_right')) -> DataFrame"
+        "time: str | tuple[str, str] = 'event_time', suffixes: tuple[str, str] = ('_left', "
+        "'_right')) -> DataFrame"
     ),
     joins.table_table: (
-        "(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = 'inner') -> DataFrame"
+        "(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = 'inner') "
+        "-> DataFrame"
     ),
     joins.stream_table: (
-        "(events: DataFrame, table: DataFrame, on: str | Sequence[str], *, how: TableJoin = 'inner', "
+        "(events: DataFrame, table: DataFrame, on: str | Sequence[str], *, how: TableJoin = "
+        "'inner', "
         "as_of: str | None = None, order: str | Sequence[str] = ()) -> DataFrame"
     ),
     joins.versions: (
-        "(changes: DataFrame, *, time: str = 'event_time', deleted: str | Column | None = None) -> DataFrame"
+        "(changes: DataFrame, *, time: str = 'event_time', deleted: str | Column | None = None) -> "
+        "DataFrame"
     ),
     joins.late_from: "(time: Column, within: Within) -> Column",
-    changes.debezium: FORMAT,
-    changes.maxwell: FORMAT,
+    formats.debezium: FORMAT,
+    formats.maxwell: FORMAT,
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
     sketches.distinct: "(value: str | Column, *, precision: int = 12) -> Aggregate",
     sketches.distinct_bounds: BOUNDS,
     sketches.distinct_estimate: "(stored: str | Column) -> Column",
-    sketches.quantile: "(value: str | Column, at: float | Sequence[float], *, k: int = 200) -> Aggregate",
+    sketches.quantile: "(value: str | Column, at: float | Sequence[float], *, k: int = 200) -> "
+    "Aggregate",
     sketches.quantile_bounds: "(stored: str | Column, at: float, *, k: int = 200) -> Column",
     sketches.rank_error: "(k: int = 200) -> float",
     sketches.top: "(value: str | Column, n: int, *, capacity: int = 1000) -> Aggregate",
@@ -93,27 +107,37 @@ PINNED: dict[Callable[..., object], str] = {
     sketches.members: "(value: Key, *, keys: int, false_positives: float = 0.01) -> Aggregate",
     sketches.contains: "(stored: str | Column, value: Key) -> Column",
     sketches.fullness: "(stored: str | Column) -> Column",
-    sketches.deduplicate: (
-        "(events: DataFrame, key: str | Sequence[str], horizon: str | timedelta, *, hold: str | timedelta, "
+    windows.deduplicate: (
+        "(events: DataFrame, key: str | Sequence[str], horizon: str | timedelta, *, hold: str | "
+        "timedelta, "
         "order: str | Sequence[str] = (), time: str = 'event_time') -> DataFrame"
     ),
-    sketches.decided: "(time: Column, hold: str | timedelta) -> Column",
+    windows.decided: "(time: Column, hold: str | timedelta) -> Column",
     sketches.near_duplicates: (
         "(documents: DataFrame, text: str, *, key: str, threshold: float, within: str | timedelta, "
-        "time: str = 'event_time', words: int = 3, permutations: int = 128, recall: float = 0.95) -> DataFrame"
+        "time: str = 'event_time', words: int = 3, permutations: int = 128, recall: float = 0.95) "
+        "-> DataFrame"
     ),
-    sketches.signature: "(text: str | Column, *, words: int = 3, permutations: int = 128) -> Column",
-    sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> HyperLogLogPlusPlus",
+    sketches.signature: "(text: str | Column, *, words: int = 3, permutations: int = 128) -> "
+    "Column",
+    sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> "
+    "HyperLogLogPlusPlus",
     sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
 }
 
 
-@pytest.mark.parametrize(("function", "signature"), PINNED.items(), ids=[f.__name__ for f in PINNED])
+@pytest.mark.parametrize(
+    ("function", "signature"), PINNED.items(), ids=[f.__name__ for f in PINNED]
+)
 def test_a_public_signature_is_as_pinned(function: Callable[..., object], signature: str) -> None:
-    assert str(inspect.signature(function)).replace('"', "'").replace("'", "") == signature.replace("'", "")
+    assert str(inspect.signature(function)).replace('"', "'").replace("'", "") == signature.replace(
+        "'", ""
+    )
 
 
-@pytest.mark.parametrize("folder", [windows, sketches, joins, changes], ids=lambda folder: folder.__name__)
+@pytest.mark.parametrize(
+    "folder", [windows, sketches, joins, changes, formats], ids=lambda folder: folder.__name__
+)
 def test_all_functions_of_a_folder_are_pinned(folder: ModuleType) -> None:
     public = {getattr(folder, name) for name in folder.__all__}
     assert {function for function in public if inspect.isfunction(function)} <= set(PINNED)

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jobs.page_views import PageViews, job
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, Click
-from lib.testing.ledger import Sent, produce
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.testing import Broker
+from tidegate.testing.clicks import SCHEMA, Click
+from tidegate.testing.ledger import Sent, produce
 
 WINDOW_MS, LATENESS_MS = 60_000, 10_000
 PARTITIONS = 4
 
 
-def page_views(broker: Broker, topic: str, root: Path, options: Mapping[str, object] | None = None) -> Job:
+def page_views(
+    broker: Broker, topic: str, root: Path, options: Mapping[str, object] | None = None
+) -> Job:
     """Put the job together with its tables below `root`."""
     given: dict[str, object] = {
         "kafka.servers": broker.servers,
@@ -35,7 +37,10 @@ class Filling:
     """A topic that clicks come to in steps, and the ledger of what has come."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
-        self._servers, self.topic = broker.servers, broker.create_topic(topic, PARTITIONS, retention_ms=-1)
+        self._servers, self.topic = (
+            broker.servers,
+            broker.create_topic(topic, PARTITIONS, retention_ms=-1),
+        )
         self.ledger: list[Sent] = []
 
     def add(self, clicks: Sequence[Click]) -> None:

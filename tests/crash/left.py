@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Point = Literal["planned", "state written", "dead letters written", "late rows written", "target written", "committed"]
-"""The steps of the protocol, in their order. Where a batch is committed, the next is not planned yet."""
+Point = Literal[
+    "planned",
+    "state written",
+    "dead letters written",
+    "late rows written",
+    "target written",
+    "committed",
+]
+"""The steps of the protocol, in their order. Where a batch is committed, the next is not planned
+yet."""
 
 TABLES: dict[Point, str] = {
     "dead letters written": "dead_letters",
@@ -24,12 +32,12 @@ _STATE = re.compile(r"\d+(_[^.]*)?\.changelog")
 
 
 def checkpoint(root: Path) -> Path:
-    """Give the job's checkpoint."""
+    """Return the job's checkpoint."""
     return root / "_checkpoints" / "page_views"
 
 
 def traces(root: Path, point: Point) -> set[str]:
-    """Give what shows that a batch has reached a point: one more name with each batch."""
+    """Return what shows that a batch has reached a point: one more name with each batch."""
     if point in TABLES:
         return _names(root / TABLES[point] / "_delta_log", _COMMIT)
     if point == "state written":
@@ -63,8 +71,17 @@ class Left:
 
     def __str__(self) -> str:
         """Tell which files are there."""
-        marks = {"dead": self.dead, "late": self.late, "target": self.target, f"commits/{self.batch}": self.committed}
-        there = [f"offsets/{self.batch}", f"state {self.states}/2", *(name for name, yes in marks.items() if yes)]
+        marks = {
+            "dead": self.dead,
+            "late": self.late,
+            "target": self.target,
+            f"commits/{self.batch}": self.committed,
+        }
+        there = [
+            f"offsets/{self.batch}",
+            f"state {self.states}/2",
+            *(name for name, yes in marks.items() if yes),
+        ]
         return f"{self.point} ({', '.join(there)})"
 
 
@@ -84,7 +101,8 @@ def left(root: Path) -> Left:
 
 
 def batches(root: Path, table: str) -> list[int]:
-    """Give the batch number of each commit of a table, in the order of its log, by Delta's own transaction entries."""
+    """Return the batch number of each commit of a table, in the order of its log, by Delta's own
+    transaction entries."""
     log = root / table / "_delta_log"
     return [
         entry["txn"]["version"]
@@ -95,16 +113,19 @@ def batches(root: Path, table: str) -> list[int]:
 
 
 def planned_watermark(root: Path) -> int:
-    """Give the watermark in ms of the newest batch."""
+    """Return the watermark in ms of the newest batch."""
     newest = max(map(int, traces(root, "planned")))
     lines = (checkpoint(root) / "offsets" / str(newest)).read_text(encoding="utf-8").splitlines()
     return int(json.loads(lines[1])["batchWatermarkMs"])
 
 
 def _states(root: Path) -> list[set[str]]:
-    """Give the versions that each of the two state stores has written; batch N writes version N + 1."""
+    """Return the versions that each of the two state stores has written; batch N writes version N +
+    1."""
     folder = checkpoint(root) / "state" / "0"
-    return [{re.split("[_.]", name)[0] for name in _names(folder / part, _STATE)} for part in ("0", "1")]
+    return [
+        {re.split("[_.]", name)[0] for name in _names(folder / part, _STATE)} for part in ("0", "1")
+    ]
 
 
 def _names(folder: Path, pattern: re.Pattern[str]) -> set[str]:

@@ -1,4 +1,5 @@
-"""What the tables must hold by the producer's ledger, as multisets in plain Python, and how they differ from it."""
+"""What the tables must hold by the producer's ledger, as multisets in plain Python, and how they
+differ from it."""
 
 from __future__ import annotations
 
@@ -10,24 +11,33 @@ from typing import Any, TypeVar
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lib.testing.ledger import Sent, expected
+from tidegate.testing.ledger import Sent, expected
 
 Row = tuple[int, int, str, int, int, float, int]
-"""Window start and end in ms, page, views, bytes, slowest, and the sum of `ms` in tenths, which is exact."""
+"""Window start and end in ms, page, views, bytes, slowest, and the sum of `ms` in tenths, which is
+exact."""
 
 Place = tuple[str, int, int]
 Thing = TypeVar("Thing", bound=Hashable)
 
 
 def watermark(ledger: Iterable[Sent], lateness_ms: int) -> int:
-    """Give the watermark in ms after the whole ledger has been read."""
+    """Return the watermark in ms after the whole ledger has been read."""
     return max(sent.click.at for sent in ledger if sent.click.fault is None) - lateness_ms
 
 
 def windows(ledger: Sequence[Sent], size_ms: int) -> Counter[Row]:
-    """Give all windows of the ledger, closed and open, without late clicks."""
+    """Return all windows of the ledger, closed and open, without late clicks."""
     return Counter(
-        (start, start + size_ms, page, view.views, view.size, view.slowest_ms, round(view.total_ms * 10))
+        (
+            start,
+            start + size_ms,
+            page,
+            view.views,
+            view.size,
+            view.slowest_ms,
+            round(view.total_ms * 10),
+        )
         for (start, page), view in expected(ledger, size_ms).items()
     )
 
@@ -38,13 +48,15 @@ def closed(rows: Counter[Row], until_ms: int) -> Counter[Row]:
 
 
 def views(rows: Counter[Row]) -> int:
-    """Give the clicks that the windows count."""
+    """Return the clicks that the windows count."""
     return sum(row[3] * count for row, count in rows.items())
 
 
 def read_by_spark(spark: SparkSession, path: Path) -> Counter[Row]:
     """Read the windows of a table with Spark."""
-    return _windows(row.asDict(recursive=True) for row in spark.read.format("delta").load(str(path)).collect())
+    return _windows(
+        row.asDict(recursive=True) for row in spark.read.format("delta").load(str(path)).collect()
+    )
 
 
 def read_by_deltalake(path: Path) -> Counter[Row]:
@@ -68,19 +80,23 @@ def _windows(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
 
 
 def dead(ledger: Iterable[Sent], topic: str) -> Counter[tuple[Place, bytes]]:
-    """Give place and bytes of each record of the ledger that can not be read."""
+    """Return place and bytes of each record of the ledger that cannot be read."""
     return Counter(((topic, s.partition, s.offset), s.value) for s in ledger if s.click.fault)
 
 
 def late(ledger: Iterable[Sent], topic: str) -> Counter[Place]:
-    """Give the place of each straggler."""
-    return Counter((topic, s.partition, s.offset) for s in ledger if s.click.straggler and not s.click.fault)
+    """Return the place of each straggler."""
+    return Counter(
+        (topic, s.partition, s.offset) for s in ledger if s.click.straggler and not s.click.fault
+    )
 
 
 def read_dead(path: Path) -> Counter[tuple[Place, bytes]]:
     """Read place and bytes of the dead letters."""
     columns = ["topic", "partition", "offset", "value"]
-    return Counter(((r["topic"], r["partition"], r["offset"]), r["value"]) for r in _rows(path, columns))
+    return Counter(
+        ((r["topic"], r["partition"], r["offset"]), r["value"]) for r in _rows(path, columns)
+    )
 
 
 def read_late(path: Path) -> Counter[Place]:
@@ -99,7 +115,9 @@ def _rows(path: Path, columns: list[str]) -> list[dict[str, Any]]:
 def require_same(found: Counter[Thing], wanted: Counter[Thing], what: str) -> None:
     """Fail with a sample of what is missing and of what is too much."""
     missing, extra = wanted - found, found - wanted
-    told = ", ".join(f"{n.total()} {word} (such as {list(n)[:3]})" for word, n in _named(missing, extra) if n)
+    told = ", ".join(
+        f"{n.total()} {word} (such as {list(n)[:3]})" for word, n in _named(missing, extra) if n
+    )
     assert not told, f"{what}: {told}; wanted {wanted.total()}, found {found.total()}"
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lib.runtime.paths import project_root
-from lib.runtime.submit import QUICK, command, environment, with_options
-from lib.testing.process import GuardedProcess, until
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.testing.process import GuardedProcess, until
 
 from .left import Left, Point, batches, left, traces
 
@@ -44,13 +44,18 @@ class SubmittedJob:
         process = self._start(*arguments)
         try:
             at_once(lambda: there() or not process.alive, what=what)
-            assert process.alive, f"the job ended before {what}; its last words:\n{process.tail(40)}"
+            assert process.alive, (
+                f"the job ended before {what}; its last words:\n{process.tail(40)}"
+            )
         finally:
             process.kill()
 
     def killed_at(self, table: str, *arguments: str, skip: int = 0) -> None:
-        """Kill the job the moment that its next commit is in the log of a table, or one some commits later."""
-        log = self.root / table / "_delta_log" / f"{len(batches(self.root, table)) + skip:020d}.json"
+        """Kill the job the moment that its next commit is in the log of a table, or one some
+        commits later."""
+        log = (
+            self.root / table / "_delta_log" / f"{len(batches(self.root, table)) + skip:020d}.json"
+        )
         self.killed_when(log.exists, f"a commit in {table}", *arguments)
 
     def killed(self, point: Point, skip: int = 0) -> Left:
@@ -59,7 +64,9 @@ class SubmittedJob:
         So many batches are let past the point first.
         """
         before = traces(self.root, point)
-        self.killed_when(lambda: len(traces(self.root, point) - before) > skip, f"a batch {point!r}")
+        self.killed_when(
+            lambda: len(traces(self.root, point) - before) > skip, f"a batch {point!r}"
+        )
         return left(self.root)
 
     def _start(self, *arguments: str) -> GuardedProcess:
@@ -74,8 +81,11 @@ class SubmittedJob:
 
 
 def at_once(check: Callable[[], bool], *, what: str) -> None:
-    """Wait for something that lasts a few milliseconds only: looked for without a pause that counts."""
+    """Wait for something that lasts a few milliseconds only: looked for without a pause that
+    counts."""
     deadline = time.monotonic() + _LONGEST_SECONDS
     while not check():
-        assert time.monotonic() < deadline, f"{what} did not come within {_LONGEST_SECONDS:g} seconds"
+        assert time.monotonic() < deadline, (
+            f"{what} did not come within {_LONGEST_SECONDS:g} seconds"
+        )
         time.sleep(0.0005)

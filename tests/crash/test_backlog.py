@@ -1,4 +1,5 @@
-"""A job that comes back to a backlog gives what one gives that never stopped: event time alone counts."""
+"""A job that comes back to a backlog gives what one gives that never stopped: event time alone
+counts."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.runtime.run import run
-from lib.testing import Broker
-from lib.testing.clicks import clicks
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
 
 from . import oracle
 from .inside import LATENESS_MS, WINDOW_MS, Filling, page_views
@@ -20,7 +21,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SEED, COUNT = 31, 5_000
 STEPS = (0, 1_000, 3_000, 5_000)
-"""One click a second: the second job drains the first step, then is away for 67 minutes of event time."""
+"""One click a second: the second job drains the first step, then is away for 67 minutes of event
+time."""
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,12 @@ STEPS = (0, 1_000, 3_000, 5_000)
     ids=["batches", "one batch"],
 )
 def test_a_backlog_gives_the_windows_of_a_job_that_never_stopped(
-    batch_rows: int, stragglers: float, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+    batch_rows: int,
+    stragglers: float,
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
 ) -> None:
     made = clicks(COUNT, seed=SEED, rate=1.0, pages=20, stragglers=stragglers)
     print(f"seed {SEED}")
@@ -47,9 +54,15 @@ def test_a_backlog_gives_the_windows_of_a_job_that_never_stopped(
     closed = oracle.closed(oracle.windows(ledger, WINDOW_MS), oracle.watermark(ledger, LATENESS_MS))
     for name in ("steady", "away"):
         root = tmp_path / name
-        oracle.require_same(oracle.read_by_spark(spark, root / "views"), closed, f"windows of the job {name}")
-        oracle.require_same(oracle.read_dead(root / "dead_letters"), oracle.dead(ledger, topic), f"dead, {name}")
-        oracle.require_same(oracle.read_late(root / "late_rows"), oracle.late(ledger, topic), f"late, {name}")
+        oracle.require_same(
+            oracle.read_by_spark(spark, root / "views"), closed, f"windows of the job {name}"
+        )
+        oracle.require_same(
+            oracle.read_dead(root / "dead_letters"), oracle.dead(ledger, topic), f"dead, {name}"
+        )
+        oracle.require_same(
+            oracle.read_late(root / "late_rows"), oracle.late(ledger, topic), f"late, {name}"
+        )
 
     # The backlog came in at once: by the time of its reading there would be a spike.
     by_minute = Counter[int]()

@@ -1,4 +1,5 @@
-"""The click-through job killed at three points of its batches: planned, rates written, late rows written."""
+"""The click-through job killed at three points of its batches: planned, rates written, late rows
+written."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.testing import Broker
-from lib.testing.searches import TOPICS, Topic, produce, searches
+from tidegate.testing import Broker
+from tidegate.testing.searches import TOPICS, Topic, produce, searches
 
 from ..jobs.click_rates import OPTIONS, rates, read_rates, require_all_rows
 from .left import batches

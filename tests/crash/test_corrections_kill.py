@@ -1,4 +1,5 @@
-"""Page views with corrections killed between log and table, in the job and in a replay: each late row counts once."""
+"""Page views with corrections killed between log and table, in the job and in a replay: each late
+row counts once."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews
 from jobs.page_views import job as page_views
-from lib.runtime.config import load
-from lib.runtime.paths import project_root
-from lib.runtime.replay import replay_late
-from lib.sinks import rebuilt
-from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, clicks
-from lib.testing.ledger import produce
+from tidegate.runtime.config.load import load
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.replay import replay_late
+from tidegate.sinks import rebuilt
+from tidegate.testing import Broker
+from tidegate.testing.clicks import SCHEMA, clicks
+from tidegate.testing.ledger import produce
 
 from ..jobs.corrected import LATENESS_MS, accepted, answers, closed, kept_aside, rows, tumbled
 from .left import batches
@@ -42,14 +43,20 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     job = SubmittedJob("page_views", tmp_path / "tables", tmp_path / "job.log", options)
     views, log = job.root / "views", job.root / "corrections"
 
-    # The first with new windows alone; the second, past two thirds of the batches, with corrections; the third after
-    # a late row was kept aside, before the log.
+    # The first with new windows alone; the second, past two thirds of the batches, with
+    # corrections; the third after a late row was kept aside, before the log.
     job.killed_at("corrections", skip=1)
-    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], "the kill came too late"
+    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], (
+        "the kill came too late"
+    )
     job.killed_at("corrections", skip=5)
-    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], "the kill came too late"
+    assert batches(job.root, "views") == batches(job.root, "corrections")[:-1], (
+        "the kill came too late"
+    )
     job.killed_at("late_rows")
-    assert batches(job.root, "late_rows")[-1] > batches(job.root, "views")[-1], "the kill came too late"
+    assert batches(job.root, "late_rows")[-1] > batches(job.root, "views")[-1], (
+        "the kill came too late"
+    )
     summary = job.run()
     assert summary["rows_in"] > 0
 
@@ -72,5 +79,7 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
 
     now, entries = (spark.read.format("delta").load(str(path)) for path in (views, log))
     same = ["window", "page", "views", "bytes", "version"]
-    assert rebuilt(entries, ["page"]).select(same).exceptAll(now.where("final").select(same)).isEmpty()
+    assert (
+        rebuilt(entries, ["page"]).select(same).exceptAll(now.where("final").select(same)).isEmpty()
+    )
     assert entries.agg(F.sum("net.views")).first() == now.where("final").agg(F.sum("views")).first()

@@ -1,4 +1,5 @@
-"""The job of the customers' history killed three times, between its tables too: no change is lost or taken up twice."""
+"""The job of the customers' history killed three times, between its tables too: no change is lost
+or taken up twice."""
 
 from __future__ import annotations
 
@@ -6,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from lib.testing import Broker
-from lib.testing.customers import customers as made
-from lib.testing.customers import produce
+from tidegate.testing import Broker
+from tidegate.testing.customers import customers as made
+from tidegate.testing.customers import produce
 
-from ..jobs.changelog import OPTIONS, customers, dead, dead_places, expected_customers, expected_history, history
+from ..jobs.changelog import (
+    OPTIONS,
+    customers,
+    dead,
+    dead_places,
+    expected_customers,
+    expected_history,
+    history,
+)
 from .left import batches
 from .oracle import require_same
 from .submitted import SubmittedJob
@@ -23,7 +32,12 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
     ledger = produce(broker.servers, topic, made(1_000, seed=7, people=80))
-    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 400}
+    options = {
+        **OPTIONS,
+        "kafka.servers": broker.servers,
+        "kafka.topics": topic,
+        "kafka.max_rows": 400,
+    }
     job = SubmittedJob("customer_history", tmp_path / "tables", tmp_path / "job.log", options)
 
     def left() -> tuple[list[int], list[int]]:
@@ -31,7 +45,9 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
 
     job.killed_at("dead_letters")
     assert left() == ([], []), "the kill came too late"
-    job.killed_when(lambda: len(batches(job.root, "customer_history")) == 2, "two batches of history")
+    job.killed_when(
+        lambda: len(batches(job.root, "customer_history")) == 2, "two batches of history"
+    )
     assert left() == ([0, 1], [0]), "the kill came too late"
     job.killed_at("customers")
     past, now = left()

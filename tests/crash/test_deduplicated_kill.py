@@ -1,4 +1,5 @@
-"""The deduplicating job killed between its target and its filter: what runs again does not meet its own keys."""
+"""The deduplicating job killed between its target and its filter: what runs again does not meet its
+own keys."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.testing import Broker
-from lib.testing.ledger import produce
+from tidegate.testing import Broker
+from tidegate.testing.ledger import produce
 
 from ..jobs.redelivery import OPTIONS, for_ever, out, places, redelivered, within
 from .left import batches
@@ -34,7 +35,9 @@ def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(
     # The second batch that writes is the first one that meets keys in the filter's table.
     second = job.root / "events" / "_delta_log" / f"{1:020d}.json"
     job.killed_when(second.exists, "the second batch")
-    assert (len(batches(job.root, "events")), batches(job.root, "seen")) == (2, [0]), "the kill came too late"
+    assert (len(batches(job.root, "events")), batches(job.root, "seen")) == (2, [0]), (
+        "the kill came too late"
+    )
 
     job.run()
     assert batches(job.root, "seen") == batches(job.root, "events")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.testing import Broker
+from tidegate.testing import Broker
 
 from ..jobs.enrichment import enriched, rows, sent
 from .left import batches
@@ -29,7 +29,9 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
         submitted.killed_at(table)
         newest = batches(root, table)[-1]
         done = [newest in batches(root, written) for written in TABLES]
-        assert done == [index <= number for index in range(len(TABLES))], f"the kill in {table} came too late: {done}"
+        assert done == [index <= number for index in range(len(TABLES))], (
+            f"the kill in {table} came too late: {done}"
+        )
         assert not (root / "_checkpoints" / "enriched_activity" / "commits" / str(newest)).exists()
     summary = submitted.run()
     assert summary["skipped"] == 1

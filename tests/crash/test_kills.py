@@ -1,4 +1,5 @@
-"""The page views job killed with SIGKILL, JVM and all, at the points of its protocol: the tables equal the ledger."""
+"""The page views job killed with SIGKILL, JVM and all, at the points of its protocol: the tables
+equal the ledger."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import Sent, produce
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import Sent, produce
 
 from . import oracle
 from .left import TABLES, Left, Point, batches, planned_watermark
@@ -26,7 +27,8 @@ WINDOW_MS, LATENESS_MS = 20_000, 10_000
 
 @dataclass(frozen=True)
 class Course:
-    """One test's run: clicks and batches, the kills that it needs, and how many batches pass before each."""
+    """One test's run: clicks and batches, the kills that it needs, and how many batches pass before
+    each."""
 
     sink: str
     seed: int
@@ -37,8 +39,8 @@ class Course:
     attempts: int
 
 
-# Late rows come in the last third alone, so that kill comes last. An upsert's first batch makes the table; later ones
-# merge, so it is killed at a later one.
+# Late rows come in the last third alone, so that kill comes last. An upsert's first batch makes the
+# table; later ones merge, so it is killed at a later one.
 SHORT = Course(
     sink="append",
     seed=20,
@@ -53,7 +55,14 @@ APPEND = Course(
     seed=22,
     count=100_000,
     batch_rows=10_000,
-    points=("committed", "planned", "state written", "dead letters written", "target written", "late rows written"),
+    points=(
+        "committed",
+        "planned",
+        "state written",
+        "dead letters written",
+        "target written",
+        "late rows written",
+    ),
     skips=range(2),
     attempts=9,
 )
@@ -107,7 +116,8 @@ def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
 
 
 def kills(job: SubmittedJob, course: Course) -> Iterator[Left]:
-    """Kill the job until each point was met; where a kill came too late for its point, that point is tried again."""
+    """Kill the job until each point was met; where a kill came too late for its point, that point
+    is tried again."""
     chance = random.Random(course.seed)
     wanted = list(course.points[:-1])
     chance.shuffle(wanted)
@@ -117,8 +127,13 @@ def kills(job: SubmittedJob, course: Course) -> Iterator[Left]:
         if not wanted:
             return
         began = time.monotonic()
-        found = job.killed(wanted[0], 0 if wanted[0] == "late rows written" else chance.choice(course.skips))
-        print(f"kill {attempt + 1} after {time.monotonic() - began:.1f} s, meant for {wanted[0]!r}: left {found}")
+        found = job.killed(
+            wanted[0], 0 if wanted[0] == "late rows written" else chance.choice(course.skips)
+        )
+        print(
+            f"kill {attempt + 1} after {time.monotonic() - began:.1f} s, meant for {wanted[0]!r}: "
+            f"left {found}"
+        )
         if found.point in wanted:
             wanted.remove(found.point)
         yield found
@@ -130,7 +145,10 @@ def require_ledger(spark: SparkSession, root: Path, ledger: Sequence[Sent], topi
     assert planned_watermark(root) == watermark
     windows = oracle.windows(ledger, WINDOW_MS)
     closed = oracle.closed(windows, watermark)
-    by_spark, by_deltalake = oracle.read_by_spark(spark, root / "views"), oracle.read_by_deltalake(root / "views")
+    by_spark, by_deltalake = (
+        oracle.read_by_spark(spark, root / "views"),
+        oracle.read_by_deltalake(root / "views"),
+    )
     oracle.require_same(by_deltalake, closed, "windows read by deltalake")
     oracle.require_same(by_spark, closed, "windows read by Spark")
 

@@ -1,4 +1,5 @@
-"""A checkpoint restored older than its tables: the job is refused by name, and no row is lost or doubled."""
+"""A checkpoint restored older than its tables: the job is refused by name, and no row is lost or
+doubled."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.errors import ReplayMismatchError
-from lib.runtime.run import run
-from lib.testing import Broker
-from lib.testing.clicks import clicks
+from tidegate.errors import ReplayMismatchError
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
 
 from . import oracle
 from .inside import LATENESS_MS, WINDOW_MS, Filling, page_views
@@ -22,7 +23,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 SEED = 51
 
 
-# The second case cuts the backlog smaller than before, so that the first batches close no window and write nothing.
+# The second case cuts the backlog smaller than before, so that the first batches close no window
+# and write nothing.
 @pytest.mark.parametrize("batch_rows", [1_000, 40])
 def test_the_job_is_refused_before_it_writes_a_row_twice(
     batch_rows: int, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
@@ -38,7 +40,9 @@ def test_the_job_is_refused_before_it_writes_a_row_twice(
     filling.add(made[1_000:1_600])
     run(job, spark)
     before = {name: batches(root, name) for name in ("views", "dead_letters")}
-    reached = oracle.closed(oracle.windows(filling.ledger, WINDOW_MS), oracle.watermark(filling.ledger, LATENESS_MS))
+    reached = oracle.closed(
+        oracle.windows(filling.ledger, WINDOW_MS), oracle.watermark(filling.ledger, LATENESS_MS)
+    )
     oracle.require_same(oracle.read_by_deltalake(root / "views"), reached, "windows before")
 
     shutil.rmtree(checkpoint(root))

@@ -1,4 +1,5 @@
-"""The page views job on a Spark standalone cluster, with lib by --py-files: from the broker to Delta."""
+"""The page views job on a Spark standalone cluster, with lib by --py-files: from the broker to
+Delta."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lib.runtime.paths import project_root
-from lib.runtime.submit import QUICK, with_options
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.cluster import SparkCluster
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.submit import QUICK, with_options
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.cluster import SparkCluster
 
 from . import oracle
 from .inside import LATENESS_MS, WINDOW_MS, Filling
@@ -22,7 +23,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.slow]
 SEED, COUNT = 41, 3_000
 
 
-def test_the_job_gives_the_windows_of_the_ledger(shipped: Path, broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_the_job_gives_the_windows_of_the_ledger(
+    shipped: Path, broker: Broker, topic: str, tmp_path: Path
+) -> None:
     filling = Filling(broker, topic)
     print(f"seed {SEED}")
     filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
@@ -45,7 +48,9 @@ def test_the_job_gives_the_windows_of_the_ledger(shipped: Path, broker: Broker, 
             "spark.driver.extraJavaOptions": QUICK,
             "spark.executor.extraJavaOptions": QUICK,
         }
-        done = cluster.submit(script, *arguments, py_files=[shipped], cwd=tmp_path, settings=settings)
+        done = cluster.submit(
+            script, *arguments, py_files=[shipped], cwd=tmp_path, settings=settings
+        )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         worked = sorted(folder.parent.name for folder in cluster.dir.glob("worker-*/app-*"))
         assert worked == ["worker-0", "worker-1"]
@@ -56,5 +61,9 @@ def test_the_job_gives_the_windows_of_the_ledger(shipped: Path, broker: Broker, 
     ledger = filling.ledger
     closed = oracle.closed(oracle.windows(ledger, WINDOW_MS), oracle.watermark(ledger, LATENESS_MS))
     oracle.require_same(oracle.read_by_deltalake(root / "views"), closed, "windows")
-    oracle.require_same(oracle.read_dead(root / "dead_letters"), oracle.dead(ledger, topic), "dead letters")
-    oracle.require_same(oracle.read_late(root / "late_rows"), oracle.late(ledger, topic), "late rows")
+    oracle.require_same(
+        oracle.read_dead(root / "dead_letters"), oracle.dead(ledger, topic), "dead letters"
+    )
+    oracle.require_same(
+        oracle.read_late(root / "late_rows"), oracle.late(ledger, topic), "late rows"
+    )

@@ -1,4 +1,5 @@
-"""The timelines job killed between its tables: what runs again finds the tables below as they were before."""
+"""The timelines job killed between its tables: what runs again finds the tables below as they were
+before."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.testing import Broker
-from lib.testing.timelines import TOPICS, Topic, events, expected, send
+from tidegate.testing import Broker
+from tidegate.testing.timelines import TOPICS, Topic, events, expected, send
 
 from ..jobs.networks import options, timelines
 from .left import batches
@@ -23,12 +24,18 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     topics: dict[Topic, str] = {
-        name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1) for name in TOPICS
+        name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1)
+        for name in TOPICS
     }
     made = events(800, users=30)
     send(broker.servers, topics, made)
     limits = {f"{name}.max_rows": 260 for name in TOPICS}
-    job = SubmittedJob("timelines", tmp_path / "tables", tmp_path / "job.log", {**options(broker, topics), **limits})
+    job = SubmittedJob(
+        "timelines",
+        tmp_path / "tables",
+        tmp_path / "job.log",
+        {**options(broker, topics), **limits},
+    )
 
     for table, number in (("timelines", 0), ("posts", 0), ("named_posts", 1)):
         job.killed_at(table)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import produce
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import produce
 
 from ..jobs.visitors import OPTIONS, agree
 from .left import batches
@@ -22,7 +22,12 @@ def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
-    ledger = produce(broker.servers, topic, clicks(4_000, seed=5, pages=9, rate=20, stragglers=0.01), partitions=4)
+    ledger = produce(
+        broker.servers,
+        topic,
+        clicks(4_000, seed=5, pages=9, rate=20, stragglers=0.01),
+        partitions=4,
+    )
     options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic}
     job = SubmittedJob("unique_visitors", tmp_path / "tables", tmp_path / "job.log", options)
 

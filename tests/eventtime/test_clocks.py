@@ -1,4 +1,5 @@
-"""Device clocks: the three timestamps, and offsets by the median of many messages, with steps of the clock noticed."""
+"""Device clocks: the three timestamps, and offsets by the median of many messages, with steps of
+the clock noticed."""
 
 from __future__ import annotations
 
@@ -16,9 +17,15 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError, WatermarkError
-from lib.eventtime.clocks import clock_offsets, corrected, shifted
-from lib.testing import StreamDriver
+from tidegate.errors import (
+    ArgumentError,
+    ColumnError,
+    ColumnTypeError,
+    TidegateError,
+    WatermarkError,
+)
+from tidegate.eventtime.clocks import clock_offsets, corrected, shifted
+from tidegate.testing import StreamDriver
 
 SECOND = 1_000_000
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
@@ -28,7 +35,8 @@ SCHEMA = "device string, sent timestamp, received timestamp"
 
 
 class Message(NamedTuple):
-    """A message: the device, and microseconds since 1970 by its clock when sent, by the server's when received."""
+    """A message: the device, and microseconds since 1970 by its clock when sent, by the server's
+    when received."""
 
     device: str | None
     sent: int | None
@@ -50,12 +58,16 @@ def instant(micros: int | None) -> datetime | None:
 
 
 def frame(spark: SparkSession, messages: Iterable[Message]) -> DataFrame:
-    return spark.createDataFrame([(m.device, instant(m.sent), instant(m.received)) for m in messages], SCHEMA)
+    return spark.createDataFrame(
+        [(m.device, instant(m.sent), instant(m.received)) for m in messages], SCHEMA
+    )
 
 
 def offsets(found: DataFrame) -> list[Offset]:
     micros = [F.unix_micros(bound) for bound in ("valid_from", "valid_to")]
-    return sorted(Offset(*row) for row in found.select("device", *micros, "offset", "messages").collect())
+    return sorted(
+        Offset(*row) for row in found.select("device", *micros, "offset", "messages").collect()
+    )
 
 
 def estimated(events: DataFrame, **options: Any) -> DataFrame:
@@ -63,7 +75,8 @@ def estimated(events: DataFrame, **options: Any) -> DataFrame:
 
 
 def expected(messages: Iterable[Message], every: int, step: int, confirm: int) -> list[Offset]:
-    """Give the offsets from their definition: collect, cut where the sides agree on different medians, take medians."""
+    """Return the offsets from their definition: collect, cut where the sides agree on different
+    medians, take medians."""
     known: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for message in messages:
         if message.device is not None and message.sent is not None:
@@ -79,17 +92,24 @@ def expected(messages: Iterable[Message], every: int, step: int, confirm: int) -
                 end = min(begin + every, near[stop][0]) if stop < len(near) else begin + every
                 level = near[first:stop]
                 if start < end and any(begin <= received < begin + every for received, _ in level):
-                    found.append(Offset(device, start, end, median_low(away for _, away in level), len(level)))
+                    found.append(
+                        Offset(
+                            device, start, end, median_low(away for _, away in level), len(level)
+                        )
+                    )
     return sorted(found)
 
 
 def steps(away: list[int], step: int, confirm: int) -> list[int]:
-    """Give the places at which a clock has jumped: the first message that is nearer to what follows."""
+    """Return the places at which a clock has jumped: the first message that is nearer to what
+    follows."""
     found = []
     for at in range(confirm, len(away) - confirm + 1):
         left, right = away[at - confirm : at], away[at : at + confirm]
         before, after = median_low(left), median_low(right)
-        spread = max(median_low(abs(x - before) for x in left), median_low(abs(x - after) for x in right))
+        spread = max(
+            median_low(abs(x - before) for x in left), median_low(abs(x - after) for x in right)
+        )
         last, own = away[at - 1], away[at]
         turned = abs(last - before) < abs(last - after) and abs(own - after) < abs(own - before)
         if abs(after - before) > step and 2 * spread <= step and turned:
@@ -107,7 +127,11 @@ def sent_by(
     rng = Random(seed)
     drawn = []
     for sent in range(BASE, BASE + int(hours * HOUR), 20 * SECOND):
-        way = rng.randrange(5 * SECOND, 120 * SECOND) if rng.random() < slow else rng.randrange(300_000)
+        way = (
+            rng.randrange(5 * SECOND, 120 * SECOND)
+            if rng.random() < slow
+            else rng.randrange(300_000)
+        )
         drawn.append(Message(device, sent - clock(sent), sent + way))
     return drawn
 
@@ -121,7 +145,12 @@ def fleet(spark: SparkSession) -> tuple[list[Message], list[Offset]]:
         *sent_by(lambda _: -3 * 24 * HOUR, device="three days fast", hours=3),
         *sent_by(lambda at: (at - BASE) * 50 // 10**6, device="drifting by 50 ppm", hours=6),
         *sent_by(lambda at: -HOUR if at < jump else 0, device="set right", hours=3),
-        *sent_by(lambda at: 0 if at < jump else 60 * SECOND, device="set wrong in a slow network", hours=3, slow=0.1),
+        *sent_by(
+            lambda at: 0 if at < jump else 60 * SECOND,
+            device="set wrong in a slow network",
+            hours=3,
+            slow=0.1,
+        ),
         *sent_by(lambda _: HOUR, device="slow network", hours=3, slow=0.2),
     ]
     Random(7).shuffle(messages)
@@ -132,16 +161,24 @@ def of(fleet: tuple[list[Message], list[Offset]], device: str) -> list[Offset]:
     return [found for found in fleet[1] if found.device == device]
 
 
-@pytest.mark.parametrize(("device", "off"), [("an hour slow", HOUR), ("three days fast", -3 * 24 * HOUR)])
+@pytest.mark.parametrize(
+    ("device", "off"), [("an hour slow", HOUR), ("three days fast", -3 * 24 * HOUR)]
+)
 def test_a_clock_that_is_off_is_off_by_the_median_of_its_messages(
     fleet: tuple[list[Message], list[Offset]], device: str, off: int
 ) -> None:
     found = of(fleet, device)
-    assert [(row.begin, row.end) for row in found[:3]] == [(BASE + i * HOUR, BASE + (i + 1) * HOUR) for i in range(3)]
-    assert all(100_000 < row.offset - off < 200_000 for row in found[:3])  # half of the 300 ms on the way
+    assert [(row.begin, row.end) for row in found[:3]] == [
+        (BASE + i * HOUR, BASE + (i + 1) * HOUR) for i in range(3)
+    ]
+    assert all(
+        100_000 < row.offset - off < 200_000 for row in found[:3]
+    )  # half of the 300 ms on the way
 
 
-def test_a_drifting_clock_is_followed_from_hour_to_hour(fleet: tuple[list[Message], list[Offset]]) -> None:
+def test_a_drifting_clock_is_followed_from_hour_to_hour(
+    fleet: tuple[list[Message], list[Offset]],
+) -> None:
     found = [row for row in of(fleet, "drifting by 50 ppm") if row.end <= BASE + 6 * HOUR]
     assert len(found) == 6
     for row in found[1:-1]:
@@ -163,7 +200,9 @@ def test_a_step_ends_one_offset_and_begins_another_at_the_first_message_after_it
     ]
 
 
-def test_slow_messages_are_no_steps_and_move_no_offset(fleet: tuple[list[Message], list[Offset]]) -> None:
+def test_slow_messages_are_no_steps_and_move_no_offset(
+    fleet: tuple[list[Message], list[Offset]],
+) -> None:
     slow = of(fleet, "slow network")
     assert len({row.begin for row in slow}) == len(slow)
     assert all(abs(row.offset - HOUR) < 300_000 for row in slow if row.end <= BASE + 3 * HOUR)
@@ -172,7 +211,9 @@ def test_slow_messages_are_no_steps_and_move_no_offset(fleet: tuple[list[Message
 def test_a_step_is_found_among_slow_messages(fleet: tuple[list[Message], list[Offset]]) -> None:
     found = [row for row in of(fleet, "set wrong in a slow network") if row.end <= BASE + 3 * HOUR]
     after = [row.begin for row in found if row.offset > 59 * SECOND]
-    assert [round(row.offset / SECOND) for row in found] == [0] * (len(found) - len(after)) + [60] * len(after)
+    assert [round(row.offset / SECOND) for row in found] == [0] * (len(found) - len(after)) + [
+        60
+    ] * len(after)
     assert len(after) == 2
     assert abs(after[0] - (BASE + 95 * MINUTE)) < MINUTE
 
@@ -182,9 +223,14 @@ def test_the_fleet_agrees_with_plain_python(fleet: tuple[list[Message], list[Off
 
 
 def drawn() -> st.SearchStrategy[list[Message]]:
-    """Draw messages that crowd around the ends of minutes, with a few levels of offsets, doubles and nulls."""
-    received = st.one_of(st.integers(0, 5 * MINUTE), st.sampled_from([0, MINUTE - 1, MINUTE, 2 * MINUTE]))
-    away = st.one_of(st.sampled_from([0, 30 * SECOND, -30 * SECOND]), st.integers(-60 * SECOND, 60 * SECOND))
+    """Draw messages that crowd around the ends of minutes, with a few levels of offsets, doubles
+    and nulls."""
+    received = st.one_of(
+        st.integers(0, 5 * MINUTE), st.sampled_from([0, MINUTE - 1, MINUTE, 2 * MINUTE])
+    )
+    away = st.one_of(
+        st.sampled_from([0, 30 * SECOND, -30 * SECOND]), st.integers(-60 * SECOND, 60 * SECOND)
+    )
     message = st.builds(
         lambda device, at, by, null: Message(device, None if null else BASE + at - by, BASE + at),
         st.sampled_from(["a", "a", "a", "b", None]),
@@ -231,16 +277,22 @@ def test_three_timestamps_correct_to_the_microsecond_and_never_fail(spark: Spark
         (2**63 - 1, -(2**63), 2**63 - 1, None, None),
     ]
     given = spark.createDataFrame(
-        [(i, *row[:3]) for i, row in enumerate(rows)], "i int, occurred long, sent long, received long"
-    ).select("i", *[F.timestamp_micros(name).alias(name) for name in ("occurred", "sent", "received")])
+        [(i, *row[:3]) for i, row in enumerate(rows)],
+        "i int, occurred long, sent long, received long",
+    ).select(
+        "i", *[F.timestamp_micros(name).alias(name) for name in ("occurred", "sent", "received")]
+    )
     found = given.select(
         "i",
         F.unix_micros(corrected("occurred", "sent", F.col("received"))).alias("all"),
         F.unix_micros(corrected("occurred", "sent", "received", longest="1 hour")).alias("held"),
-        F.unix_micros(shifted("occurred", F.unix_micros("received") - F.unix_micros("occurred"))).alias("shifted"),
+        F.unix_micros(
+            shifted("occurred", F.unix_micros("received") - F.unix_micros("occurred"))
+        ).alias("shifted"),
     )
     answers = (
-        found.where("i < 10").orderBy("i").collect() + found.where("i >= 10").drop("shifted").orderBy("i").collect()
+        found.where("i < 10").orderBy("i").collect()
+        + found.where("i >= 10").drop("shifted").orderBy("i").collect()
     )
     assert [(row["all"], row["held"]) for row in answers] == [row[3:] for row in rows]
     assert [row["shifted"] for row in answers[:6]] == [row[2] for row in rows[:6]]
@@ -274,11 +326,17 @@ def test_a_bad_argument_is_refused_at_the_call(
 ) -> None:
     events = frame(spark, []).withColumn("offset", F.lit("a"))
     with pytest.raises(error, match=says):
-        clock_offsets(events, **{"device": "device", "sent": "sent", "received": "received"} | options)
+        clock_offsets(
+            events, **{"device": "device", "sent": "sent", "received": "received"} | options
+        )
 
 
 def test_a_stream_without_a_watermark_on_received_is_refused(spark: SparkSession) -> None:
-    rate = spark.readStream.format("rate").load().withColumnsRenamed({"value": "device", "timestamp": "received"})
+    rate = (
+        spark.readStream.format("rate")
+        .load()
+        .withColumnsRenamed({"value": "device", "timestamp": "received"})
+    )
     events = rate.withColumn("sent", F.col("received"))
     with pytest.raises(WatermarkError, match="received"):
         estimated(events)
@@ -286,10 +344,16 @@ def test_a_stream_without_a_watermark_on_received_is_refused(spark: SparkSession
 
 def test_a_clock_that_shows_nonsense_stops_nothing(spark: SparkSession) -> None:
     sane = sent_by(lambda _: HOUR, device="a", hours=0.2)
-    nonsense = spark.createDataFrame([("a", 2**63 - 1), ("a", -(2**63))] * 9, "device string, sent long").select(
-        "device", F.timestamp_micros("sent").alias("sent"), F.timestamp_micros(F.lit(BASE + 5)).alias("received")
+    nonsense = spark.createDataFrame(
+        [("a", 2**63 - 1), ("a", -(2**63))] * 9, "device string, sent long"
+    ).select(
+        "device",
+        F.timestamp_micros("sent").alias("sent"),
+        F.timestamp_micros(F.lit(BASE + 5)).alias("received"),
     )
-    assert offsets(estimated(frame(spark, sane).union(nonsense))) == offsets(estimated(frame(spark, sane)))
+    assert offsets(estimated(frame(spark, sane).union(nonsense))) == offsets(
+        estimated(frame(spark, sane))
+    )
 
 
 def test_redelivery_changes_nothing(spark: SparkSession) -> None:

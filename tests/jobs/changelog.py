@@ -10,7 +10,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from lib.testing.customers import SCHEMA, Sent
+from tidegate.testing.customers import SCHEMA, Sent
 
 from ..changes import oracle
 from ..changes.oracle import Change
@@ -21,7 +21,7 @@ Valid = tuple[str, str | None, int, int | None]
 
 
 def log(ledger: Iterable[Sent]) -> list[Change]:
-    """Give the changes that the topic tells of, each partition's in its order."""
+    """Return the changes that the topic tells of, each partition's in its order."""
     return [
         Change(
             sent.event.op,
@@ -36,17 +36,17 @@ def log(ledger: Iterable[Sent]) -> list[Change]:
 
 
 def expected_customers(ledger: Iterable[Sent]) -> Counter[str]:
-    """Give the customers that there are after all changes."""
+    """Return the customers that there are after all changes."""
     return Counter(str(value) for value in oracle.current(log(ledger)).values())
 
 
 def expected_history(ledger: Iterable[Sent]) -> Counter[Valid]:
-    """Give every version of every customer."""
+    """Return every version of every customer."""
     return Counter((v.key, v.value, v.start, v.end) for v in oracle.history(log(ledger)))
 
 
 def dead(ledger: Iterable[Sent]) -> Counter[tuple[int, int]]:
-    """Give the places of the records that can not be read."""
+    """Return the places of the records that cannot be read."""
     return Counter((sent.partition, sent.offset) for sent in ledger if sent.event.fault)
 
 
@@ -57,9 +57,16 @@ def customers(table: Path) -> Counter[str]:
 
 def history(table: Path) -> Counter[Valid]:
     """Read the versions that were valid for any time."""
-    rows = [row for row in _rows(table) if row["valid_to"] is None or row["valid_from"] < row["valid_to"]]
+    rows = [
+        row
+        for row in _rows(table)
+        if row["valid_to"] is None or row["valid_from"] < row["valid_to"]
+    ]
     assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
-    return Counter((str(row["id"]), _text(row), _millis(row["valid_from"]), _millis(row["valid_to"])) for row in rows)
+    return Counter(
+        (str(row["id"]), _text(row), _millis(row["valid_from"]), _millis(row["valid_to"]))
+        for row in rows
+    )
 
 
 def dead_places(table: Path) -> Counter[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from lib.testing.searches import SCHEMAS, TOPICS, Event, Ledger, Topic, matched
+from tidegate.testing.searches import SCHEMAS, TOPICS, Event, Ledger, Topic, matched
 
 BEFORE_MS, AFTER_MS, WINDOW_MS = 10_000, 300_000, 600_000
 OPTIONS = {
@@ -30,7 +30,14 @@ def rates(ledger: Ledger) -> Counter[Rate]:
         window = found.setdefault((search.at // WINDOW_MS * WINDOW_MS, search.place), {})
         window.setdefault(search.id, set()).update(click.id for click in clicks)
     return Counter(
-        (start, start + WINDOW_MS, page, len(own), sum(map(bool, own.values())), sum(map(len, own.values())))
+        (
+            start,
+            start + WINDOW_MS,
+            page,
+            len(own),
+            sum(map(bool, own.values())),
+            sum(map(len, own.values())),
+        )
         for (start, page), own in found.items()
     )
 
@@ -64,7 +71,9 @@ def read_pairs(table: Path) -> Counter[tuple[str, str | None]]:
 
 def rows(table: Path) -> list[dict[str, Any]]:
     """Read a table without Spark; none if it was never written."""
-    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist() if table.exists() else []
+    found: list[dict[str, Any]] = (
+        DeltaTable(table).to_pyarrow_table().to_pylist() if table.exists() else []
+    )
     return found
 
 
@@ -73,19 +82,28 @@ def places(table: Path) -> Counter[tuple[str, int, int]]:
     return Counter((row["topic"], row["partition"], row["offset"]) for row in rows(table))
 
 
-def rejected(ledger: Ledger, named: dict[Topic, str], wanted: Iterable[Event]) -> Counter[tuple[str, int, int]]:
-    """Give the places of some events."""
+def rejected(
+    ledger: Ledger, named: dict[Topic, str], wanted: Iterable[Event]
+) -> Counter[tuple[str, int, int]]:
+    """Return the places of some events."""
     chosen = set(map(id, wanted))
     return Counter(
-        (named[topic], partition, offset) for (topic, partition, offset), event in ledger.items() if id(event) in chosen
+        (named[topic], partition, offset)
+        for (topic, partition, offset), event in ledger.items()
+        if id(event) in chosen
     )
 
 
 def require_all_rows(root: Path, ledger: Ledger, named: dict[Topic, str]) -> None:
-    """Check that each record is in the result, or in the one table of rejected rows that it belongs to."""
+    """Check that each record is in the result, or in the one table of rejected rows that it belongs
+    to."""
     dead = [event for event in ledger.values() if event.broken]
     assert places(root / "dead_letters") == rejected(ledger, named, dead)
     for topic in TOPICS:
-        late = [event for event in ledger.values() if event.topic == topic and event.straggler and not event.broken]
+        late = [
+            event
+            for event in ledger.values()
+            if event.topic == topic and event.straggler and not event.broken
+        ]
         assert late
         assert places(root / f"late_{topic}") == rejected(ledger, named, late)

@@ -1,4 +1,5 @@
-"""What a page views job that corrects its windows must have in its tables, by the producer's ledger."""
+"""What a page views job that corrects its windows must have in its tables, by the producer's
+ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from lib.testing.ledger import Sent, expected
+from tidegate.testing.ledger import Sent, expected
 
 from ..windows.oracle import Event, session
 
@@ -24,7 +25,10 @@ def rows(table: Path) -> list[dict[str, Any]]:
 
 
 def answers(table: Iterable[dict[str, Any]]) -> Counter[Row]:
-    ends = ((row, [round(row["window"][edge].timestamp() * 1000) for edge in ("start", "end")]) for row in table)
+    ends = (
+        (row, [round(row["window"][edge].timestamp() * 1000) for edge in ("start", "end")])
+        for row in table
+    )
     return Counter((start, end, row["page"], row["views"]) for row, (start, end) in ends)
 
 
@@ -34,23 +38,30 @@ def tumbled(ledger: Iterable[Sent]) -> Counter[Row]:
 
 
 def visited(ledger: Iterable[Sent]) -> Counter[Row]:
-    good = [Event(sent.click.at * 1000, sent.click.page, 1) for sent in ledger if sent.click.fault is None]
-    return Counter((row[0] // 1000, row[1] // 1000, row[2] or "", row[3]) for row in session(good, GAP_MS * 1000))
+    good = [
+        Event(sent.click.at * 1000, sent.click.page, 1)
+        for sent in ledger
+        if sent.click.fault is None
+    ]
+    return Counter(
+        (row[0] // 1000, row[1] // 1000, row[2] or "", row[3])
+        for row in session(good, GAP_MS * 1000)
+    )
 
 
 def closed(found: Counter[Row], ledger: Iterable[Sent]) -> Counter[Row]:
-    """Give the rows whose windows the watermark of a drained topic has passed."""
+    """Return the rows whose windows the watermark of a drained topic has passed."""
     end = max(sent.click.at for sent in ledger if sent.click.fault is None) - LATENESS_MS
     return Counter({row: number for row, number in found.items() if row[1] <= end})
 
 
 def kept_aside(root: Path) -> set[tuple[int, int]]:
-    """Give the places of the rows in the late table."""
+    """Return the places of the rows in the late table."""
     late = root / "late_rows"
     return {(row["partition"], row["offset"]) for row in rows(late)} if late.exists() else set()
 
 
 def accepted(ledger: Iterable[Sent], root: Path) -> list[Sent]:
-    """Give the records that are not in the late table."""
+    """Return the records that are not in the late table."""
     aside = kept_aside(root)
     return [sent for sent in ledger if (sent.partition, sent.offset) not in aside]

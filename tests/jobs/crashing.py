@@ -1,4 +1,5 @@
-"""Sinks in front of a job's own, for what may happen while it writes, inside the tests' own process."""
+"""Sinks in front of a job's own, for what may happen while it writes, inside the tests' own
+process."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from lib.sinks import Batch, Outcome, Sink
+from tidegate.commit import Batch
+from tidegate.sinks import Outcome, Sink
 
 
 class CrashError(Exception):
@@ -30,7 +32,8 @@ class InFront:
 
 @dataclass
 class Crashing(InFront):
-    """A sink that dies once, after its second batch is in its table and before Spark notes it as done."""
+    """A sink that dies once, after its second batch is in its table and before Spark notes it as
+    done."""
 
     writes: int = 0
 

@@ -1,4 +1,5 @@
-"""Activity and the changelog of profiles on a broker, and what the job must make of them by the producer's ledger."""
+"""Activity and the changelog of profiles on a broker, and what the job must make of them by the
+producer's ledger."""
 
 from __future__ import annotations
 
@@ -9,8 +10,17 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from lib.testing import Broker
-from lib.testing.activity import ACTIVITY, PROFILES, Activity, Profile, activity, met, profiles, send
+from tidegate.testing import Broker
+from tidegate.testing.activity import (
+    ACTIVITY,
+    PROFILES,
+    Activity,
+    Profile,
+    activity,
+    met,
+    profiles,
+    send,
+)
 
 LATENESS_MS, PATIENCE_MS = 5_000, 20_000
 Enriched = tuple[str, str | None, str | None, int | None]
@@ -27,7 +37,7 @@ class World:
     reached: int
 
     def met(self, event: Activity) -> Enriched:
-        """Give what an event meets by its own time."""
+        """Return what an event meets by its own time."""
         profile = met(event, self.changes.get(event.user or "", []))
         if profile is None:
             return event.event_id, None, None, None
@@ -35,20 +45,30 @@ class World:
 
     @property
     def decided(self) -> Counter[Enriched]:
-        """Give the rows of those events that the changelog has passed, and by their patience where they met nothing."""
-        due = [(event, self.met(event)) for event in self.events if not event.broken and event.at < self.reached]
+        """Return the rows of those events that the changelog has passed, and by their patience
+        where they met nothing."""
+        due = [
+            (event, self.met(event))
+            for event in self.events
+            if not event.broken and event.at < self.reached
+        ]
         return Counter(row for event, row in due if row[1] or event.at + PATIENCE_MS < self.reached)
 
     @property
     def waiting(self) -> Counter[str]:
-        """Give the events that must wait in the end."""
+        """Return the events that must wait in the end."""
         decided = {row[0] for row in self.decided}
-        return Counter(e.event_id for e in self.events if not e.broken and e.event_id not in decided)
+        return Counter(
+            e.event_id for e in self.events if not e.broken and e.event_id not in decided
+        )
 
 
 def sent(broker: Broker, topic: str, count: int = 1_500, changes: int = 300) -> World:
     """Send activity of some 75 seconds, and changes of the first 60."""
-    names = {name: broker.create_topic(f"{topic}-{name}", partitions=4, retention_ms=-1) for name in ("did", "are")}
+    names = {
+        name: broker.create_topic(f"{topic}-{name}", partitions=4, retention_ms=-1)
+        for name in ("did", "are")
+    }
     events, log = activity(count), profiles(changes, seconds=60)
     send(broker.servers, names["did"], events)
     keyed: dict[str, list[tuple[Profile, tuple[int, int]]]] = {}
@@ -77,7 +97,7 @@ def rows(table: Path) -> list[dict[str, Any]]:
 
 
 def enriched(table: Path) -> Counter[Enriched]:
-    """Give the target's rows as a multiset."""
+    """Return the target's rows as a multiset."""
     return Counter(
         (
             row["event_id"],

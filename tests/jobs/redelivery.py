@@ -10,8 +10,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from lib.testing.clicks import SCHEMA, Click, clicks
-from lib.testing.ledger import Sent
+from tidegate.testing.clicks import SCHEMA, Click, clicks
+from tidegate.testing.ledger import Sent
 
 HORIZON_MS, HOLD_MS, LATENESS_MS = 8_000, 2_000, 10_000
 OPTIONS = {
@@ -25,7 +25,8 @@ Place = tuple[int, int]
 
 
 def redelivered(count: int) -> list[Click]:
-    """Make clicks of which some come again: within the horizon, just beyond it, and long after it."""
+    """Make clicks of which some come again: within the horizon, just beyond it, and long after
+    it."""
     made = clicks(count, seed=9, duplicates=0.1)
     sound = [click for click in made if click.fault is None and not click.straggler]
     again = [
@@ -33,11 +34,15 @@ def redelivered(count: int) -> list[Click]:
         for number, click in enumerate(sound[::25])
         for later in ((3_000,), (7_999, 15_000), (8_001,), (20_000,))[number % 4]
     ]
-    return sorted([*made, *again], key=lambda click: (click.arrived, click.event_id, click.at, click.duplicate))
+    return sorted(
+        [*made, *again],
+        key=lambda click: (click.arrived, click.event_id, click.at, click.duplicate),
+    )
 
 
 def within(ledger: Iterable[Sent]) -> list[Sent]:
-    """Give the records that no other of their key came before within the horizon, in the order of their time."""
+    """Return the records that no other of their key came before within the horizon, in the order of
+    their time."""
     kept, last = [], defaultdict[str, float](lambda: float("-inf"))
     sound = [sent for sent in ledger if sent.click.fault is None and not sent.click.straggler]
     for sent in sorted(sound, key=lambda sent: (sent.click.at, sent.partition, sent.offset)):
@@ -48,7 +53,7 @@ def within(ledger: Iterable[Sent]) -> list[Sent]:
 
 
 def for_ever(ledger: Iterable[Sent]) -> list[Sent]:
-    """Give each key's first record."""
+    """Return each key's first record."""
     found: dict[str, Sent] = {}
     for sent in within(ledger):
         found.setdefault(sent.click.event_id, sent)
@@ -56,12 +61,14 @@ def for_ever(ledger: Iterable[Sent]) -> list[Sent]:
 
 
 def out(records: Sequence[Sent], ledger: Sequence[Sent]) -> Counter[Place]:
-    """Give the places of those records whose panes the job's watermark has closed."""
+    """Return the places of those records whose panes the job's watermark has closed."""
     watermark = max(s.click.at for s in ledger if s.click.fault is None) - LATENESS_MS
     closed = [s for s in records if (s.click.at // HOLD_MS + 1) * HOLD_MS <= watermark]
     return Counter((s.partition, s.offset) for s in closed)
 
 
 def places(table: Path) -> Counter[Place]:
-    rows: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
+    rows: list[dict[str, Any]] = (
+        DeltaTable(table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
+    )
     return Counter((row["partition"], row["offset"]) for row in rows)

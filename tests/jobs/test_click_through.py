@@ -7,13 +7,13 @@ from pyspark.sql import SparkSession
 
 from jobs.click_through import ClickThrough, ResultSection, Windows, job
 from jobs.click_through import rates as rates_of
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.testing import Broker
-from lib.testing.searches import TOPICS, Topic, produce, searches
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.searches import TOPICS, Topic, produce, searches
 
 from .click_rates import OPTIONS, pairs, rates, read_pairs, read_rates, require_all_rows
 
@@ -33,7 +33,9 @@ def test_joined_rows_and_their_rates_are_those_of_the_ledger_and_no_record_is_lo
     for name in named.values():
         broker.create_topic(name, partitions=2, retention_ms=-1)
     ledger = produce(broker.servers, named, searches(700))
-    sizes = [f"{kind}.max_rows={sum(place[0] == kind for place in ledger) // 4 + 1}" for kind in TOPICS]
+    sizes = [
+        f"{kind}.max_rows={sum(place[0] == kind for place in ledger) // 4 + 1}" for kind in TOPICS
+    ]
 
     whole = planned(broker, named, tmp_path, "result.kind=rows", *sizes)
     assert run(whole, spark).rows_in == len(ledger)
@@ -45,13 +47,20 @@ def test_joined_rows_and_their_rates_are_those_of_the_ledger_and_no_record_is_lo
     assert read_rates(tmp_path / "rates") == rates(ledger)
 
 
-def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refused(tmp_path: Path) -> None:
+def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refused(
+    tmp_path: Path,
+) -> None:
     file = project_root() / "conf" / "jobs" / "click_through.toml"
     config = load(ClickThrough, file, [], {}).config
     assert config.join.within == ("0 seconds", "1 hour")
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "dead_letters", "late_searches", "late_clicks")
     }
-    for override in ("join.before=-2 hours", "join.after=an hour", "window.kind=session", "result.kind=ratio"):
+    for override in (
+        "join.before=-2 hours",
+        "join.after=an hour",
+        "window.kind=session",
+        "result.kind=ratio",
+    ):
         with pytest.raises(ConfigError):
             load(ClickThrough, file, [override], {})

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from lib.errors import ArgumentError
-from lib.testing.clicks import BROKEN, FAR_FUTURE, clicks
-from lib.testing.ledger import Sent, Views, expected
+from tidegate.errors import ArgumentError
+from tidegate.testing.clicks import BROKEN, FAR_FUTURE, clicks
+from tidegate.testing.ledger import Sent, Views, expected
 
 MADE = clicks(5_000, seed=3)
 

@@ -10,18 +10,28 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews, job
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.replay import replay_late
-from lib.runtime.run import run
-from lib.sinks import rebuilt
-from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, START, Click, clicks
-from lib.testing.ledger import Sent, produce
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.replay import replay_late
+from tidegate.runtime.query.run import run
+from tidegate.sinks import rebuilt
+from tidegate.testing import Broker
+from tidegate.testing.clicks import SCHEMA, START, Click, clicks
+from tidegate.testing.ledger import Sent, produce
 
-from .corrected import GAP_MS, LATENESS_MS, accepted, answers, closed, kept_aside, rows, tumbled, visited
+from .corrected import (
+    GAP_MS,
+    LATENESS_MS,
+    accepted,
+    answers,
+    closed,
+    kept_aside,
+    rows,
+    tumbled,
+    visited,
+)
 
 FILE = project_root() / "conf" / "jobs" / "page_views.toml"
 
@@ -42,7 +52,12 @@ def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
 @pytest.fixture
 def ledger(broker: Broker, topic: str) -> list[Sent]:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
-    return produce(broker.servers, topic, clicks(2_000, seed=3, pages=6, rate=10, stragglers=0.02), partitions=4)
+    return produce(
+        broker.servers,
+        topic,
+        clicks(2_000, seed=3, pages=6, rate=10, stragglers=0.02),
+        partitions=4,
+    )
 
 
 @pytest.mark.broker
@@ -87,11 +102,14 @@ def test_open_sessions_are_shown_as_they_stand_and_late_clicks_are_kept_aside(
 
 
 def straying(seed: int) -> list[Click]:
-    """Make clicks of which some come within the lateness, some past it, and a last one that closes all windows."""
+    """Make clicks of which some come within the lateness, some past it, and a last one that closes
+    all windows."""
     chance, first = random.Random(seed), int(START.timestamp() * 1000)
     made = []
     for number in range(90):
-        behind = chance.choice([0, chance.randrange(LATENESS_MS), chance.randrange(LATENESS_MS, 300_000)])
+        behind = chance.choice(
+            [0, chance.randrange(LATENESS_MS), chance.randrange(LATENESS_MS, 300_000)]
+        )
         arrived = first + 400_000 + number * 3_000
         page = chance.choice(["/", "/a"])
         made.append(Click(f"e{number}", "u", page, 1.0, 1, at=arrived - behind, arrived=arrived))
@@ -100,7 +118,9 @@ def straying(seed: int) -> list[Click]:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("seed", [2, *[pytest.param(seed, marks=pytest.mark.chaos) for seed in range(3, 9)]])
+@pytest.mark.parametrize(
+    "seed", [2, *[pytest.param(seed, marks=pytest.mark.chaos) for seed in range(3, 9)]]
+)
 def test_whatever_the_disorder_cuts_and_restarts_each_row_has_its_place_and_all_ways_agree(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int
 ) -> None:
@@ -132,8 +152,14 @@ def test_whatever_the_disorder_cuts_and_restarts_each_row_has_its_place_and_all_
         for row in past:
             counted.pop(row)
         assert found == counted, f"{way}, seed {seed}"
-        assert sum(row[3] * number for row, number in found.items()) + len(kept_aside(tmp_path / way)) == 90
-        log, now = (spark.read.format("delta").load(str(tmp_path / way / name)) for name in ("corrections", "views"))
+        assert (
+            sum(row[3] * number for row, number in found.items()) + len(kept_aside(tmp_path / way))
+            == 90
+        )
+        log, now = (
+            spark.read.format("delta").load(str(tmp_path / way / name))
+            for name in ("corrections", "views")
+        )
         same = ["window", "page", "views", "version"]
         final = now.where("final").select(same)
         assert rebuilt(log, ["page"]).select(same).exceptAll(final).isEmpty()
@@ -142,7 +168,9 @@ def test_whatever_the_disorder_cuts_and_restarts_each_row_has_its_place_and_all_
     assert not kept_aside(tmp_path / "updates")
 
 
-def test_what_can_not_change_is_told_so(broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
+def test_what_can_not_change_is_told_so(
+    broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="sliding"):
         planned(broker, "clicks", tmp_path, kind="sliding", corrections="1 hour")
     with pytest.raises(ConfigError, match="keeps no windows"):

@@ -8,26 +8,44 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.customer_history import CustomerHistory, job
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.sinks import Several
-from lib.testing import Broker
-from lib.testing.customers import customers as made
-from lib.testing.customers import produce
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.sinks import FanOut
+from tidegate.testing import Broker
+from tidegate.testing.customers import customers as made
+from tidegate.testing.customers import produce
 
-from .changelog import OPTIONS, customers, dead, dead_places, expected_customers, expected_history, history
+from .changelog import (
+    OPTIONS,
+    customers,
+    dead,
+    dead_places,
+    expected_customers,
+    expected_history,
+    history,
+)
 from .crashing import Crashing
 
 SHIPPED = project_root() / "conf" / "jobs" / "customer_history.toml"
 
 
 def planned(broker: Broker, topic: str, root: Path) -> Job:
-    own = {"kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": 700, "output.root": root}
+    own = {
+        "kafka.servers": broker.servers,
+        "kafka.topics": topic,
+        "kafka.max_rows": 700,
+        "output.root": root,
+    }
     return job(
-        load(CustomerHistory, SHIPPED, [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()], {}).config
+        load(
+            CustomerHistory,
+            SHIPPED,
+            [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()],
+            {},
+        ).config
     )
 
 
@@ -38,13 +56,16 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
     broker.create_topic(topic, partitions=3, retention_ms=-1)
     ledger = produce(broker.servers, topic, made(2_000, seed=6, people=100))
     kinds = Counter(sent.event.op for sent in ledger if not sent.event.fault)
-    assert min(kinds[op] for op in ("snapshot", "create", "update", "delete", "tombstone", "truncate")) > 0
+    assert (
+        min(kinds[op] for op in ("snapshot", "create", "update", "delete", "tombstone", "truncate"))
+        > 0
+    )
 
     whole = planned(broker, topic, tmp_path)
-    assert isinstance(whole.sink, Several)
+    assert isinstance(whole.sink, FanOut)
     past, now = whole.sink.sinks
     with pytest.raises(Exception, match="CrashError"):
-        run(replace(whole, sink=Several(sinks=[Crashing(past), now])), spark)
+        run(replace(whole, sink=FanOut(sinks=[Crashing(past), now])), spark)
     done = run(whole, spark)
     assert done.skipped == 0
     assert 1_250 < done.rows_in < 1_350, "all but the first batch"
@@ -57,7 +78,9 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
 
 def test_the_shipped_configuration_holds_and_a_key_is_asked_for(spark: SparkSession) -> None:
     config = load(CustomerHistory, SHIPPED, [], {}).config
-    assert set(config.output.tables()) == {f"output.{name}" for name in ("table", "history", "dead_letters")}
+    assert set(config.output.tables()) == {
+        f"output.{name}" for name in ("table", "history", "dead_letters")
+    }
     assert job(config).inputs[0].reading.format.schema.names[:2] == ["op", "key"]
     assert job(load(CustomerHistory, SHIPPED, ["changes.format=maxwell"], {}).config).stateless
     with pytest.raises(ConfigError, match="position"):

@@ -10,16 +10,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.deduplicated import Deduplicated, job
-from lib.aggregates import count
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import produce
-from lib.windows import tumbling
+from tidegate.aggregates import count
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import produce
+from tidegate.windows import tumbling
 
 from .crashing import Crashing
 from .redelivery import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
@@ -28,7 +28,12 @@ BATCH = 1_000
 
 
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
-    own = {"kafka.servers": broker.servers, "kafka.topics": topic, "kafka.max_rows": BATCH, "output.root": root}
+    own = {
+        "kafka.servers": broker.servers,
+        "kafka.topics": topic,
+        "kafka.max_rows": BATCH,
+        "output.root": root,
+    }
     options = [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()]
     return job(load(Deduplicated, None, [*options, *overrides], {}).config)
 
@@ -57,8 +62,12 @@ def test_each_event_of_a_redelivering_topic_is_in_the_table_once(
     assert places(filtered / "repeated") == out(again, ledger)
 
     for root in (exact, filtered):
-        assert places(root / "late_rows") == Counter((s.partition, s.offset) for s in ledger if s.click.straggler)
-        assert places(root / "dead_letters") == Counter((s.partition, s.offset) for s in ledger if s.click.fault)
+        assert places(root / "late_rows") == Counter(
+            (s.partition, s.offset) for s in ledger if s.click.straggler
+        )
+        assert places(root / "dead_letters") == Counter(
+            (s.partition, s.offset) for s in ledger if s.click.fault
+        )
 
 
 @pytest.mark.broker
@@ -66,7 +75,9 @@ def test_what_a_broker_reorders_and_sends_again_changes_nothing(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     honest = [
-        click for click in clicks(1_500, seed=5, rate=20, broken=0) if click.fault is None and not click.straggler
+        click
+        for click in clicks(1_500, seed=5, rate=20, broken=0)
+        if click.fault is None and not click.straggler
     ]
     once = sorted((click for click in honest if not click.duplicate), key=lambda click: click.at)
     chance = random.Random(5)

@@ -1,4 +1,5 @@
-"""Activity with profiles in three ways, from a real topic, against plain Python over the producer's ledger."""
+"""Activity with profiles in three ways, from a real topic, against plain Python over the producer's
+ledger."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.enriched_activity import EnrichedActivity, job
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Summary
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.testing import Broker
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Summary
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
 
 from .enrichment import World, enriched, rows, sent
 
@@ -43,11 +44,18 @@ def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_the_hi
     assert len(rows(by_log / "profile_versions")) == 460
     assert sum(1 for row in world.decided if row[1] is None) > 50, "events that met no profile"
 
-    # What the changelog left is a history; its versions of one instant are of the same millisecond, the later counts.
+    # What the changelog left is a history; its versions of one instant are of the same millisecond,
+    # the later counts.
     place = ["user_id", "valid_from"]
     log = spark.read.format("delta").load(str(by_log / "profile_versions"))
-    last = log.groupBy(*place).agg(F.max_by(F.struct(*log.columns), "profile_offset").alias("last")).select("last.*")
-    last.drop("profile_offset", "profile_partition").write.format("delta").save(str(tmp_path / "profiles"))
+    last = (
+        log.groupBy(*place)
+        .agg(F.max_by(F.struct(*log.columns), "profile_offset").alias("last"))
+        .select("last.*")
+    )
+    last.drop("profile_offset", "profile_partition").write.format("delta").save(
+        str(tmp_path / "profiles")
+    )
     more = {"enrich.profiles": tmp_path / "profiles", "activity.max_rows": 800}
     assert started(spark, world, by_table, "history", **more).rows_out == len(good)
     assert enriched(by_table / "activity") == Counter(world.met(event) for event in good)
@@ -61,24 +69,37 @@ def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_tab
 ) -> None:
     world, path = sent(broker, topic, count=600, changes=10), str(tmp_path / "profiles")
     for plan in ("free", "pro"):
-        users = spark.range(100).select(F.format_string("user-%d", "id").alias("user_id"), F.lit(plan).alias("plan"))
+        users = spark.range(100).select(
+            F.format_string("user-%d", "id").alias("user_id"), F.lit(plan).alias("plan")
+        )
         users.write.format("delta").mode("overwrite").save(path)
     done = started(spark, world, tmp_path / "t", "snapshot", **{"enrich.profiles": path})
     good = [event for event in world.events if not event.broken]
     assert (done.rows_out, done.dead) == (len(good), 5)
     known = {f"user-{number}" for number in range(100)}
-    found = Counter((row["event_id"], row["plan"], row["table_version"]) for row in rows(tmp_path / "t" / "activity"))
-    assert found == Counter((event.event_id, "pro" if event.user in known else None, 1) for event in good)
+    found = Counter(
+        (row["event_id"], row["plan"], row["table_version"])
+        for row in rows(tmp_path / "t" / "activity")
+    )
+    assert found == Counter(
+        (event.event_id, "pro" if event.user in known else None, 1) for event in good
+    )
 
 
 def test_the_shipped_configuration_holds_and_what_is_missing_is_told() -> None:
     config = load(EnrichedActivity, SHIPPED, [], {}).config
-    assert (config.enrich.way, config.enrich.on, config.enrich.lag) == ("changelog", "user_id", None)
+    assert (config.enrich.way, config.enrich.on, config.enrich.lag) == (
+        "changelog",
+        "user_id",
+        None,
+    )
     tables = {"table", "dead_letters", "versions", "waiting", "misses"}
     assert set(config.output.tables()) == {f"output.{name}" for name in tables}
     assert len(job(config).inputs) == 2
     with pytest.raises(ConfigError, match="without a table"):
         load(EnrichedActivity, SHIPPED, ["enrich.way=history"], {})
-    nullable = load(EnrichedActivity, SHIPPED, ["profiles.schema=user_id string, changed_at timestamp"], {}).config
+    nullable = load(
+        EnrichedActivity, SHIPPED, ["profiles.schema=user_id string, changed_at timestamp"], {}
+    ).config
     with pytest.raises(ConfigError, match="would pass for a tombstone"):
         job(nullable)

@@ -10,14 +10,15 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.page_views import PageViews, job
-from lib.errors import DeadLetterFloodError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.run import run
-from lib.sinks import Batch, Outcome
-from lib.testing import Broker
-from lib.testing.clicks import SCHEMA, clicks
-from lib.testing.ledger import Sent, expected, produce
+from tidegate.commit import Batch
+from tidegate.errors import DeadLetterFloodError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Outcome
+from tidegate.testing import Broker
+from tidegate.testing.clicks import SCHEMA, clicks
+from tidegate.testing.ledger import Sent, expected, produce
 
 from .crashing import InFront
 
@@ -77,17 +78,30 @@ def test_a_job_stopped_by_sigterm_and_started_again_gives_what_the_ledger_says(
 
     newest = max(s.click.at for s in ledger if s.click.fault != "far future")
     views = expected(ledger, WINDOW_MS)
-    closed = {key: view for key, view in views.items() if key[0] + WINDOW_MS <= newest - LATENESS_MS}
-    by_spark = [row.asDict(recursive=True) for row in spark.read.format("delta").load(whole.sink.path).collect()]
+    closed = {
+        key: view for key, view in views.items() if key[0] + WINDOW_MS <= newest - LATENESS_MS
+    }
+    by_spark = [
+        row.asDict(recursive=True)
+        for row in spark.read.format("delta").load(whole.sink.path).collect()
+    ]
     for rows in (by_spark, DeltaTable(whole.sink.path).to_pyarrow_table().to_pylist()):
         assert len(rows) == len(closed)
         for row in rows:
             view = closed[int(row["window"]["start"].timestamp() * 1000), row["page"]]
-            assert (row["views"], row["bytes"], row["slowest_ms"]) == (view.views, view.size, view.slowest_ms)
+            assert (row["views"], row["bytes"], row["slowest_ms"]) == (
+                view.views,
+                view.size,
+                view.slowest_ms,
+            )
             assert row["mean_ms"] == pytest.approx(view.total_ms / view.views)
 
-    assert place(tmp_path, "late_rows") == {(s.partition, s.offset) for s in ledger if s.click.straggler}
-    assert place(tmp_path, "dead_letters") == {(s.partition, s.offset) for s in ledger if s.click.fault}
+    assert place(tmp_path, "late_rows") == {
+        (s.partition, s.offset) for s in ledger if s.click.straggler
+    }
+    assert place(tmp_path, "dead_letters") == {
+        (s.partition, s.offset) for s in ledger if s.click.fault
+    }
 
 
 def test_a_flood_of_dead_letters_stops_the_job_before_anything_is_written(

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lib.runtime.paths import project_root
-from lib.runtime.submit import QUICK, command, environment, with_options
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import produce
-from lib.testing.process import until
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import produce
+from tidegate.testing.process import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -41,9 +41,13 @@ def test_sigterm_to_spark_submit_lets_the_batch_finish_and_ends_with_zero(
         "output.root": tmp_path / "tables",
     }
     arguments = ("--summary", str(summary), *with_options(options))
-    run = command(JOBS / "page_views.py", *arguments, conf={"spark.ui.enabled": "false"}, java=QUICK)
+    run = command(
+        JOBS / "page_views.py", *arguments, conf={"spark.ui.enabled": "false"}, java=QUICK
+    )
     with log.open("w") as out:
-        job = subprocess.Popen(run, env=environment(), stdout=out, stderr=out, start_new_session=True, cwd=tmp_path)
+        job = subprocess.Popen(
+            run, env=environment(), stdout=out, stderr=out, start_new_session=True, cwd=tmp_path
+        )
     try:
         until(says(log, "page_views batch 0 |"), within=200, what="the first batch")
         job.send_signal(signal.SIGTERM)
@@ -80,7 +84,8 @@ def test_ctrl_c_in_the_demo_leaves_no_process_and_exits_with_130(tmp_path: Path)
 
 
 def commands(process: subprocess.Popen[bytes]) -> str:
-    """Give the command lines of a process's children, and of theirs; one may end, or just begin, meanwhile."""
+    """Return the command lines of a process's children, and of theirs; one may end, or just begin,
+    meanwhile."""
     told = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):

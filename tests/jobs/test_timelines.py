@@ -7,14 +7,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.timelines import Timelines, job, newest
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.sinks.view import View
-from lib.testing import Broker
-from lib.testing.timelines import TOPICS, Topic, events, expected, send
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.timelines import TOPICS, Topic, events, expected, send
+from tidegate.views.view import View
 
 from .networks import options, timelines
 
@@ -23,7 +23,11 @@ SHIPPED = project_root() / "conf" / "jobs" / "timelines.toml"
 
 def planned(broker: Broker, topics: dict[Topic, str], root: Path, *more: str) -> Job:
     given = {**options(broker, topics), "output.root": root}
-    return job(load(Timelines, SHIPPED, [*(f"{key}={value}" for key, value in given.items()), *more], {}).config)
+    return job(
+        load(
+            Timelines, SHIPPED, [*(f"{key}={value}" for key, value in given.items()), *more], {}
+        ).config
+    )
 
 
 @pytest.mark.broker
@@ -31,7 +35,8 @@ def test_timelines_follow_posts_deletions_follows_unfollows_and_new_names(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     topics: dict[Topic, str] = {
-        name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1) for name in TOPICS
+        name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1)
+        for name in TOPICS
     }
     made = events(1_200, users=30)
     send(broker.servers, topics, made[:700])
@@ -53,13 +58,17 @@ def test_timelines_follow_posts_deletions_follows_unfollows_and_new_names(
     assert shown == sorted(posts, key=written.__getitem__, reverse=True)[:10]
 
 
-def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused(spark: SparkSession) -> None:
+def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused(
+    spark: SparkSession,
+) -> None:
     config = load(Timelines, SHIPPED, [], {}).config
     names = ("table", "dead_letters", "named_posts", "posts", "follows", "users")
     assert set(config.output.tables()) == {f"output.{name}" for name in names}
     view = job(config).sink
     assert isinstance(view, View)
     written = [Path(each.path).name for each in view.tables()]
-    assert written == ["timelines", "named_posts", "posts", "users", "follows"], "a view before what it is made of"
+    assert written == ["timelines", "named_posts", "posts", "users", "follows"], (
+        "a view before what it is made of"
+    )
     with pytest.raises(ConfigError, match="named_posts"):
         load(Timelines, SHIPPED, ["output.named_posts=timelines"], {})

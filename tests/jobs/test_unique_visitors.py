@@ -1,4 +1,5 @@
-"""Minutes, hours and days of visitors, from a real topic, against plain Python over the producer's ledger."""
+"""Minutes, hours and days of visitors, from a real topic, against plain Python over the producer's
+ledger."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.unique_visitors import UniqueVisitors, job
-from lib.aggregates import finished, merged
-from lib.runtime.config import load
-from lib.runtime.job import Job
-from lib.runtime.paths import project_root
-from lib.runtime.run import run
-from lib.testing import Broker
-from lib.testing.clicks import clicks
-from lib.testing.ledger import produce
+from tidegate.aggregates import finished, merged
+from tidegate.runtime.config.load import load
+from tidegate.runtime.job import Job
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+from tidegate.testing.clicks import clicks
+from tidegate.testing.ledger import produce
 
 from .visitors import AGGS, OPTIONS, agree, agrees
 
@@ -27,7 +28,9 @@ SHIPPED = project_root() / "conf" / "jobs" / "unique_visitors.toml"
 
 def planned(servers: str, topic: str, root: Path) -> Job:
     given = {**OPTIONS, "kafka.servers": servers, "kafka.topics": topic, "output.root": root}
-    return job(load(UniqueVisitors, SHIPPED, [f"{key}={value}" for key, value in given.items()], {}).config)
+    return job(
+        load(UniqueVisitors, SHIPPED, [f"{key}={value}" for key, value in given.items()], {}).config
+    )
 
 
 @pytest.mark.broker
@@ -35,7 +38,12 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
-    ledger = produce(broker.servers, topic, clicks(6_000, seed=8, pages=9, rate=20, stragglers=0.01), partitions=4)
+    ledger = produce(
+        broker.servers,
+        topic,
+        clicks(6_000, seed=8, pages=9, rate=20, stragglers=0.01),
+        partitions=4,
+    )
     good = [sent.click for sent in ledger if sent.click.fault is None]
     assert sum(click.straggler for click in good) > 50
 
@@ -44,7 +52,9 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
 
     agree(spark, tmp_path, good)
     hours = spark.read.format("delta").load(str(tmp_path / "hours"))
-    union = finished(merged(hours.where(F.col("page").isin("/", "/search")), (), AGGS), AGGS).collect()[0]
+    union = finished(
+        merged(hours.where(F.col("page").isin("/", "/search")), (), AGGS), AGGS
+    ).collect()[0]
     agrees(union, [click for click in good if click.page in ("/", "/search")])
     pages = [click.page for click in good if click.page in ("/", "/search")]
     assert [(each["value"], each["count"]) for each in union["pages"]] == sorted(
@@ -54,5 +64,7 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
 
 def test_the_shipped_configuration_is_whole() -> None:
     config = load(UniqueVisitors, SHIPPED, [], {}).config
-    assert set(config.output.tables()) == {f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "late")}
+    assert set(config.output.tables()) == {
+        f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "late")
+    }
     assert timedelta(0) == datetime.now(ZoneInfo(config.roll_up.zone)).utcoffset()

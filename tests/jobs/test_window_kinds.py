@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews, late_from
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.paths import project_root
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.process.installation import project_root
 
 SHIPPED = project_root() / "conf" / "jobs" / "page_views.toml"
 
@@ -23,15 +23,24 @@ SHIPPED = project_root() / "conf" / "jobs" / "page_views.toml"
         (["window.kind=hopping", "window.hop=20 seconds"], "10:04:40"),
         (["window.kind=session", "window.gap=30 minutes"], "10:33:45"),
         (
-            ["window.kind=cumulative", "window.step=1 hour", "window.size=1 day", "window.zone=Europe/Berlin"],
+            [
+                "window.kind=cumulative",
+                "window.step=1 hour",
+                "window.size=1 day",
+                "window.zone=Europe/Berlin",
+            ],
             "11:00:00",
         ),
         (["window.size=1 day", "window.zone=Asia/Kolkata"], "18:30:00"),
     ],
 )
-def test_a_click_is_late_by_its_own_kind_of_window(spark: SparkSession, overrides: list[str], closes: str) -> None:
+def test_a_click_is_late_by_its_own_kind_of_window(
+    spark: SparkSession, overrides: list[str], closes: str
+) -> None:
     window = load(PageViews, SHIPPED, overrides).config.window
-    click = spark.createDataFrame([(datetime(2026, 3, 2, 10, 3, 45, tzinfo=UTC),)], "event_time timestamp")
+    click = spark.createDataFrame(
+        [(datetime(2026, 3, 2, 10, 3, 45, tzinfo=UTC),)], "event_time timestamp"
+    )
     row = click.select(F.unix_seconds(late_from(window)).alias("at")).collect()[0]
     assert datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S") == closes
 

@@ -1,4 +1,5 @@
-"""What the minutes, hours and days of visitors must be by the producer's ledger, in plain Python."""
+"""What the minutes, hours and days of visitors must be by the producer's ledger, in plain
+Python."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.unique_visitors import RANKS, aggregates
-from lib.aggregates import finished
-from lib.sketches import rank_error
-from lib.testing.clicks import SCHEMA, Click
+from tidegate.aggregates import finished
+from tidegate.sketches import rank_error
+from tidegate.testing.clicks import SCHEMA, Click
 
 ZONE = "Europe/Berlin"
 OPTIONS = {"input.schema": SCHEMA, "kafka.max_rows": 1_700, "roll_up.zone": ZONE}
@@ -31,7 +32,11 @@ def hour(at: datetime) -> datetime:
 
 
 def day(at: datetime) -> datetime:
-    return at.astimezone(ZoneInfo(ZONE)).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    return (
+        at.astimezone(ZoneInfo(ZONE))
+        .replace(hour=0, minute=0, second=0, microsecond=0)
+        .astimezone(UTC)
+    )
 
 
 def grouped(good: Sequence[Click], start: Start) -> dict[tuple[datetime, str], list[Click]]:
@@ -62,7 +67,9 @@ def agree(spark: SparkSession, root: Path, good: Sequence[Click]) -> None:
     for table, start in STARTS.items():
         groups = grouped(good, start)
         stored = spark.read.format("delta").load(str(root / table))
-        rows = finished(stored, AGGS).select(F.unix_seconds("window.start").alias("at"), "*").collect()
+        rows = (
+            finished(stored, AGGS).select(F.unix_seconds("window.start").alias("at"), "*").collect()
+        )
         assert len(rows) == len(groups)
         for row in rows:
             agrees(row, groups[datetime.fromtimestamp(row["at"], UTC), row["page"]])

@@ -29,14 +29,18 @@ class Log:
             self.newest[side, id_] = (version, None if deleted else (key, value or ""))
 
     def table(self, wanted: Side) -> dict[int, Row]:
-        return {id_: row for (side, id_), (_, row) in self.newest.items() if side == wanted and row is not None}
+        return {
+            id_: row
+            for (side, id_), (_, row) in self.newest.items()
+            if side == wanted and row is not None
+        }
 
 
 def history(seed: int, *, cases: int, batches: int) -> list[list[Event]]:
     """Make changes: rows come, change their join key or value, go, and go without having been there.
 
-    A fifth of the changes come again, at once or batches later, and some come after newer ones of their key.
-    """
+    A fifth of the changes come again, at once or batches later, and some come after newer ones of
+    their key."""
     random = Random(seed)
     cut: list[list[Event]] = [[] for _ in range(batches)]
     for case in range(cases):
@@ -57,4 +61,12 @@ def _events(random: Random, case: int) -> Iterator[Event]:
                 if random.random() < 0.3:
                     yield (side, case, id_, None, None, version, True)
                 else:
-                    yield (side, case, id_, random.choice(["a", "a", "b", None]), random.choice("xyz"), version, False)
+                    yield (
+                        side,
+                        case,
+                        id_,
+                        random.choice(["a", "a", "b", None]),
+                        random.choice("xyz"),
+                        version,
+                        False,
+                    )

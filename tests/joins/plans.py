@@ -1,4 +1,5 @@
-"""Random events and changes of users' plans, the oracle of what each event meets, and frames of them."""
+"""Random events and changes of users' plans, the oracle of what each event meets, and frames of
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Event(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a row: from `at` on its plan is `plan`, until `until` at the latest; None: it is deleted."""
+    """A change of a row: from `at` on its plan is `plan`, until `until` at the latest; None: it is
+    deleted."""
 
     at: float | None
     user: str | None
@@ -41,7 +43,7 @@ Met = tuple[int, str | None, int | None]
 
 
 def met(event: Event, changes: Iterable[Change]) -> Met:
-    """Give what an event meets, from the definition."""
+    """Return what an event meets, from the definition."""
     if event.at is not None and event.user is not None:
         before = [
             (change.at, change.place, change)
@@ -56,7 +58,9 @@ def met(event: Event, changes: Iterable[Change]) -> Met:
 
 
 def instant(seconds: float | None) -> datetime | None:
-    return None if seconds is None else EPOCH + timedelta(microseconds=BASE + round(seconds * SECOND))
+    return (
+        None if seconds is None else EPOCH + timedelta(microseconds=BASE + round(seconds * SECOND))
+    )
 
 
 def events_frame(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
@@ -64,22 +68,30 @@ def events_frame(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
 
 
 def history(spark: SparkSession, changes: Iterable[Change]) -> DataFrame:
-    """Give the changes as a log of versions, in which a deletion ends as it begins."""
-    rows = [(c.user, instant(c.at), instant(c.at if c.plan is None else c.until), c.plan, c.place) for c in changes]
+    """Return the changes as a log of versions, in which a deletion ends as it begins."""
+    rows = [
+        (c.user, instant(c.at), instant(c.at if c.plan is None else c.until), c.plan, c.place)
+        for c in changes
+    ]
     return spark.createDataFrame(rows, VERSIONS)
 
 
 def answers(joined: DataFrame) -> Counter[Met]:
-    return Counter((row.id, row.plan, row.place) for row in joined.select("id", "plan", "place").collect())
+    return Counter(
+        (row.id, row.plan, row.place) for row in joined.select("id", "plan", "place").collect()
+    )
 
 
-TICKS = st.one_of(st.integers(0, SPAN), st.integers(0, 4 * SPAN).map(lambda n: n / 4), st.just(10.000001))
+TICKS = st.one_of(
+    st.integers(0, SPAN), st.integers(0, 4 * SPAN).map(lambda n: n / 4), st.just(10.000001)
+)
 USERS = st.sampled_from(["a", "b", "c", "d", None])
 
 
 @st.composite
 def worlds(draw: st.DrawFn, spare: bool = True) -> tuple[list[Event], list[Change]]:
-    """Draw events and changes of few keys with crowded times; with `spare` versions that end early, and null times."""
+    """Draw events and changes of few keys with crowded times; with `spare` versions that end early,
+    and null times."""
     times = st.one_of(TICKS, st.none()) if spare else TICKS
     drawn = draw(st.lists(st.tuples(times, USERS), min_size=1, max_size=60))
     plans = st.sampled_from(["free", "paid", "team", None])
@@ -87,7 +99,13 @@ def worlds(draw: st.DrawFn, spare: bool = True) -> tuple[list[Event], list[Chang
     changed = draw(st.lists(st.tuples(times, USERS, plans, ends), min_size=1, max_size=60))
     events = [Event(at, user, number) for number, (at, user) in enumerate(drawn)]
     changes = [
-        Change(at, user, plan, place, None if lasts is None or at is None or plan is None else at + lasts)
+        Change(
+            at,
+            user,
+            plan,
+            place,
+            None if lasts is None or at is None or plan is None else at + lasts,
+        )
         for place, (at, user, plan, lasts) in enumerate(changed)
     ]
     return events, changes

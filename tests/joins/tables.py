@@ -23,7 +23,7 @@ tables = st.dictionaries(st.integers(0, 5), st.tuples(KEYS, st.sampled_from("xyz
 
 
 def joined(left: Table, right: Table, how: Kind) -> Counter[Joined]:
-    """Give the join of two tables, by nested loops."""
+    """Return the join of two tables, by nested loops."""
     found: Counter[Joined] = Counter()
     met_left, met_right = set(), set()
     for one, (key, mine) in left.items():
@@ -33,14 +33,20 @@ def joined(left: Table, right: Table, how: Kind) -> Counter[Joined]:
                 met_left.add(one)
                 met_right.add(two)
     if how != "inner":
-        found.update((key, one, mine, None, None) for one, (key, mine) in left.items() if one not in met_left)
+        found.update(
+            (key, one, mine, None, None) for one, (key, mine) in left.items() if one not in met_left
+        )
     if how == "full":
-        found.update((key, None, None, two, theirs) for two, (key, theirs) in right.items() if two not in met_right)
+        found.update(
+            (key, None, None, two, theirs)
+            for two, (key, theirs) in right.items()
+            if two not in met_right
+        )
     return found
 
 
 def weighted(before: Table, after: Table) -> Iterable[tuple[int, str | None, str, int]]:
-    """Give the rows of a table that changes: primary key, join key, value and weight."""
+    """Return the rows of a table that changes: primary key, join key, value and weight."""
     for key in before.keys() | after.keys():
         old, new = before.get(key), after.get(key)
         if old == new and old is not None:

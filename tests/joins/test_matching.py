@@ -1,4 +1,5 @@
-"""Matching in numpy against the definition, without Spark: keys, ties, bounds, nulls, and the panes around the rows."""
+"""Matching in numpy against the definition, without Spark: keys, ties, bounds, nulls, and the panes
+around the rows."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.joins import matching
-from lib.joins.matching import Kind, Matching
-from lib.joins.panes import SLICES, Panes
+from tidegate.joins import _matching as matching
+from tidegate.joins._matching import Kind, Matching
+from tidegate.joins._panes import SLICES, Panes
 
 from .intervals import Answer, Bounds, Event, bounds, events, joined
 
@@ -41,15 +42,28 @@ def groups(found: list[Event], panes: Panes, *, full: bool) -> pa.RecordBatch:
         start, at = event.micros // panes.slice * panes.slice, event.micros // panes.slice
         home = start // panes.length * panes.length
         met, meets = met_by(start, panes), met_by(start, panes.swapped())
-        placed = {"left": {home} | (meets if full else set()), "right": met | ({home} if full else set())}
+        placed = {
+            "left": {home} | (meets if full else set()),
+            "right": met | ({home} if full else set()),
+        }
         for pane in placed[event.side]:
-            lists.setdefault(pane, {"left": {}, "right": {}})[event.side].setdefault(at, []).append(event)
-    rows = pa.list_(pa.list_(pa.struct([("time", pa.timestamp("us")), ("key", pa.string()), ("id", pa.int32())])))
+            lists.setdefault(pane, {"left": {}, "right": {}})[event.side].setdefault(at, []).append(
+                event
+            )
+    rows = pa.list_(
+        pa.list_(
+            pa.struct([("time", pa.timestamp("us")), ("key", pa.string()), ("id", pa.int32())])
+        )
+    )
     span = pa.struct([("start", pa.timestamp("us")), ("end", pa.timestamp("us"))])
     spans = pa.array([{"start": pane, "end": pane + 1} for pane in lists], type=span)
     sides = [
         pa.array(
-            [[[(e.micros, e.key, e.id) for e in part] for part in pane[side].values()] for pane in lists.values()], rows
+            [
+                [[(e.micros, e.key, e.id) for e in part] for part in pane[side].values()]
+                for pane in lists.values()
+            ],
+            rows,
         )
         for side in ("left", "right")
     ]
@@ -57,14 +71,19 @@ def groups(found: list[Event], panes: Panes, *, full: bool) -> pa.RecordBatch:
 
 
 def met_by(start: int, panes: Panes) -> set[int]:
-    """Give the panes whose left rows a slice's right rows may match: the arithmetic of `Panes.met` in plain Python."""
+    """Return the panes whose left rows a slice's right rows may match: the arithmetic of
+    `Panes.met` in plain Python."""
     first = (start - panes.after) // panes.length * panes.length
     last = (start + panes.slice - 1 + panes.before) // panes.length * panes.length
     return set(range(first, last + 1, panes.length))
 
 
 def answers(kind: Kind, batches: list[pa.RecordBatch]) -> Counter[Answer]:
-    table = [row for batch in batches for row in zip(*[column.to_pylist() for column in batch.columns], strict=True)]
+    table = [
+        row
+        for batch in batches
+        for row in zip(*[column.to_pylist() for column in batch.columns], strict=True)
+    ]
     if kind in ("semi", "anti"):
         return Counter((kind, row[2], None) for row in table)
     return Counter((kind, row[3], row[4]) for row in table)
@@ -72,7 +91,9 @@ def answers(kind: Kind, batches: list[pa.RecordBatch]) -> Counter[Answer]:
 
 @settings(max_examples=150, deadline=None)
 @given(drawn=events(), drawn_bounds=bounds(), rows=st.sampled_from([1, 7, 65_536]))
-def test_matching_in_panes_is_the_join_by_definition(drawn: list[Event], drawn_bounds: Bounds, rows: int) -> None:
+def test_matching_in_panes_is_the_join_by_definition(
+    drawn: list[Event], drawn_bounds: Bounds, rows: int
+) -> None:
     panes = Panes(*drawn_bounds)
     for kind in ("inner", "left", "full", "semi", "anti"):
         given_groups = groups(drawn, panes, full=kind == "full")
@@ -86,22 +107,32 @@ def test_matching_in_panes_is_the_join_by_definition(drawn: list[Event], drawn_b
 def test_keys_of_several_columns_and_all_types_are_equal_only_if_all_of_them_are(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With a bound of 4 the numbers of group and key are packed after each column, as they are for millions of keys.
+    # With a bound of 4 the numbers of group and key are packed after each column, as they are for
+    # millions of keys.
     monkeypatch.setattr(matching, "_MOST_PLACES", most)
     keys = [(text, number) for text in ("a", "b", None) for number in ("a", "b", "c", None)]
     names = list(COLUMNS)
     for one, other in zip(names, names[1:] + names[:1], strict=True):
-        struct = pa.struct([("time", pa.timestamp("us")), (one, COLUMNS[one]), (other, COLUMNS[other])])
-        made = [pa.scalar(0), *[column(name, [key[at] for key in keys]) for at, name in enumerate((one, other))]]
+        struct = pa.struct(
+            [("time", pa.timestamp("us")), (one, COLUMNS[one]), (other, COLUMNS[other])]
+        )
+        made = [
+            pa.scalar(0),
+            *[column(name, [key[at] for key in keys]) for at, name in enumerate((one, other))],
+        ]
         times = pa.array([0] * len(keys), pa.timestamp("us"))
         inner = pa.StructArray.from_arrays([times, *made[1:]], fields=list(struct))
         lists = pa.ListArray.from_arrays([0, 1], pa.ListArray.from_arrays([0, len(keys)], inner))
         spans = pa.array(
-            [{"start": 0, "end": 1}], pa.struct([("start", pa.timestamp("us")), ("end", pa.timestamp("us"))])
+            [{"start": 0, "end": 1}],
+            pa.struct([("start", pa.timestamp("us")), ("end", pa.timestamp("us"))]),
         )
         both = pa.RecordBatch.from_arrays([spans, lists, lists], names=["span", "left", "right"])
         rows = sum(batch.num_rows for batch in Matching(0, 0, 10, 2, "inner").match(both))
-        values = [tuple(VALUES[name].get(cast(str, key[at])) for at, name in enumerate((one, other))) for key in keys]
+        values = [
+            tuple(VALUES[name].get(cast(str, key[at])) for at, name in enumerate((one, other)))
+            for key in keys
+        ]
         assert rows == sum(a == b and None not in a for a in values for b in values)
 
 

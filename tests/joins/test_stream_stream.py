@@ -13,10 +13,10 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
-from lib.joins import late_from, stream_stream
-from lib.joins.stream_stream import How
-from lib.testing import StreamDriver
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
+from tidegate.joins import late_from, stream_stream
+from tidegate.joins.stream_stream import How
+from tidegate.testing import StreamDriver
 
 from .intervals import (
     BASE,
@@ -52,10 +52,13 @@ def counted(rows: list[Row]) -> Counter[Answer]:
 
 
 def taken(arrival: Arrival) -> list[Event]:
-    """Give the rows that are not late, by the watermark that the batches before their own have left."""
+    """Return the rows that are not late, by the watermark that the batches before their own have
+    left."""
     width, watermark, kept = slice_of(arrival.bounds), 0, list[Event]()
     for batch in arrival.batches:
-        kept += [event for event in batch if (BASE + event.micros) // width * width + width > watermark]
+        kept += [
+            event for event in batch if (BASE + event.micros) // width * width + width > watermark
+        ]
         newest = max(BASE + event.micros for event in batch)
         watermark = max(watermark, (newest - LATENESS) // 1000 * 1000)
     return kept
@@ -65,7 +68,9 @@ def slice_of(drawn: Bounds) -> int:
     return -(-max(abs(drawn.before), abs(drawn.after), SECOND) // 8)
 
 
-@pytest.mark.parametrize("kinds", [("inner", "left", "semi"), ("right", "full", "anti")], ids="-".join)
+@pytest.mark.parametrize(
+    "kinds", [("inner", "left", "semi"), ("right", "full", "anti")], ids="-".join
+)
 def test_stream_batch_and_plain_python_agree_for_every_kind_on_the_rows_that_are_not_late(
     spark: SparkSession, kinds: tuple[How, ...]
 ) -> None:
@@ -81,8 +86,16 @@ def test_stream_batch_and_plain_python_agree_for_every_kind_on_the_rows_that_are
 
 def test_a_row_is_late_from_the_end_of_its_slice_on(spark: SparkSession) -> None:
     events = [Event("left", micros, "a", 0) for micros in (0, 1, 124_999, 125_000, SECOND)]
-    ends = frame(spark, events).select(F.unix_micros(late_from(F.col("event_time"), Bounds(SECOND, 0).within)))
-    assert [row[0] - BASE for row in ends.collect()] == [125_000, 125_000, 125_000, 250_000, SECOND + 125_000]
+    ends = frame(spark, events).select(
+        F.unix_micros(late_from(F.col("event_time"), Bounds(SECOND, 0).within))
+    )
+    assert [row[0] - BASE for row in ends.collect()] == [
+        125_000,
+        125_000,
+        125_000,
+        250_000,
+        SECOND + 125_000,
+    ]
 
 
 def streamed(spark: SparkSession, arrival: Arrival, kinds: tuple[How, ...]) -> Counter[Answer]:
@@ -101,7 +114,9 @@ def streamed(spark: SparkSession, arrival: Arrival, kinds: tuple[How, ...]) -> C
         return counted(stream.results().collect())
 
 
-def test_a_click_may_come_before_its_search_and_rows_come_out_once_when_they_are_certain(spark: SparkSession) -> None:
+def test_a_click_may_come_before_its_search_and_rows_come_out_once_when_they_are_certain(
+    spark: SparkSession,
+) -> None:
     # search  a 0            b 5
     # click      a 60 (before its search)     a 60.000001 is too late
     click, search = Event("right", 60 * SECOND, "a", 1), Event("left", 0, "a", 0)
@@ -113,19 +128,30 @@ def test_a_click_may_come_before_its_search_and_rows_come_out_once_when_they_are
         assert stream.feed(frame(spark, [search, lonely])) == []
         assert stream.advance_to(instant(60 * SECOND)) == []
         stream.restart()
-        assert counted(stream.advance_to(instant(300 * SECOND))) == joined([click, search, beyond, lonely], MINUTE)
+        assert counted(stream.advance_to(instant(300 * SECOND))) == joined(
+            [click, search, beyond, lonely], MINUTE
+        )
         assert stream.advance_to(instant(900 * SECOND)) == []
 
 
-def test_a_null_key_matches_nothing_in_any_kind_and_a_null_time_is_left_out(spark: SparkSession) -> None:
-    rows = [(instant(0), "a", None, 1), (instant(0), None, "x", 2), (instant(0), None, None, 3), (None, "a", "x", 4)]
+def test_a_null_key_matches_nothing_in_any_kind_and_a_null_time_is_left_out(
+    spark: SparkSession,
+) -> None:
+    rows = [
+        (instant(0), "a", None, 1),
+        (instant(0), None, "x", 2),
+        (instant(0), None, None, 3),
+        (None, "a", "x", 4),
+    ]
     events = spark.createDataFrame(
         [*rows, (instant(0), "a", "x", 5)], "event_time timestamp, k string, j string, id int"
     )
     known = {1: None, 2: None, 3: None}
 
     def ids(kind: Any) -> list[tuple[Any, ...]]:
-        result = stream_stream(events, events, ["k", "j"], within=("0 seconds", "0 seconds"), how=kind)
+        result = stream_stream(
+            events, events, ["k", "j"], within=("0 seconds", "0 seconds"), how=kind
+        )
         wanted = ["id"] if "id" in result.columns else ["id_left", "id_right"]
         return sorted((tuple(row) for row in result.select(*wanted).collect()), key=repr)
 
@@ -138,9 +164,12 @@ def test_a_null_key_matches_nothing_in_any_kind_and_a_null_time_is_left_out(spar
     assert ids("anti") == [(1,), (2,), (3,)]
 
 
-def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_own(spark: SparkSession) -> None:
+def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_own(
+    spark: SparkSession,
+) -> None:
     searches = spark.createDataFrame(
-        [("s", instant(0), "q", 1), ("t", instant(9), "r", 2)], "k string, at timestamp, `a.b` string, n int"
+        [("s", instant(0), "q", 1), ("t", instant(9), "r", 2)],
+        "k string, at timestamp, `a.b` string, n int",
     )
     clicks = spark.createDataFrame(
         [(7, "s", instant(SECOND), "c"), (8, "u", instant(4), "d")],
@@ -156,7 +185,8 @@ def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_ow
         suffixes=("", "_click"),
     ).orderBy("k")
     schema = (
-        "k string, event_time timestamp, at timestamp, `a.b` string, n int, N_click int, event_time_click timestamp, "
+        "k string, event_time timestamp, at timestamp, `a.b` string, n int, N_click int, "
+        "event_time_click timestamp, "
         "`x``y` string"
     )
     expected = [
@@ -165,14 +195,19 @@ def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_ow
         ("u", instant(SECOND + 4), None, None, None, 8, instant(4), "d"),
     ]
     assert_df_equality(found, spark.createDataFrame(expected, schema), ignore_nullable=True)
-    kept = stream_stream(searches, clicks, "k", within=("0 seconds", "1 minute"), how="semi", time=("at", "event_time"))
+    kept = stream_stream(
+        searches,
+        clicks,
+        "k",
+        within=("0 seconds", "1 minute"),
+        how="semi",
+        time=("at", "event_time"),
+    )
     assert_df_equality(kept, searches.where("k = 's'"), ignore_nullable=True)
 
 
 def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
-    shape = (
-        "event_time timestamp, k int, m map<string, array<int>>, s struct<a: date, b: decimal(20, 3)>, z timestamp_ntz"
-    )
+    shape = "event_time timestamp, k int, m map<string, array<int>>, s struct<a: date, b: decimal(20, 3)>, z timestamp_ntz"
     rows = [
         (instant(0), 1, {"x": [1, None]}, (datetime(2026, 1, 1).date(), None), None),
         (instant(5), 2, None, None, datetime(1900, 1, 1)),
@@ -181,7 +216,9 @@ def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
     for kind in ("semi", "anti"):
         met = events.where("k = 1") if kind == "semi" else events.limit(0)
         kept = stream_stream(events, met, "k", within=("0 seconds", "0 seconds"), how=kind)
-        assert_df_equality(kept.orderBy("event_time"), events.where("k = 1" if kind == "semi" else "true"))
+        assert_df_equality(
+            kept.orderBy("event_time"), events.where("k = 1" if kind == "semi" else "true")
+        )
 
 
 def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession) -> None:
@@ -192,7 +229,11 @@ def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession)
         return whole.groupBy("key").count() if not events.isStreaming else whole
 
     events = [Event("left", at * SECOND, key, at) for at in range(4) for key in ("a", "b")] * 3
-    expected = joined(events + [event._replace(side="right") for event in events], Bounds(0, 2 * SECOND), ["inner"])
+    expected = joined(
+        events + [event._replace(side="right") for event in events],
+        Bounds(0, 2 * SECOND),
+        ["inner"],
+    )
     assert sum(row["count"] for row in pairs(frame(spark, events)).collect()) == expected.total()
     with StreamDriver(spark, SCHEMA, pairs, lateness="1 second") as stream:
         stream.feed(frame(spark, events))
@@ -201,7 +242,11 @@ def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession)
 
 
 def watermarked(spark: SparkSession) -> DataFrame:
-    rate = spark.readStream.format("rate").load().select(F.col("timestamp").alias("event_time"), "value")
+    rate = (
+        spark.readStream.format("rate")
+        .load()
+        .select(F.col("timestamp").alias("event_time"), "value")
+    )
     return rate.withWatermark("event_time", "1 second")
 
 
@@ -227,7 +272,12 @@ def test_what_can_not_be_joined_is_refused_at_the_call(
 ) -> None:
     shape = "event_time timestamp, key string, number double, mixed"
     left, right = (spark.createDataFrame([], f"{shape} {kind}") for kind in ("int", "bigint"))
-    given: dict[str, Any] = {"on": "key", "within": ("0 seconds", "1 minute"), "how": "inner", **options}
+    given: dict[str, Any] = {
+        "on": "key",
+        "within": ("0 seconds", "1 minute"),
+        "how": "inner",
+        **options,
+    }
     with pytest.raises(error, match=message):
         stream_stream(left, right, given.pop("on"), **given)
 

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.joins import as_of, stream_table, versions
-from lib.testing import StreamDriver
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.joins import _as_of as as_of
+from tidegate.joins import stream_table, versions
+from tidegate.testing import StreamDriver
 
 from .plans import EVENTS, Change, Event, answers, events_frame, history, met, worlds
 
-FEW = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+FEW = settings(
+    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
 World = tuple[list[Event], list[Change]]
 
 
@@ -27,9 +30,12 @@ def apart(worlds: Iterable[World]) -> World:
     events, changes = [], []
     for case, (some, others) in enumerate(worlds):
         events += [
-            event._replace(user=event.user and f"{case}{event.user}", id=case * 1_000 + event.id) for event in some
+            event._replace(user=event.user and f"{case}{event.user}", id=case * 1_000 + event.id)
+            for event in some
         ]
-        changes += [change._replace(user=change.user and f"{case}{change.user}") for change in others]
+        changes += [
+            change._replace(user=change.user and f"{case}{change.user}") for change in others
+        ]
     return events, changes
 
 
@@ -37,7 +43,9 @@ def meet(events: DataFrame, table: DataFrame, how: Any = "left") -> DataFrame:
     return stream_table(events, table, "user", how=how, as_of="event_time", order="place")
 
 
-def test_each_event_meets_the_version_of_its_time(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_event_meets_the_version_of_its_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Small blocks, so that keys have several: in one of 64 there is no more to go wrong.
     monkeypatch.setattr(as_of, "BLOCK", 3)
 
@@ -49,9 +57,13 @@ def test_each_event_meets_the_version_of_its_time(spark: SparkSession, monkeypat
         found = events_frame(spark, events), history(spark, changes)
         assert answers(meet(*found)) == expected
         known = {event for event, plan, _ in expected if plan is not None}
-        assert answers(meet(*found, how="inner")) == Counter({m: n for m, n in expected.items() if m[1] is not None})
+        assert answers(meet(*found, how="inner")) == Counter(
+            {m: n for m, n in expected.items() if m[1] is not None}
+        )
         assert {row.id for row in meet(*found, how="semi").collect()} == known
-        assert {row.id for row in meet(*found, how="anti").collect()} == {event.id for event in events} - known
+        assert {row.id for row in meet(*found, how="anti").collect()} == {
+            event.id for event in events
+        } - known
 
     agree()
 
@@ -73,13 +85,18 @@ def test_a_stream_gives_what_the_batch_gives_and_reads_the_table_anew_with_each_
         assert answers(stream.results()) == Counter(met(event, changes[:5]) for event in first)
         history(spark, changes[5:]).write.format("delta").mode("append").save(path)
         stream.feed(events_frame(spark, second))
-        both = [met(event, changes[:5]) for event in first] + [met(event, changes) for event in second]
+        both = [met(event, changes[:5]) for event in first] + [
+            met(event, changes) for event in second
+        ]
         assert answers(stream.results()) == Counter(both)
-        assert answers(joined(events_frame(spark, second))) == Counter(met(event, changes) for event in second)
+        assert answers(joined(events_frame(spark, second))) == Counter(
+            met(event, changes) for event in second
+        )
 
 
 def test_ties_and_ends(spark: SparkSession) -> None:
-    # free from 10 to 20, a gap, paid from 30; two changes at 40, the later in the log a deletion; then two plans at 50.
+    # free from 10 to 20, a gap, paid from 30; two changes at 40, the later in the log a deletion;
+    # then two plans at 50.
     changes = [
         Change(10, "a", "free", 1, until=20),
         Change(30, "a", "paid", 2),
@@ -89,14 +106,21 @@ def test_ties_and_ends(spark: SparkSession) -> None:
         Change(50, "a", "new", 7),
     ]
     times = [9.999999, 10, 19.999999, 20, 30, 39.999999, 40, 50]
-    met_at = meet(events_frame(spark, [Event(at, "a", n) for n, at in enumerate(times)]), history(spark, changes))
+    met_at = meet(
+        events_frame(spark, [Event(at, "a", n) for n, at in enumerate(times)]),
+        history(spark, changes),
+    )
     plans = [row.plan for row in met_at.orderBy("id").collect()]
     assert plans == [None, "free", "free", None, "paid", "paid", None, "new"]
     assert met_at.columns == ["event_time", "user", "id", "valid_from", "plan", "place"]
 
 
-def test_without_an_order_the_version_that_ends_last_counts_and_valid_to_may_be_missing(spark: SparkSession) -> None:
-    table = history(spark, [Change(5, "a", "short", 9, until=5), Change(5, "a", "long", 1, until=8)])
+def test_without_an_order_the_version_that_ends_last_counts_and_valid_to_may_be_missing(
+    spark: SparkSession,
+) -> None:
+    table = history(
+        spark, [Change(5, "a", "short", 9, until=5), Change(5, "a", "long", 1, until=8)]
+    )
     event = events_frame(spark, [Event(7, "a", 1), Event(8, "a", 2)])
     joined = stream_table(event, table, "user", as_of="event_time")
     assert answers(joined) == Counter([(1, "long", 1)])
@@ -105,9 +129,13 @@ def test_without_an_order_the_version_that_ends_last_counts_and_valid_to_may_be_
 
 
 def test_overlapping_versions_do_not_multiply_events(spark: SparkSession) -> None:
-    table = history(spark, [Change(0, "a", "outer", 1, until=50), Change(10, "a", "inner", 2, until=20)])
+    table = history(
+        spark, [Change(0, "a", "outer", 1, until=50), Change(10, "a", "inner", 2, until=20)]
+    )
     events = events_frame(spark, [Event(at, "a", at) for at in (5, 15, 30)])
-    assert answers(meet(events, table)) == Counter([(5, "outer", 1), (15, "inner", 2), (30, None, None)])
+    assert answers(meet(events, table)) == Counter(
+        [(5, "outer", 1), (15, "inner", 2), (30, None, None)]
+    )
 
 
 def test_a_changelog_becomes_a_log_of_versions(spark: SparkSession) -> None:
@@ -117,14 +145,24 @@ def test_a_changelog_becomes_a_log_of_versions(spark: SparkSession) -> None:
     ).select("user", F.timestamp_seconds("s").alias("at"), "plan", "gone")
     made = versions(changes, time="at", deleted="gone").drop("gone")
     expected = spark.createDataFrame(
-        [("a", 1, "x", None), ("a", 2, None, 2), ("a", 3, "y", None)], "user string, f int, plan string, t int"
-    ).select("user", F.timestamp_seconds("f").alias("valid_from"), "plan", F.timestamp_seconds("t").alias("valid_to"))
+        [("a", 1, "x", None), ("a", 2, None, 2), ("a", 3, "y", None)],
+        "user string, f int, plan string, t int",
+    ).select(
+        "user",
+        F.timestamp_seconds("f").alias("valid_from"),
+        "plan",
+        F.timestamp_seconds("t").alias("valid_to"),
+    )
     assert_df_equality(made, expected, ignore_nullable=True)
 
 
 def test_the_current_table_is_joined_as_in_sql_and_nulls_meet_nothing(spark: SparkSession) -> None:
-    events = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3), (None, 4)], "`user.id` string, n int")
-    table = spark.createDataFrame([("a", "x"), ("a", "y"), (None, "z"), ("c", "w")], "`user.id` string, plan string")
+    events = spark.createDataFrame(
+        [("a", 1), ("a", 2), ("b", 3), (None, 4)], "`user.id` string, n int"
+    )
+    table = spark.createDataFrame(
+        [("a", "x"), ("a", "y"), (None, "z"), ("c", "w")], "`user.id` string, plan string"
+    )
     found = {
         how: sorted(map(tuple, stream_table(events, table, "user.id", how=how).collect()), key=repr)
         for how in ("inner", "left", "semi", "anti")
@@ -136,14 +174,21 @@ def test_the_current_table_is_joined_as_in_sql_and_nulls_meet_nothing(spark: Spa
         "semi": [("a", 1), ("a", 2)],
         "anti": [("b", 3), (None, 4)],
     }
-    assert stream_table(events.select("n", "`user.id`"), table, "user.id").columns == ["n", "user.id", "plan"]
+    assert stream_table(events.select("n", "`user.id`"), table, "user.id").columns == [
+        "n",
+        "user.id",
+        "plan",
+    ]
 
 
 def test_a_key_with_thousands_of_versions_is_quick(spark: SparkSession) -> None:
     seconds = F.lit(1_700_000_000) + F.col("id")
-    log = spark.range(20_000).select(F.lit("hot").alias("user"), F.timestamp_seconds(seconds).alias("valid_from"), "id")
+    log = spark.range(20_000).select(
+        F.lit("hot").alias("user"), F.timestamp_seconds(seconds).alias("valid_from"), "id"
+    )
     events = spark.range(40_000).select(
-        F.lit("hot").alias("user"), F.timestamp_seconds(F.lit(1_700_000_000) + F.col("id") / 2).alias("event_time")
+        F.lit("hot").alias("user"),
+        F.timestamp_seconds(F.lit(1_700_000_000) + F.col("id") / 2).alias("event_time"),
     )
     # By key and time alone this would compare 800 million pairs, which takes minutes.
     met = stream_table(events, log, "user", as_of="event_time")
@@ -166,19 +211,30 @@ def test_wrong_arguments_are_refused_at_the_call(
     spark: SparkSession, given: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     arguments: dict[str, Any] = {"on": "user", "as_of": "event_time", "order": "place"} | given
-    events, table = events_frame(spark, [Event(1, "a", 1)]), history(spark, [Change(1, "a", "x", 1)])
+    events, table = (
+        events_frame(spark, [Event(1, "a", 1)]),
+        history(spark, [Change(1, "a", "x", 1)]),
+    )
     with pytest.raises(error, match=told):
         stream_table(events, table, **arguments)
 
 
 def test_tables_that_can_not_be_joined_are_refused(spark: SparkSession) -> None:
-    events, table = events_frame(spark, [Event(1, "a", 1)]), history(spark, [Change(1, "a", "x", 1)])
+    events, table = (
+        events_frame(spark, [Event(1, "a", 1)]),
+        history(spark, [Change(1, "a", "x", 1)]),
+    )
     with pytest.raises(ColumnError, match="both have ID"):
         stream_table(events, table.withColumn("ID", F.lit(1)), "user")
     assert stream_table(events, table.withColumn("ID", F.lit(1)), "user", how="semi").count() == 1
     with pytest.raises(ColumnTypeError, match="is string in the events and int in the table"):
         stream_table(events, table.withColumn("user", F.lit(1)), "user")
     with pytest.raises(ColumnTypeError, match="'valid_from' of type date"):
-        stream_table(events, table.withColumn("valid_from", F.to_date("valid_from")), "user", as_of="event_time")
+        stream_table(
+            events,
+            table.withColumn("valid_from", F.to_date("valid_from")),
+            "user",
+            as_of="event_time",
+        )
     with pytest.raises(ArgumentError, match="the table is a stream"):
         stream_table(events, spark.readStream.format("rate").load(), "user")

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.joins import WEIGHT, table_table
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.joins import WEIGHT, table_table
 
 from .tables import KINDS, Joined, Table, joined, tables, weighted
 
-LEFT, RIGHT = (f"case int, {side} int, key string, {side}_value string, _weight int" for side in "lr")
+LEFT, RIGHT = (
+    f"case int, {side} int, key string, {side}_value string, _weight int" for side in "lr"
+)
 POSTS, FOLLOWS = "author string, post int", "author string, follower string"
 
 
@@ -43,24 +45,32 @@ def test_the_change_of_a_join_is_the_join_after_less_the_join_before(
         {1: came, -1: went}[weight].setdefault((how, case), Counter())[tuple(row)] += 1
     for how in KINDS:
         for case, (left_before, left_after, right_before, right_after) in enumerate(cases):
-            before, after = joined(left_before, right_before, how), joined(left_after, right_after, how)
+            before, after = (
+                joined(left_before, right_before, how),
+                joined(left_after, right_after, how),
+            )
             assert went.get((how, case), Counter()) == before - after, (how, cases[case])
             assert came.get((how, case), Counter()) == after - before, (how, cases[case])
 
 
 def test_rows_that_stay_are_needed_of_the_keys_that_change_alone(spark: SparkSession) -> None:
     left = spark.createDataFrame([("ann", 1, 0), ("ann", 2, 1)], f"{POSTS}, _weight int")
-    right = spark.createDataFrame([("ann", "eve", 0), ("ann", "joe", -1)], f"{FOLLOWS}, _weight int")
+    right = spark.createDataFrame(
+        [("ann", "eve", 0), ("ann", "joe", -1)], f"{FOLLOWS}, _weight int"
+    )
     elsewhere = spark.createDataFrame([("bob", 3, 0)], f"{POSTS}, _weight int")
     expected = spark.createDataFrame(
-        [("ann", 1, "joe", -1), ("ann", 2, "eve", 1)], "author string, post int, follower string, _weight int"
+        [("ann", 1, "joe", -1), ("ann", 2, "eve", 1)],
+        "author string, post int, follower string, _weight int",
     )
     for rows in (left, left.unionByName(elsewhere)):
         found = table_table(rows, right, on="author")
         assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
 
 
-def test_two_tables_without_weights_give_their_join_and_a_join_joins_a_third(spark: SparkSession) -> None:
+def test_two_tables_without_weights_give_their_join_and_a_join_joins_a_third(
+    spark: SparkSession,
+) -> None:
     posts = spark.createDataFrame([("ann", 1), ("bob", 2), (None, 3)], POSTS)
     users = spark.createDataFrame([("ann", "Ann"), (None, "Nobody")], "author string, name string")
     follows = spark.createDataFrame([("ann", "eve"), ("ann", "joe"), (None, "joe")], FOLLOWS)

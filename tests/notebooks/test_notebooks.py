@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import lib
+import tidegate
 
-ROOT = Path(lib.__file__).parents[1]
+ROOT = Path(tidegate.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 OF_THE_DRIVER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 

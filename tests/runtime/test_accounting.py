@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lib.errors import AccountingError, DeadLetterFloodError
-from lib.runtime.accounting import Observed, check_flood, check_stateless, span, tally
-from lib.runtime.job import Limits
-from lib.sinks import Batch
+from tidegate.commit import Batch
+from tidegate.errors import AccountingError, DeadLetterFloodError
+from tidegate.runtime.job import Limits
+from tidegate.runtime.query.accounting import Observed, check_flood, check_stateless, span, tally
 
 
 def batch(start: int = 100, end: int = 150) -> Batch:
@@ -42,7 +42,9 @@ def test_fewer_rows_than_offsets_are_right_for_offsets_have_holes() -> None:
 def test_the_streams_of_an_input_add_up_and_one_without_rows_has_no_times() -> None:
     silent = {"rows": 0, "dead": 0, "earliest": None, "latest": None}
     later = {"rows": 7, "dead": 1, "earliest": 6, "latest": 11}
-    assert tally(batch(), [counts(40, 3), silent, later]) == Observed(rows=47, dead=4, earliest=5, latest=11)
+    assert tally(batch(), [counts(40, 3), silent, later]) == Observed(
+        rows=47, dead=4, earliest=5, latest=11
+    )
 
 
 def test_a_batch_without_offsets_has_no_rows() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobs.page_views import PageViews
-from lib.errors import ConfigError
-from lib.runtime.config import Loaded, load
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import Loaded, load
 
 MINIMAL = """
 [kafka]
@@ -22,7 +22,9 @@ root = "/data/page_views"
 """
 
 
-def loaded(tmp_path: Path, *overrides: str, file: str = MINIMAL, **environment: str) -> Loaded[PageViews]:
+def loaded(
+    tmp_path: Path, *overrides: str, file: str = MINIMAL, **environment: str
+) -> Loaded[PageViews]:
     path = tmp_path / "job.toml"
     path.write_text(file, encoding="utf-8")
     return load(PageViews, path, overrides, environment)
@@ -61,7 +63,9 @@ def loaded(tmp_path: Path, *overrides: str, file: str = MINIMAL, **environment: 
         ("size=5", "section.key=value"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path: Path, override: str, says: str) -> None:
+def test_a_wrong_value_is_named_with_what_is_allowed(
+    tmp_path: Path, override: str, says: str
+) -> None:
     with pytest.raises(ConfigError) as told:
         loaded(tmp_path, override)
     assert says in str(told.value)
@@ -100,7 +104,9 @@ def test_all_wrong_keys_are_told_at_once(tmp_path: Path) -> None:
     assert "limits.dead_ratio is 7" in str(told.value)
 
 
-@pytest.mark.parametrize(("text", "says"), [("[kafka", "is no TOML"), ("kafka = 3", "kafka is 3 (file job.toml)")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("[kafka", "is no TOML"), ("kafka = 3", "kafka is 3 (file job.toml)")]
+)
 def test_a_broken_file_is_a_configuration_error(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError) as told:
         loaded(tmp_path, file=text)
@@ -108,7 +114,7 @@ def test_a_broken_file_is_a_configuration_error(tmp_path: Path, text: str, says:
 
 
 def test_a_missing_file_is_a_configuration_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="can not be read: No such file"):
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load(PageViews, tmp_path / "none.toml")
 
 
@@ -145,7 +151,9 @@ def test_kafka_options_keep_their_dots(tmp_path: Path) -> None:
 
 
 def test_the_file_in_conf_is_valid_and_its_comments_show_the_defaults(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "conf" / "jobs" / "page_views.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "conf" / "jobs" / "page_views.toml").read_text(
+        encoding="utf-8"
+    )
     bare = [line[2:] if re.match(r"# \w+ = ", line) else line for line in text.splitlines()]
     assert bare != text.splitlines()
     assert loaded(tmp_path, file="\n".join(bare)).config == loaded(tmp_path, file=text).config

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.errors import (
+from tidegate.errors import (
     AccountingError,
     ArgumentError,
     CheckpointError,
@@ -14,8 +14,8 @@ from lib.errors import (
     SourceError,
     TidegateError,
 )
-from lib.runtime.exit_codes import guarded
-from lib.runtime.stop import Interrupted
+from tidegate.runtime.process.exit_codes import guarded
+from tidegate.runtime.process.stop import Interrupted
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,9 @@ def test_work_that_is_done_gives_zero() -> None:
     assert guarded(lambda: None) == 0
 
 
-def test_an_error_is_told_in_one_paragraph_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_told_in_one_paragraph_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def fail() -> None:
         raise ConfigError("window.size is 3.", "a duration.", "window.size = '3 seconds'")
 
@@ -73,7 +75,11 @@ Caused by: {message}
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host", 3),
+        (
+            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not "
+            "host",
+            3,
+        ),
         ("Some data may have been lost because they are not available in Kafka any more", 3),
         ("No resolvable bootstrap urls given in bootstrap.servers", 3),
         ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] no metadata", 5),

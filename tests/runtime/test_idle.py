@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lib.runtime.idle import Idle, sources
+from tidegate.runtime.query.idleness import Idle, sources
 
 SECOND = 1_000_000
 
@@ -16,7 +16,9 @@ def idle(clock: Clock, **timeouts: float) -> Idle:
     return Idle(timeouts, clock)
 
 
-def test_event_time_goes_on_from_the_newest_event_once_all_have_been_quiet_for_long_enough() -> None:
+def test_event_time_goes_on_from_the_newest_event_once_all_have_been_quiet_for_long_enough() -> (
+    None
+):
     clock = Clock()
     quiet = idle(clock, clicks=60.0)
     clock.now = 10.0
@@ -103,12 +105,20 @@ def test_a_report_tells_each_streams_rows_and_whether_more_wait() -> None:
                 "endOffset": {"clicks": {"0": 7, "2": 9}},
                 "latestOffset": {"clicks": {"0": 7, "2": 12}},
             },
-            {"numInputRows": 4, "endOffset": {"clicks": {"1": 3}}, "latestOffset": {"clicks": {"1": 3}}},
+            {
+                "numInputRows": 4,
+                "endOffset": {"clicks": {"1": 3}},
+                "latestOffset": {"clicks": {"1": 3}},
+            },
             {"numInputRows": 1, "endOffset": {"users": {"0": 3}}, "latestOffset": None},
             {"numInputRows": 1, "endOffset": {"logOffset": 0}},
         ]
     }
-    names = {"clicks-0, clicks-2": ["clicks-0", "clicks-2"], "clicks-1": ["clicks-1"], "users": ["users"]}
+    names = {
+        "clicks-0, clicks-2": ["clicks-0", "clicks-2"],
+        "clicks-1": ["clicks-1"],
+        "users": ["users"],
+    }
     assert sources(report, names) == (
         {"clicks-0, clicks-2": 5, "clicks-1": 4, "users": 1},
         {"clicks-0, clicks-2": True, "clicks-1": False, "users": False},

@@ -5,12 +5,12 @@ import urllib.request
 
 import pytest
 
-from lib.errors import SetupError
-from lib.runtime.accounting import too_late
-from lib.runtime.job import Counted, Limits, Summary
-from lib.runtime.metrics import Metrics, served
-from lib.runtime.progress import gauge
-from lib.sinks import Batch
+from tidegate.commit import Batch
+from tidegate.errors import SetupError
+from tidegate.runtime.job import Counted, Limits, Summary
+from tidegate.runtime.query.accounting import too_late
+from tidegate.runtime.telemetry.metrics import Metrics, served
+from tidegate.runtime.telemetry.progress import gauge
 
 from ..sinks.batches import batch
 from .test_progress import REPORT, total
@@ -34,7 +34,15 @@ def test_a_run_tells_its_numbers_while_it_goes_on() -> None:
         assert asked(port)['tidegate_rows_total{job="page_views",kind="late"}'] == 2
         metrics.last = gauge(REPORT)
         late = Counted(
-            number=2, rows_in=9, rows_out=4, dead=0, late=5, corrected=3, alarm=True, reached={}, outcome="written"
+            number=2,
+            rows_in=9,
+            rows_out=4,
+            dead=0,
+            late=5,
+            corrected=3,
+            alarm=True,
+            reached={},
+            outcome="written",
         )
         summary.add(late)
         told = asked(port)
@@ -52,7 +60,10 @@ def test_a_port_that_is_taken_is_named_and_without_one_nothing_is_served() -> No
     with served(metrics, None), socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()
-        with pytest.raises(SetupError, match="a port that is free"), served(metrics, taken.getsockname()[1]):
+        with (
+            pytest.raises(SetupError, match="a port that is free"),
+            served(metrics, taken.getsockname()[1]),
+        ):
             pass
 
 
@@ -60,9 +71,19 @@ def test_a_port_that_is_taken_is_named_and_without_one_nothing_is_served() -> No
     ("rows", "late", "limits", "says"),
     [
         (10_000, 1_000, Limits(), None),
-        (10_000, 1_001, Limits(), "1,001 of the 10,000 rows of batch 3 came too late; limits.late_ratio is 10.0%"),
+        (
+            10_000,
+            1_001,
+            Limits(),
+            "1,001 of the 10,000 rows of batch 3 came too late; limits.late_ratio is 10.0%",
+        ),
         (999, 999, Limits(), None),
-        (50, 6, Limits(late_rows=5), "6 of the 50 rows of batch 3 came too late; limits.late_rows is 5"),
+        (
+            50,
+            6,
+            Limits(late_rows=5),
+            "6 of the 50 rows of batch 3 came too late; limits.late_rows is 5",
+        ),
         (10_000, 9_999, Limits(late_ratio=None), None),
     ],
 )

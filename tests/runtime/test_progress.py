@@ -5,14 +5,17 @@ from typing import Any
 
 from rich.console import Console
 
-from lib.runtime.job import Counted, Summary
-from lib.runtime.progress import Show, gauge, line, size
+from tidegate.runtime.job import Counted, Summary
+from tidegate.runtime.telemetry.progress import Show, gauge, line, size
 
 REPORT: dict[str, Any] = {
     "batchId": 12,
     "durationMs": {"triggerExecution": 2_000},
     "eventTime": {"watermark": "2026-03-02T09:05:51.250Z"},
-    "stateOperators": [{"numRowsTotal": 10, "memoryUsedBytes": 1_500_000}, {"numRowsTotal": -1, "memoryUsedBytes": 0}],
+    "stateOperators": [
+        {"numRowsTotal": 10, "memoryUsedBytes": 1_500_000},
+        {"numRowsTotal": -1, "memoryUsedBytes": 0},
+    ],
     "sources": [
         {
             "numInputRows": 15_000,
@@ -25,14 +28,35 @@ REPORT: dict[str, Any] = {
 
 def total() -> Summary:
     summary = Summary(job="page_views")
-    summary.add(Counted(number=0, rows_in=9, rows_out=4, dead=1, late=2, reached={"clicks": 17}, outcome="written"))
-    summary.add(Counted(number=1, rows_in=1, rows_out=0, dead=0, late=0, reached={"clicks": None}, outcome="skipped"))
+    summary.add(
+        Counted(
+            number=0,
+            rows_in=9,
+            rows_out=4,
+            dead=1,
+            late=2,
+            reached={"clicks": 17},
+            outcome="written",
+        )
+    )
+    summary.add(
+        Counted(
+            number=1,
+            rows_in=1,
+            rows_out=0,
+            dead=0,
+            late=0,
+            reached={"clicks": None},
+            outcome="skipped",
+        )
+    )
     return summary
 
 
 def test_a_line_says_speed_lag_watermark_state_rows_and_time() -> None:
     assert line("page_views", gauge(REPORT), total()) == (
-        "page_views batch 12 | 7,500 rows/s | lag 27 | watermark 2026-03-02 09:05:51.250 | state 10 rows 1.5 MB"
+        "page_views batch 12 | 7,500 rows/s | lag 27 | watermark 2026-03-02 09:05:51.250 | state "
+        "10 rows 1.5 MB"
         " | in 10 out 4 late 2 dead 1 | 2.0 s"
     )
 
@@ -40,8 +64,14 @@ def test_a_line_says_speed_lag_watermark_state_rows_and_time() -> None:
 def test_of_several_inputs_the_one_that_holds_the_watermark_back_is_named() -> None:
     summary = Summary(job="joined")
     for reached in ({"searches": 30, "clicks": 20}, {"searches": None, "clicks": 50}):
-        summary.add(Counted(number=0, rows_in=1, rows_out=1, dead=0, late=0, reached=reached, outcome="written"))
-    assert "watermark 2026-03-02 09:05:51.250 (searches is behind) |" in line("joined", gauge(REPORT), summary)
+        summary.add(
+            Counted(
+                number=0, rows_in=1, rows_out=1, dead=0, late=0, reached=reached, outcome="written"
+            )
+        )
+    assert "watermark 2026-03-02 09:05:51.250 (searches is behind) |" in line(
+        "joined", gauge(REPORT), summary
+    )
     silent = Summary(job="joined", reached={"searches": 30, "clicks": None})
     assert silent.behind == "clicks"
 
@@ -49,7 +79,8 @@ def test_of_several_inputs_the_one_that_holds_the_watermark_back_is_named() -> N
 def test_what_is_not_known_is_said_so() -> None:
     bare = {"batchId": 0, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}, "sources": [{}]}
     assert line("job", gauge(bare), Summary(job="job")) == (
-        "job batch 0 | 0 rows/s | lag unknown | no watermark yet | state 0 B | in 0 out 0 late 0 dead 0 | 0.0 s"
+        "job batch 0 | 0 rows/s | lag unknown | no watermark yet | state 0 B | in 0 out 0 late 0 "
+        "dead 0 | 0.0 s"
     )
 
 

@@ -7,14 +7,19 @@ import pytest
 from rich.console import Console
 
 from jobs.page_views import PageViews
-from lib.errors import ConfigError
-from lib.runtime.config import load
-from lib.runtime.secrets import is_secret, masked, resolved
-from lib.runtime.shown import table
+from tidegate.errors import ConfigError
+from tidegate.runtime.config.load import load
+from tidegate.runtime.config.secrets import is_secret, masked, resolved
+from tidegate.runtime.config.shown import table
 
 CANARY = "canary-7f3a"
 JAAS = "kafka.options.kafka.sasl.jaas.config"
-BASE = ("kafka.topics=clicks", "input.schema=a string", "input.lateness=1 second", "window.size=1 minute")
+BASE = (
+    "kafka.topics=clicks",
+    "input.schema=a string",
+    "input.lateness=1 second",
+    "window.size=1 minute",
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +40,9 @@ def test_a_key_that_names_a_secret_is_masked(key: str) -> None:
     assert masked(key, "env:NAME") == "env:NAME"
 
 
-@pytest.mark.parametrize("key", ["kafka.security.protocol", "kafka.ssl.keystore.location", "window.size"])
+@pytest.mark.parametrize(
+    "key", ["kafka.security.protocol", "kafka.ssl.keystore.location", "window.size"]
+)
 def test_other_keys_are_shown(key: str) -> None:
     assert masked(key, "value") == "value"
 
@@ -57,7 +64,9 @@ def test_an_error_about_a_secret_does_not_tell_it() -> None:
     assert CANARY not in str(told.value)
 
 
-def test_a_secret_in_plain_text_is_refused_on_the_command_line_and_in_the_file(tmp_path: Path) -> None:
+def test_a_secret_in_plain_text_is_refused_on_the_command_line_and_in_the_file(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ConfigError, match="plain text on the command line") as told:
         load(PageViews, None, (*BASE, f"{JAAS}={CANARY}"), {})
     assert CANARY not in str(told.value)

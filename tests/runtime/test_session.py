@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from lib.runtime.session import SMALL, choose, defaults, local_cores
+from tidegate.runtime.process.session import SMALL, choose, defaults, local_cores
 
-FILE = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2", "spark.x": "file"}
+FILE = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.x": "file",
+}
 
 
 def test_the_settings_file_is_read_without_its_comments() -> None:

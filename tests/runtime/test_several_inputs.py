@@ -1,4 +1,5 @@
-"""A job of two topics: each row of each input is in the target, the dead letters or that input's late table."""
+"""A job of two topics: each row of each input is in the target, the dead letters or that input's
+late table."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.errors import ArgumentError
-from lib.runtime.job import Input, Job, Limits
-from lib.runtime.run import run
-from lib.sinks import Append, Rejected
-from lib.sources import KafkaSource, Reading, json_format
-from lib.testing import Broker
-from lib.windows import closes, tumbling
+from tidegate.aggregates import count
+from tidegate.errors import ArgumentError
+from tidegate.formats import json_format
+from tidegate.runtime.job import Input, Job, Limits
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append, SideTable
+from tidegate.sources import KafkaSource, Reading
+from tidegate.testing import Broker
+from tidegate.windows import closes, tumbling
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TABLES = ("views", "dead", "late_searches", "late_clicks")
@@ -41,7 +43,11 @@ def sent(servers: str, topic: str, values: list[str | int]) -> None:
     producer = Producer({"bootstrap.servers": servers, "acks": "all"})
     for value in values:
         moment = START + timedelta(seconds=value) if isinstance(value, int) else None
-        record = value if isinstance(value, str) else json.dumps({"page": topic, "event_time": str(moment)})
+        record = (
+            value
+            if isinstance(value, str)
+            else json.dumps({"page": topic, "event_time": str(moment)})
+        )
         producer.produce(topic, record.encode(), partition=0)
     producer.flush()
 
@@ -55,8 +61,12 @@ def rows(table: Path) -> list[dict[str, Any]]:
 def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    searches, clicks = broker.create_topic(f"{topic}-searches"), broker.create_topic(f"{topic}-clicks")
-    # Batches of three rows each; the watermark is the smaller of both, and a batch's late rows are those of the last.
+    searches, clicks = (
+        broker.create_topic(f"{topic}-searches"),
+        broker.create_topic(f"{topic}-clicks"),
+    )
+    # Batches of three rows each; the watermark is the smaller of both, and a batch's late rows are
+    # those of the last.
     sent(broker.servers, searches, [10, 70, 200, 5, "no json", 210, 220, 330, 15])
     sent(broker.servers, clicks, [20, 75, 190, 140, 195, 80, "{}", 400, 100])
 
@@ -70,7 +80,7 @@ def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
             Input(
                 reading=reading(broker.servers, name, lateness),
                 closes=late_from,
-                late=Rejected(path=str(tmp_path / late), step=late),
+                late=SideTable(path=str(tmp_path / late), step=late),
             )
             for name, lateness, late in (
                 (searches, "0 seconds", "late_searches"),
@@ -80,14 +90,18 @@ def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
         transform=both,
         sink=Append(path=str(tmp_path / "views")),
         checkpoint=str(tmp_path / "checkpoint"),
-        dead=Rejected(path=str(tmp_path / "dead")),
+        dead=SideTable(path=str(tmp_path / "dead")),
         limits=Limits(dead_ratio=None),
     )
     done = run(job, spark)
 
     assert (done.rows_in, done.dead, done.late) == (18, 2, 2)
-    assert {(row["topic"], row["offset"]) for row in rows(tmp_path / "dead")} == {(searches, 4), (clicks, 6)}
-    # The first batch ends at 200 and 190 - 20: the second closes windows up to 170, and the third has late rows by it.
+    assert {(row["topic"], row["offset"]) for row in rows(tmp_path / "dead")} == {
+        (searches, 4),
+        (clicks, 6),
+    }
+    # The first batch ends at 200 and 190 - 20: the second closes windows up to 170, and the third
+    # has late rows by it.
     assert [row["offset"] for row in rows(tmp_path / "late_searches")] == [8]
     assert [row["offset"] for row in rows(tmp_path / "late_clicks")] == [8]
     counted = {(row["page"], row["window"]["start"]): row["n"] for row in rows(tmp_path / "views")}
@@ -104,5 +118,5 @@ def test_two_inputs_of_one_topic_are_refused(tmp_path: Path) -> None:
             transform=lambda one, other: one,
             sink=Append(path=str(tmp_path / "views")),
             checkpoint=str(tmp_path / "checkpoint"),
-            dead=Rejected(path=str(tmp_path / "dead")),
+            dead=SideTable(path=str(tmp_path / "dead")),
         )

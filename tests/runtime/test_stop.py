@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lib.runtime.stop import Interrupted, Stop, StopAskedError, on_signals
+from tidegate.runtime.process.stop import Interrupted, Stop, StopAskedError, on_signals
 
 
 class Clock:

@@ -16,16 +16,17 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.errors import ArgumentError, SourceError
-from lib.runtime.job import Input, Job
-from lib.runtime.run import run
-from lib.runtime.stop import Stop
-from lib.sinks import Append, Rejected
-from lib.sources import KafkaSource, Reading, json_format
-from lib.testing import Broker
-from lib.testing.process import until
-from lib.windows import closes, tumbling
+from tidegate.aggregates import count
+from tidegate.errors import ArgumentError, SourceError
+from tidegate.formats import json_format
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.stop import Stop
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append, SideTable
+from tidegate.sources import KafkaSource, Reading
+from tidegate.testing import Broker
+from tidegate.testing.process import until
+from tidegate.windows import closes, tumbling
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -50,7 +51,7 @@ def job(servers: str, topic: str, root: Path, every: str | None = None, **settin
     whole = Input(
         reading=reading,
         closes=closes("tumbling", F.col("event_time"), "1 minute"),
-        late=Rejected(path=str(root / "late"), step="late"),
+        late=SideTable(path=str(root / "late"), step="late"),
     )
     return Job(
         name="watermarks",
@@ -58,7 +59,7 @@ def job(servers: str, topic: str, root: Path, every: str | None = None, **settin
         transform=lambda rows: tumbling(rows, "1 minute", by="page", aggs={"n": count()}),
         sink=Append(path=str(root / "views")),
         checkpoint=str(root / "checkpoint"),
-        dead=Rejected(path=str(root / "dead")),
+        dead=SideTable(path=str(root / "dead")),
         every=every,
     )
 
@@ -74,9 +75,14 @@ def rows(table: Path) -> list[dict[str, Any]]:
 def test_a_slow_partition_is_not_late_because_a_fast_one_ran_ahead(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    # Both have a row for each of 300 steps, of one second here and of 100 there, and are read 100 steps at a time.
+    # Both have a row for each of 300 steps, of one second here and of 100 there, and are read 100
+    # steps at a time.
     broker.create_topic(topic, partitions=2, retention_ms=-1)
-    sent(broker.servers, topic, [(part, step * second) for step in range(300) for part, second in ((0, 1), (1, 100))])
+    sent(
+        broker.servers,
+        topic,
+        [(part, step * second) for step in range(300) for part, second in ((0, 1), (1, 100))],
+    )
 
     def drained(root: Path, **settings: Any) -> tuple[int, int]:
         done = run(job(broker.servers, topic, root, **settings), spark)
@@ -85,7 +91,9 @@ def test_a_slow_partition_is_not_late_because_a_fast_one_ran_ahead(
 
     # The third batch is the first that is judged by the watermark of a batch with rows.
     assert drained(tmp_path / "one") == (100, 200)
-    assert drained(tmp_path / "each", watermarks="partition") == (0, 240), "the slow one's last minute is open"
+    assert drained(tmp_path / "each", watermarks="partition") == (0, 240), (
+        "the slow one's last minute is open"
+    )
 
 
 @pytest.mark.broker
@@ -108,14 +116,18 @@ def test_the_last_window_of_a_quiet_topic_comes_out_and_what_comes_then_is_late(
 
     beside = threading.Thread(target=meanwhile)
     beside.start()
-    done = run(job(broker.servers, topic, tmp_path, every="1 second", idle="2 seconds"), spark, stop=stop)
+    done = run(
+        job(broker.servers, topic, tmp_path, every="1 second", idle="2 seconds"), spark, stop=stop
+    )
     beside.join()
     assert told == []
     assert sorted(row["n"] for row in rows(tmp_path / "views")) == [1, 2]
     assert (done.rows_in, done.late, done.dead) == (4, 1, 0)
 
 
-def test_what_does_not_go_together_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_what_does_not_go_together_is_refused(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     with pytest.raises(ArgumentError, match="idle"):
         job("nowhere:9092", "clicks", tmp_path, idle="10 seconds")
     with pytest.raises(ArgumentError, match="watermarks is 0"):

@@ -1,4 +1,5 @@
-"""The set-up tool's decisions, by its pure functions: Python, Java, disk, jars and what pip said."""
+"""The set-up tool's decisions, by its pure functions: Python, Java, disk, jars and what pip
+said."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 from bootstrap import jars, machine, packages
 from bootstrap.machine import SetupError
-from lib.runtime.paths import project_root
+from tidegate.runtime.process.installation import project_root
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,11 @@ def test_the_major_version_of_java_is_read(banner: str, major: int | None) -> No
 @pytest.mark.parametrize(
     ("java", "major", "said"),
     [
-        ("java", None, "there is no Java; Spark needs Java 17 or 21. This installs it here:\n  get java"),
+        (
+            "java",
+            None,
+            "there is no Java; Spark needs Java 17 or 21. This installs it here:\n  get java",
+        ),
         ("java", 11, "there is Java 11 (java)"),
         ("java", 25, "there is Java 25 (java)"),
         ("/opt/jdk/bin/java", 11, "JAVA_HOME names it"),
@@ -56,7 +61,9 @@ def test_a_fitting_java_is_taken(major: int) -> None:
         ({"brew"}, False, "brew install openjdk@17 && "),
     ],
 )
-def test_the_command_that_installs_java_fits_the_machine(managers: set[str], root: bool, command: str) -> None:
+def test_the_command_that_installs_java_fits_the_machine(
+    managers: set[str], root: bool, command: str
+) -> None:
     assert (machine.java_install_command(managers, root) or "").startswith(command)
 
 
@@ -65,7 +72,9 @@ def test_without_a_package_manager_no_command_is_made_up() -> None:
 
 
 def test_an_interpreter_that_does_not_run_is_refused() -> None:
-    with pytest.raises(SetupError, match=r"no-such-python does not run; tidegate needs Python 3\.11, 3\.12, 3\.13"):
+    with pytest.raises(
+        SetupError, match=r"no-such-python does not run; tidegate needs Python 3\.11, 3\.12, 3\.13"
+    ):
         machine.find_python("no-such-python")
 
 
@@ -85,9 +94,18 @@ def test_too_little_room_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "cause"),
     [
-        ("WARNING: Retrying after connection broken by 'ConnectTimeoutError(...timed out.'", "does not answer"),
-        ("ERROR: Could not install packages: [Errno 28] No space left on device", "the disk is full"),
-        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "not the one"),
+        (
+            "WARNING: Retrying after connection broken by 'ConnectTimeoutError(...timed out.'",
+            "does not answer",
+        ),
+        (
+            "ERROR: Could not install packages: [Errno 28] No space left on device",
+            "the disk is full",
+        ),
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
+            "not the one",
+        ),
         ("ERROR: No matching distribution found for nothing==1", "lacks a locked version"),
         ("ERROR: something else", "pip failed"),
     ],
@@ -103,7 +121,7 @@ def test_the_jars_here_are_those_of_the_lock_file() -> None:
 
 @pytest.fixture
 def two_jars(tmp_path: Path) -> tuple[Path, Path]:
-    """Give a folder of two jars, with their lock file beside it."""
+    """Return a folder of two jars, with their lock file beside it."""
     for name in ("a.jar", "b.jar"):
         (tmp_path / "jars" / "spark").mkdir(parents=True, exist_ok=True)
         (tmp_path / "jars" / "spark" / name).write_bytes(name.encode() * 100)
@@ -142,7 +160,9 @@ def test_a_jar_left_by_an_earlier_version_is_removed(two_jars: tuple[Path, Path]
     folder, lock = two_jars
     (folder / "spark" / "old-1.0.jar").write_bytes(b"old")
     jars.verify(folder, lock)
-    assert sorted(jars.locked(lock)) == [f"spark/{jar.name}" for jar in sorted((folder / "spark").iterdir())]
+    assert sorted(jars.locked(lock)) == [
+        f"spark/{jar.name}" for jar in sorted((folder / "spark").iterdir())
+    ]
 
 
 def test_the_lock_file_is_in_the_form_of_sha256sum(two_jars: tuple[Path, Path]) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from lib.errors import SetupError
-from lib.runtime.paths import project_root
-from lib.testing import Broker
-from lib.testing.process import listening, until
+from tidegate.errors import SetupError
+from tidegate.runtime.process.installation import project_root
+from tidegate.testing import Broker
+from tidegate.testing.process import listening, until
 
 pytestmark = pytest.mark.broker
 
@@ -25,14 +25,23 @@ def produce(broker: Broker, topic: str, values: list[str]) -> None:
     failed: list[object] = []
     producer = Producer({"bootstrap.servers": broker.servers})
     for value in values:
-        producer.produce(topic, value, key=value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.produce(
+            topic,
+            value,
+            key=value,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
     assert producer.flush(30) == 0
     assert failed == []
 
 
 def consume(broker: Broker, topic: str, count: int) -> list[str]:
     consumer = Consumer(
-        {"bootstrap.servers": broker.servers, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"}
+        {
+            "bootstrap.servers": broker.servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "earliest",
+        }
     )
     consumer.subscribe([topic])
     found: list[str] = []
@@ -76,7 +85,9 @@ def test_a_folder_given_keeps_the_data_for_the_next_broker(tmp_path: Path, topic
         assert second.topics() == {topic: 3}
 
 
-def test_a_port_in_use_is_refused_and_nothing_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_and_nothing_left_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -89,15 +100,21 @@ def test_a_port_in_use_is_refused_and_nothing_left_behind(monkeypatch: pytest.Mo
 def test_a_broker_that_dies_says_why(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=other\n", encoding="utf-8")
+    (tmp_path / "data" / "meta.properties").write_text(
+        "version=1\nnode.id=7\ncluster.id=other\n", encoding="utf-8"
+    )
     with pytest.raises(SetupError, match=r"(?s)ended with code 1.*node"):
         broker.__enter__()
 
 
 def test_no_broker_outlives_its_starter() -> None:
-    script = "from lib.testing import Broker; b = Broker.start(); print(b.port, b.dir, flush=True); input()"
+    script = "from tidegate.testing import Broker; b = Broker.start(); print(b.port, b.dir, flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        cwd=project_root(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as starter:
         assert starter.stdout is not None
         port, folder = starter.stdout.readline().split()

@@ -1,4 +1,5 @@
-"""A job on a real standalone cluster: executors are other processes, and `lib` reaches them by --py-files."""
+"""A job on a real standalone cluster: executors are other processes, and `tidegate` reaches them by
+--py-files."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lib.testing.cluster import SparkCluster
+from tidegate.testing.cluster import SparkCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -18,23 +19,23 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import lib
-from lib.columns import microseconds
+import tidegate
+from tidegate.columns import microseconds
 
 spark = SparkSession.builder.appName("smoke").getOrCreate()
 
 @F.udf("string")
 def where(size):
-    import lib
-    from lib.columns import microseconds
-    return f"{lib.__file__} {microseconds(size)}"
+    import tidegate
+    from tidegate.columns import microseconds
+    return f"{tidegate.__file__} {microseconds(size)}"
 
 rows = spark.range(0, 1000, numPartitions=4).withColumn("where", where(F.lit("1 minute")))
 rows.write.format("delta").mode("overwrite").save(sys.argv[1])
-print("master", spark.sparkContext.master, "driver lib", lib.__file__)
+print("master", spark.sparkContext.master, "driver lib", tidegate.__file__)
 """
 
-SEEN = r"\S*/tidegate\.zip/lib/__init__\.py 60000000"
+SEEN = r"\S*/tidegate\.zip/tidegate/__init__\.py 60000000"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,11 @@ def test_a_script_writes_a_delta_table_with_lib_by_py_files_alone(
     script.write_text(SCRIPT, encoding="utf-8")
     table = tmp_path / "table"
     done = cluster.submit(
-        script, str(table), py_files=[shipped], cwd=tmp_path, settings={"spark.executor.memory": "512m"}
+        script,
+        str(table),
+        py_files=[shipped],
+        cwd=tmp_path,
+        settings={"spark.executor.memory": "512m"},
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert f"master {cluster.master}" in done.stdout

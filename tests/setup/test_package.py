@@ -1,4 +1,5 @@
-"""What is shipped: the wheel holds the library whole, `lib` is ours, and nothing tracked names a registry."""
+"""What is shipped: the wheel holds the library whole, `tidegate` is ours, and nothing tracked names
+a registry."""
 
 from __future__ import annotations
 
@@ -10,37 +11,60 @@ from pathlib import Path
 
 import pytest
 
-import lib
-from lib.runtime.paths import conf, jars, project_root
+import tidegate
+from tidegate.runtime.process.installation import conf, jars, project_root
 
 ROOT = project_root()
-REGISTRY = re.compile(r"https?://[^ \"'<>]*(/maven2|/simple/|/packages/[0-9a-f]{2}/)|--(extra-)?index-url|--find-links")
+REGISTRY = re.compile(
+    r"https?://[^ \"'<>]*(/maven2|/simple/|/packages/[0-9a-f]{2}/)|--(extra-)?index-url|--find-links"
+)
 
 
 def tracked(*paths: str) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *paths], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_lib_is_the_one_of_this_checkout() -> None:
-    assert Path(lib.__file__).resolve() == ROOT / "lib" / "__init__.py"
+def test_the_package_is_the_one_of_this_checkout() -> None:
+    assert Path(tidegate.__file__).resolve() == ROOT / "lib" / "__init__.py"
 
 
 def test_the_wheel_holds_every_file_of_lib_and_conf(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(tmp_path),
+        str(ROOT),
+    ]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("tidegate-*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {*tracked("lib"), *(f"lib/{name}" for name in tracked("conf"))}
-    assert "lib/runtime/paths.py" in wanted
+    library = {f"tidegate/{name.removeprefix('lib/')}" for name in tracked("lib")}
+    wanted = library | {f"tidegate/{name}" for name in tracked("conf")}
+    assert "tidegate/runtime/process/installation.py" in wanted
     assert wanted - held == set()
 
 
 def test_a_wheel_used_as_a_zip_still_finds_its_conf(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(tmp_path),
+        str(ROOT),
+    ]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("tidegate-*.whl")
-    script = "import sys; sys.path.insert(0, sys.argv[1]); from lib.runtime.paths import conf; print(conf(sys.argv[2]))"
+    script = "import sys; sys.path.insert(0, sys.argv[1]); from tidegate.runtime.process.installation import conf; print(conf(sys.argv[2]))"
     told = subprocess.run(
         [sys.executable, "-c", script, str(wheel), "spark-defaults.conf"],
         cwd=tmp_path,
@@ -64,22 +88,41 @@ def test_every_locked_package_has_hashes() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     blocks = re.split(r"\n(?=[a-z])", lock.strip())
     assert len(blocks) > 50
-    assert [block for block in blocks if not re.match(r"[a-z0-9.-]+==\S+ (; .* )?\\\n    --hash=sha256:", block)] == []
+    assert [
+        block
+        for block in blocks
+        if not re.match(r"[a-z0-9.-]+==\S+ (; .* )?\\\n    --hash=sha256:", block)
+    ] == []
 
 
 def test_no_jar_of_spark_is_fetched_a_second_time() -> None:
     import pyspark
 
-    have = {jar.name.rsplit("-", 1)[0] for jar in (Path(pyspark.__path__[0]) / "jars").glob("*.jar")}
+    have = {
+        jar.name.rsplit("-", 1)[0] for jar in (Path(pyspark.__path__[0]) / "jars").glob("*.jar")
+    }
     assert [jar.name for jar in jars("spark") if jar.name.rsplit("-", 1)[0] in have] == []
 
 
 def test_make_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    told = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert {line.split()[1] for line in told.splitlines()} == targets
-    assert {"help", "setup", "demo", "test", "check", "bench", "chaos", "notebooks", "broker", "wheel"} <= targets
+    assert {
+        "help",
+        "setup",
+        "demo",
+        "test",
+        "check",
+        "bench",
+        "chaos",
+        "notebooks",
+        "broker",
+        "wheel",
+    } <= targets
 
 
 @pytest.mark.parametrize("script", [".ci/run"])

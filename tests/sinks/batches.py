@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import Column, Row, SparkSession
 
-from lib.sinks import Batch
-from lib.sinks.batch import EPOCH
+from tidegate.commit import Batch
+from tidegate.commit.batch import EPOCH
 
 IDS = "spark.databricks.delta.write.txnAppId"
 NUMBER = "spark.databricks.delta.write.txnVersion"
@@ -17,8 +17,14 @@ METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def batch(number: int, plan: str = "plan", **others: Any) -> Batch:
-    known: dict[str, Any] = {"start": {"t": {0: 0}}, "end": {"t": {0: 9}}, "watermark": EPOCH} | others
-    return Batch(job="j", query_id="q", run_id="r", number=number, offsets_hash=f"{plan}-{number}", **known)
+    known: dict[str, Any] = {
+        "start": {"t": {0: 0}},
+        "end": {"t": {0: 9}},
+        "watermark": EPOCH,
+    } | others
+    return Batch(
+        job="j", query_id="q", run_id="r", number=number, offsets_hash=f"{plan}-{number}", **known
+    )
 
 
 def rows(spark: SparkSession, path: str, *order: str | Column) -> list[Row]:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 
 def read(path: Path, columns: str = "*") -> list[dict[str, Any]]:
-    """Give a table's rows; no rows where there is no table."""
+    """Return a table's rows; no rows where there is no table."""
     if not (path / "_delta_log").exists():
         return []
     found = QueryBuilder().register("t", DeltaTable(path)).execute(f"select {columns} from t")

@@ -8,13 +8,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import AccountingError, ConfigError, ReplayMismatchError
-from lib.sinks import Append, Rejected, commit_once
+from tidegate.commit import commit_once
+from tidegate.errors import AccountingError, ConfigError, ReplayMismatchError
+from tidegate.sinks import Append, SideTable
 
 from .batches import batch, commits, rows
 
 
-def test_a_batch_is_written_once_and_its_replay_is_skipped(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_is_written_once_and_its_replay_is_skipped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path, frame = str(tmp_path / "t"), spark.range(3)
     sink = Append(path=path)
     assert sink.write(frame, batch(0, rows_in=5, dead=2), rows_out=3) == "written"
@@ -28,25 +31,36 @@ def test_a_batch_is_written_once_and_its_replay_is_skipped(spark: SparkSession, 
     }  # fmt: skip
 
 
-def test_the_same_number_with_other_offsets_is_refused_and_nothing_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_same_number_with_other_offsets_is_refused_and_nothing_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     for number in range(3):
         Append(path=path).write(spark.range(1), batch(number))
-    with pytest.raises(ReplayMismatchError, match=r"batch 1 .*plan-1 .*planned now are offsets other-1"):
+    with pytest.raises(
+        ReplayMismatchError, match=r"batch 1 .*plan-1 .*planned now are offsets other-1"
+    ):
         Append(path=path).write(spark.range(5), batch(1, "other"))
     assert len(rows(spark, path)) == 3
 
 
 def test_a_number_without_a_stamp_of_ours_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    foreign = spark.range(1).write.format("delta").option("txnAppId", "j/q/append").option("txnVersion", "4")
+    foreign = (
+        spark.range(1)
+        .write.format("delta")
+        .option("txnAppId", "j/q/append")
+        .option("txnVersion", "4")
+    )
     foreign.save(path)
     with pytest.raises(ReplayMismatchError, match="no stamp of ours"):
         Append(path=path).write(spark.range(1), batch(4))
     assert len(rows(spark, path)) == 1
 
 
-def test_a_write_that_does_not_commit_is_not_taken_for_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_write_that_does_not_commit_is_not_taken_for_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(ReplayMismatchError, match="not in the log"):
         commit_once(spark, str(tmp_path / "t"), batch(0), "append", lambda options: None, {})
 
@@ -58,7 +72,9 @@ def test_two_steps_may_share_a_table(spark: SparkSession, tmp_path: Path) -> Non
     assert len(rows(spark, path)) == 2
 
 
-def test_a_table_that_forgets_its_transactions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_forgets_its_transactions_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     name = "delta.setTransactionRetentionDuration"
     spark.range(1).write.format("delta").option(name, "interval 1 days").save(path)
@@ -66,12 +82,18 @@ def test_a_table_that_forgets_its_transactions_is_refused(spark: SparkSession, t
         Append(path=path).write(spark.range(1), batch(0))
 
 
-def test_columns_that_changed_are_named_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_that_changed_are_named_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
-    frame = spark.range(1).select("id", F.lit("a").alias("page"), F.struct(F.lit(1).alias("x")).alias("s"))
+    frame = spark.range(1).select(
+        "id", F.lit("a").alias("page"), F.struct(F.lit(1).alias("x")).alias("s")
+    )
     Append(path=path, partition_by=["page"]).write(frame, batch(0))
     other = frame.select(F.col("id").cast("string"), F.col("s"), F.lit(1).alias("new"))
-    with pytest.raises(ConfigError, match="page is missing; new is new; id was bigint and is string"):
+    with pytest.raises(
+        ConfigError, match="page is missing; new is new; id was bigint and is string"
+    ):
         Append(path=path).write(other, batch(1))
     deeper = frame.withColumn("s", F.struct(F.lit("1").alias("x")))
     with pytest.raises(ConfigError, match="s was struct<x:int> and is struct<x:string>"):
@@ -83,7 +105,9 @@ def test_columns_that_changed_are_named_before_anything_is_written(spark: SparkS
     assert rows(spark, path, F.col("new").asc_nulls_first())[1].new == 1
 
 
-def test_the_table_does_not_inherit_the_stream_s_watermark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_table_does_not_inherit_the_stream_s_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path, key = str(tmp_path / "t"), "spark.watermarkDelayMs"
     time = F.lit(datetime(2024, 1, 1, tzinfo=UTC)).alias("event_time", metadata={key: 10})
     Append(path=path).write(spark.range(1).select(time), batch(0))
@@ -93,8 +117,10 @@ def test_the_table_does_not_inherit_the_stream_s_watermark(spark: SparkSession, 
 def test_rejected_rows_must_be_as_many_as_were_counted(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "dead")
     with pytest.raises(AccountingError, match="counted 4 dead rows, and its offsets hold 3"):
-        Rejected(path=path).write(spark.range(3), batch(0), expected=4)
+        SideTable(path=path).write(spark.range(3), batch(0), expected=4)
     assert not (tmp_path / "dead").exists()
-    assert Rejected(path=path).write(spark.range(3), batch(0), expected=3) == "written"
-    assert Rejected(path=path, step="late").write(spark.range(2), batch(0), expected=2) == "written"
+    assert SideTable(path=path).write(spark.range(3), batch(0), expected=3) == "written"
+    assert (
+        SideTable(path=path, step="late").write(spark.range(2), batch(0), expected=2) == "written"
+    )
     assert len(rows(spark, path)) == 5

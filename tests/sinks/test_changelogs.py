@@ -1,4 +1,5 @@
-"""The current table and the history of a changelog: batch by batch, cut anywhere, written again after crashes."""
+"""The current table and the history of a changelog: batch by batch, cut anywhere, written again
+after crashes."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.changes import newest, revised, versions
-from lib.errors import ColumnTypeError, ConfigError, ConflictError, ReplayMismatchError
-from lib.sinks import Batch, Outcome, Several, commit, commit_once, current, history
-from lib.sinks.current import Current
-from lib.sinks.history import History
+from tidegate.changes import newest, revised, versions
+from tidegate.commit import Batch, commit_once
+from tidegate.commit import once as commit
+from tidegate.errors import ColumnTypeError, ConfigError, ConflictError, ReplayMismatchError
+from tidegate.sinks import FanOut, Outcome, current, history
+from tidegate.sinks.current import Current
+from tidegate.sinks.history import History
 
 from ..changes import oracle
 from ..changes.frames import changes, living, valid
@@ -50,7 +53,7 @@ def require(spark: SparkSession, root: Path, log: list[Change]) -> None:
 
 
 def files(path: str) -> int:
-    """Give the files that the last commit has written."""
+    """Return the files that the last commit has written."""
     return int(commits(path)[-1]["operationMetrics"].get("numTargetFilesAdded", 0))
 
 
@@ -58,12 +61,14 @@ def files(path: str) -> int:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(drawn=batches(3))
 def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, drawn: tuple[list[Change], list[list[Change]]]
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[list[Change], list[list[Change]]],
 ) -> None:
     log, cut = drawn
     root, done = tmp_path_factory.mktemp("tables"), 0
     for number, part in enumerate(cut):
-        both = Several(sinks=sinks(root))
+        both = FanOut(sinks=sinks(root))
         frame = changes(spark, part, done).persist()
         assert [both.write(frame, batch(number)) for _ in range(2)] == ["written", "skipped"]
         frame.unpersist()
@@ -103,23 +108,27 @@ def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
             for module in (history, current):
                 monkeypatch.setattr(module, "commit_once", mortal(str(tmp_path / deaths[number])))
             with pytest.raises(CrashError):
-                Several(sinks=sinks(tmp_path)).write(frame, batch(number))
+                FanOut(sinks=sinks(tmp_path)).write(frame, batch(number))
             monkeypatch.undo()
-        Several(sinks=sinks(tmp_path)).write(frame, batch(number))
+        FanOut(sinks=sinks(tmp_path)).write(frame, batch(number))
     require(spark, tmp_path, [change for part in LOG for change in part])
     assert [len(commits(sink.path)) for sink in sinks(tmp_path)] == [3, 3]
     with pytest.raises(ReplayMismatchError):
-        Several(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
+        FanOut(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
 
 
 @pytest.mark.chaos
-def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     for number, part in enumerate(LOG):
-        Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
-    again = [change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"]
+        FanOut(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+    again = [
+        change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"
+    ]
     paths = [str(tmp_path / name) for name in ("history", "current")]
     before = [sorted(map(str, rows(spark, path))) for path in paths]
-    Several(sinks=sinks(tmp_path)).write(changes(spark, again, 100), batch(3))
+    FanOut(sinks=sinks(tmp_path)).write(changes(spark, again, 100), batch(3))
     assert [sorted(map(str, rows(spark, path))) for path in paths] == before
     assert files(paths[0]) == 0
     assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
@@ -138,7 +147,7 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
         [Change("create", "a", "new", (5,), 40), Change("tombstone", "e", None, None, 50)],
     ]
     for number, part in enumerate(log):
-        Several(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+        FanOut(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
     require(spark, tmp_path, [change for part in log for change in part])
     assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
@@ -156,7 +165,9 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
         read = spark.createDataFrame(plan.collect(), plan.schema)
         if left[0]:
             left[0] -= 1
-            taken = table.withColumn("position", F.transform("position", lambda number: number + left[0] + 1))
+            taken = table.withColumn(
+                "position", F.transform("position", lambda number: number + left[0] + 1)
+            )
             taken.write.format("delta").mode("overwrite").save(past.path)
         return read
 
@@ -169,7 +180,9 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
         hurried.write(changes(spark, LOG[2]), batch(2))
 
 
-def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     past, now = sinks(tmp_path)
     for sink in (past, now):
         with pytest.raises(ColumnTypeError, match="changes"):
@@ -181,6 +194,6 @@ def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(spark:
 
 def test_a_batch_is_known_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
     plan: Batch = batch(0)
-    Several(sinks=sinks(tmp_path)).write(changes(spark, []), plan)
+    FanOut(sinks=sinks(tmp_path)).write(changes(spark, []), plan)
     for sink in sinks(tmp_path):
         assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]

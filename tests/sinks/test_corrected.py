@@ -10,32 +10,44 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, largest, partials, total
-from lib.errors import ArgumentError, ColumnError
-from lib.sinks import Corrected, rebuilt
-from lib.windows import Overlapping, Same, cumulative, hopping, session, tumbling
+from tidegate.aggregates import Aggregate, count, largest, partials, total
+from tidegate.errors import ArgumentError, ColumnError
+from tidegate.sinks import Corrected, rebuilt
+from tidegate.windows import Overlapping, Same, cumulative, hopping, session, tumbling
 
 from .batches import batch
 
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
-AGGS: dict[str, Aggregate] = {"n": count(), "ms": total("ms"), "slowest": largest("ms"), "last": largest("page")}
+AGGS: dict[str, Aggregate] = {
+    "n": count(),
+    "ms": total("ms"),
+    "slowest": largest("ms"),
+    "last": largest("page"),
+}
 SCHEMA = "event_time timestamp, page string, ms bigint"
 Event = tuple[int, str | None, int]
 Transform = Callable[[DataFrame], DataFrame]
 
 
 def events(spark: SparkSession, given: Sequence[Event]) -> DataFrame:
-    return spark.createDataFrame([(AT + timedelta(seconds=at), page, ms) for at, page, ms in given], SCHEMA)
+    return spark.createDataFrame(
+        [(AT + timedelta(seconds=at), page, ms) for at, page, ms in given], SCHEMA
+    )
 
 
 def edges() -> list[Column]:
-    return [F.unix_seconds(f"window.{edge}") - F.lit(int(AT.timestamp())) for edge in ("start", "end")]
+    return [
+        F.unix_seconds(f"window.{edge}") - F.lit(int(AT.timestamp())) for edge in ("start", "end")
+    ]
 
 
 def log_of(spark: SparkSession, sink: Corrected, number: int) -> list[tuple[Any, ...]]:
-    """Give a batch's entries: window in seconds, page, version, supersedes, and n of old, new and net."""
+    """Return a batch's entries: window in seconds, page, version, supersedes, and n of old, new and
+    net."""
     table = spark.read.format("delta").load(str(sink.log)).where(F.col("batch") == number)
-    return by_page(table.select(*edges(), "page", "version", "supersedes", "old.n", "new.n", "net.n").collect())
+    return by_page(
+        table.select(*edges(), "page", "version", "supersedes", "old.n", "new.n", "net.n").collect()
+    )
 
 
 def current_of(spark: SparkSession, sink: Corrected) -> list[tuple[Any, ...]]:
@@ -47,19 +59,28 @@ def by_page(found: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in found), key=lambda row: (row[0], row[1], row[2] or ""))
 
 
-def written(spark: SparkSession, sink: Corrected, number: int, watermark: int, made: Transform, *own: Event) -> None:
+def written(
+    spark: SparkSession, sink: Corrected, number: int, watermark: int, made: Transform, *own: Event
+) -> None:
     frame = made(events(spark, own))
     sink.write(frame, batch(number, watermark=AT + timedelta(seconds=watermark)))
 
 
-def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
-    sink = Corrected(path=str(tmp_path / "views"), log=str(tmp_path / "log"), windows=Same(["page"]), aggs=AGGS)
+def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = Corrected(
+        path=str(tmp_path / "views"), log=str(tmp_path / "log"), windows=Same(["page"]), aggs=AGGS
+    )
 
     def minutes(rows: DataFrame) -> DataFrame:
         return tumbling(rows, "1 minute", by="page", aggs=partials(AGGS))
 
     written(spark, sink, 0, 120, minutes, (10, "/", 5), (20, "/", 7), (70, "/", 1), (130, "/", 9))
-    assert log_of(spark, sink, 0) == [(0, 60, "/", 1, None, None, 2, 2), (60, 120, "/", 1, None, None, 1, 1)]
+    assert log_of(spark, sink, 0) == [
+        (0, 60, "/", 1, None, None, 2, 2),
+        (60, 120, "/", 1, None, None, 1, 1),
+    ]
     written(spark, sink, 1, 180, minutes, (30, "/", 8), (50, None, 4))
     assert log_of(spark, sink, 1) == [
         (0, 60, None, 1, None, None, 1, 1),
@@ -75,15 +96,28 @@ def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(spark: Spar
     assert sink.write(minutes(events(spark, [(30, "/", 8)])), batch(1)) == "skipped"
 
 
-def test_a_straggler_between_two_sessions_withdraws_both_and_issues_one(spark: SparkSession, tmp_path: Path) -> None:
-    sink = Corrected(path=str(tmp_path / "visits"), log=str(tmp_path / "log"), windows=Overlapping(["page"]), aggs=AGGS)
+def test_a_straggler_between_two_sessions_withdraws_both_and_issues_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = Corrected(
+        path=str(tmp_path / "visits"),
+        log=str(tmp_path / "log"),
+        windows=Overlapping(["page"]),
+        aggs=AGGS,
+    )
 
     def visits(rows: DataFrame) -> DataFrame:
         return session(rows, "10 seconds", by="page", aggs=partials(AGGS))
 
     written(spark, sink, 0, 100, visits, (0, "/", 1), (15, "/", 1), (40, "/", 1), (15, "/b", 1))
-    assert [row[:3] for row in current_of(spark, sink)] == [(0, 10, "/"), (15, 25, "/"), (15, 25, "/b"), (40, 50, "/")]
-    # 7 to 17 reaches from the first session into the second; the third, and the other page, stay as they are.
+    assert [row[:3] for row in current_of(spark, sink)] == [
+        (0, 10, "/"),
+        (15, 25, "/"),
+        (15, 25, "/b"),
+        (40, 50, "/"),
+    ]
+    # 7 to 17 reaches from the first session into the second; the third, and the other page, stay as
+    # they are.
     written(spark, sink, 1, 110, visits, (7, "/", 1))
     assert log_of(spark, sink, 1) == [
         (0, 10, "/", 2, 1, 1, None, -1),
@@ -98,7 +132,7 @@ def test_a_straggler_between_two_sessions_withdraws_both_and_issues_one(spark: S
 
 
 def kinds(rows: DataFrame) -> DataFrame:
-    """Give windows of three kinds side by side, told apart by their key."""
+    """Return windows of three kinds side by side, told apart by their key."""
     aggs = partials(AGGS)
     made = {
         "tumbling": tumbling(rows, "10 seconds", by="page", aggs=aggs),
@@ -112,7 +146,9 @@ def kinds(rows: DataFrame) -> DataFrame:
 
 
 def visits(rows: DataFrame) -> DataFrame:
-    return session(rows, "5 seconds", by="page", aggs=partials(AGGS)).withColumn("kind", F.lit("session"))
+    return session(rows, "5 seconds", by="page", aggs=partials(AGGS)).withColumn(
+        "kind", F.lit("session")
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,12 +162,16 @@ def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_lo
     chance = random.Random(7)
     by = ["page", "kind"]
     given: list[Event] = [
-        (chance.randrange(200), chance.choice(["a", "b", None]), chance.randrange(9)) for _ in range(120)
+        (chance.randrange(200), chance.choice(["a", "b", None]), chance.randrange(9))
+        for _ in range(120)
     ]
-    sink = Corrected(path=str(tmp_path / "now"), log=str(tmp_path / "log"), windows=meeting(by), aggs=AGGS)
+    sink = Corrected(
+        path=str(tmp_path / "now"), log=str(tmp_path / "log"), windows=meeting(by), aggs=AGGS
+    )
     cuts = sorted(chance.sample(range(1, len(given)), 2))
     parts = [given[i:j] for i, j in zip([0, *cuts], [*cuts, len(given)], strict=True)]
-    # Any row may be late in any measure: windows close between the batches while their rows still come.
+    # Any row may be late in any measure: windows close between the batches while their rows still
+    # come.
     for number, (part, watermark) in enumerate(zip([*parts, []], [60, 130, 200, 300], strict=True)):
         written(spark, sink, number, watermark, made, *part)
 
@@ -151,9 +191,13 @@ def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_lo
         F.sort_array(F.collect_list("supersedes")).alias("superseded"),
     )
     counted = F.sequence(F.lit(1), F.size("versions")).cast("array<bigint>")
-    chained = (F.col("versions") == counted) & (F.col("superseded") == F.slice(counted, 1, F.size("versions") - 1))
+    chained = (F.col("versions") == counted) & (
+        F.col("superseded") == F.slice(counted, 1, F.size("versions") - 1)
+    )
     assert broken.where(~chained).collect() == []
-    assert log.where("supersedes is not null").count() > 5, "nothing was corrected, and so nothing shown"
+    assert log.where("supersedes is not null").count() > 5, (
+        "nothing was corrected, and so nothing shown"
+    )
 
 
 def test_what_can_not_be_kept_is_refused(spark: SparkSession) -> None:

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ConfigError
-from lib.joins import stream_table
-from lib.sinks import Append, Several
-from lib.sinks.snapshot import Snapshot
+from tidegate.errors import ArgumentError, ColumnError, ConfigError
+from tidegate.joins import stream_table
+from tidegate.sinks import Append, FanOut
+from tidegate.sinks.snapshot import Snapshot
 
 from .batches import batch, rows
 
@@ -18,7 +18,9 @@ def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
     return stream_table(events, plans, "user", how="left")
 
 
-def test_each_batch_meets_one_version_of_the_table_and_says_which(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_batch_meets_one_version_of_the_table_and_says_which(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     plans, target = str(tmp_path / "plans"), str(tmp_path / "t")
     sink = Snapshot(table=plans, rows=joined, sink=Append(path=target))
     events = spark.createDataFrame([("a",), ("b",)], "user string")
@@ -44,7 +46,9 @@ def test_each_batch_meets_one_version_of_the_table_and_says_which(spark: SparkSe
         assert [row.plan for row in was.collect()] == [plan]
 
 
-def test_the_table_may_change_while_its_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_table_may_change_while_its_version_is_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     plans, target = str(tmp_path / "plans"), str(tmp_path / "t")
     spark.range(3).write.format("delta").save(plans)
 
@@ -52,13 +56,15 @@ def test_the_table_may_change_while_its_version_is_read(spark: SparkSession, tmp
         spark.range(10, 20).write.format("delta").mode("append").save(plans)
         return events.crossJoin(table)
 
-    sink = Snapshot(table=plans, rows=while_another_writes, sink=Append(path=target), version="plans.version")
+    sink = Snapshot(
+        table=plans, rows=while_another_writes, sink=Append(path=target), version="plans.version"
+    )
     sink.write(spark.createDataFrame([("a",)], "user string"), batch(0))
     assert sorted(map(tuple, rows(spark, target))) == [("a", number, 0) for number in range(3)]
 
 
 def test_several_tables_and_a_taken_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    two = Several(sinks=[Append(path="a"), Append(path="b")])
+    two = FanOut(sinks=[Append(path="a"), Append(path="b")])
     with pytest.raises(ArgumentError, match="writes 2 tables"):
         Snapshot(table="plans", rows=joined, sink=two)
     spark.range(1).write.format("delta").save(str(tmp_path / "plans"))

@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count, largest, mean
-from lib.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
-from lib.sinks import CommitOptions, Upsert
+from tidegate.aggregates import count, largest, mean
+from tidegate.commit import CommitOptions
+from tidegate.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
+from tidegate.sinks import Upsert
 
 from .batches import batch, rows, settings_left
 
@@ -21,7 +22,9 @@ Event = tuple[str | None, int | None]
 
 def partials(spark: SparkSession, events: list[Event]) -> DataFrame:
     frame = spark.createDataFrame(events, "page STRING, ms BIGINT")
-    return frame.groupBy("page").agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()])
+    return frame.groupBy("page").agg(
+        *[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]
+    )
 
 
 def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing(
@@ -29,7 +32,10 @@ def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing
 ) -> None:
     chance, path = random.Random(7), str(tmp_path / "t")
     cut: list[list[Event]] = [
-        [(chance.choice([None, "/a", "/b", f"/{n}"]), chance.choice([None, 1, 5, 9])) for _ in range(12)]
+        [
+            (chance.choice([None, "/a", "/b", f"/{n}"]), chance.choice([None, 1, 5, 9]))
+            for _ in range(12)
+        ]
         for n in range(3)
     ]
     sink = Upsert(path=path, keys=["page"], aggs=AGGS)
@@ -46,19 +52,31 @@ def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing
     expected = {}
     for page, values in by_page.items():
         known = [ms for ms in values if ms is not None]
-        expected[page] = (len(values), sum(known) / len(known) if known else None, max(known, default=None))
+        expected[page] = (
+            len(values),
+            sum(known) / len(known) if known else None,
+            max(known, default=None),
+        )
     finished = spark.read.format("delta").load(path)
-    finished = finished.select("page", *[agg.finish(F.col(name)).alias(name) for name, agg in AGGS.items()])
+    finished = finished.select(
+        "page", *[agg.finish(F.col(name)).alias(name) for name, agg in AGGS.items()]
+    )
     assert {row[0]: tuple(row)[1:] for row in finished.collect()} == expected
     assert finished.count() == len(expected)
 
 
-def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["page", "day"])
     shape = "page STRING, day INT, n INT"
-    sink.write(spark.createDataFrame([("/a", 1, 1), (None, 1, 1), ("/a", None, 1)], shape), batch(0))
-    sink.write(spark.createDataFrame([("/a", 1, 2), (None, 1, 2), (None, None, 2)], shape), batch(1))
+    sink.write(
+        spark.createDataFrame([("/a", 1, 1), (None, 1, 1), ("/a", None, 1)], shape), batch(0)
+    )
+    sink.write(
+        spark.createDataFrame([("/a", 1, 2), (None, 1, 2), (None, None, 2)], shape), batch(1)
+    )
     assert {tuple(row) for row in rows(spark, path)} == {
         ("/a", 1, 2),
         (None, 1, 2),
@@ -68,7 +86,9 @@ def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(spark: SparkSession
     assert len(rows(spark, path)) == 4
 
 
-def test_a_key_that_is_there_twice_is_named_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_key_that_is_there_twice_is_named_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["page"])
     twice = spark.createDataFrame([("/a", 1), ("/a", 2), ("/b", 1)], "page STRING, n INT")
@@ -85,7 +105,9 @@ def test_a_merge_that_fails_leaves_no_setting_behind(spark: SparkSession, tmp_pa
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["id"])
     sink.write(spark.range(2), batch(0))
-    broken = spark.range(2).select(F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("bigint").alias("id"))
+    broken = spark.range(2).select(
+        F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("bigint").alias("id")
+    )
     with pytest.raises(Exception, match="boom"):
         Upsert(path=path, keys=["id"], step="other")._merge(broken, _options())
     assert settings_left(spark) == []
@@ -106,9 +128,9 @@ def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
         read = spark.createDataFrame(plan.collect(), plan.schema)
         if left[0]:
             left[0] -= 1
-            spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT").write.format("delta").mode(
-                "overwrite"
-            ).save(path)
+            spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT").write.format(
+                "delta"
+            ).mode("overwrite").save(path)
         return read
 
     monkeypatch.setattr(Upsert, "_added", while_another_writes)

@@ -1,4 +1,5 @@
-"""Values to sketch, many data sets at once: made by Spark, and the same numbers in numpy for exact answers."""
+"""Values to sketch, many data sets at once: made by Spark, and the same numbers in numpy for exact
+answers."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ _SPAN, _FIRST, _SECOND = 2**32, 1103515245, 747796405
 
 
 def rows(spark: SparkSession, seeds: int, n: int) -> DataFrame:
-    """Give kind, seed, part, number and text: n values for each kind and seed.
+    """Return kind, seed, part, number and text: n values for each kind and seed.
 
-    uniform and zipf (P(x > v) = 1 / sqrt(v)) repeat; sequence and prefix are successive numbers, bare and after a long
-    common prefix. No two data sets share a text, so that their errors are independent.
-    """
+    uniform and zipf (P(x > v) = 1 / sqrt(v)) repeat; sequence and prefix are successive numbers,
+    bare and after a long common prefix. No two data sets share a text, so that their errors are
+    independent."""
     at = F.col("id")
     seed = F.floor(at / n).cast("bigint")
     first = F.pmod(at * _FIRST, F.lit(_SPAN))
@@ -36,9 +37,13 @@ def rows(spark: SparkSession, seeds: int, n: int) -> DataFrame:
             kind, F.concat(F.lit(f"{kind}-"), seed, F.lit("-"))
         )
         text = F.concat(named, number.cast("bigint"))
-        return F.struct(F.lit(kind).alias("kind"), number.cast("bigint").alias("number"), text.alias("text"))
+        return F.struct(
+            F.lit(kind).alias("kind"), number.cast("bigint").alias("number"), text.alias("text")
+        )
 
-    made = F.explode(F.array(*[one(kind, number) for kind, number in numbers.items()])).alias("made")
+    made = F.explode(F.array(*[one(kind, number) for kind, number in numbers.items()])).alias(
+        "made"
+    )
     return (
         spark.range(seeds * n)
         .select(seed.alias("seed"), (mixed % PARTS).alias("part"), made)
@@ -47,7 +52,7 @@ def rows(spark: SparkSession, seeds: int, n: int) -> DataFrame:
 
 
 def exact(seeds: int, n: int) -> dict[tuple[str, int], NDArray[np.int64]]:
-    """Give the numbers of each data set, by kind and seed."""
+    """Return the numbers of each data set, by kind and seed."""
     at = np.arange(seeds * n, dtype=np.int64)
     first = at * _FIRST % _SPAN
     mixed = (first ^ (first >> 15)) * _SECOND % _SPAN
@@ -63,10 +68,11 @@ def exact(seeds: int, n: int) -> dict[tuple[str, int], NDArray[np.int64]]:
 
 
 def number_of(text: str) -> int:
-    """Give the number that a text was made of."""
+    """Return the number that a text was made of."""
     return int(text.replace("/", "-").split("-")[-1])
 
 
 def rank_distance(values: NDArray[np.int64], answer: float, at: float) -> float:
-    """Give how far `at` is from the ranks that the answer has among the values: below it, up to with it."""
+    """Return how far `at` is from the ranks that the answer has among the values: below it, up to
+    with it."""
     return max(float((values < answer).mean()) - at, at - float((values <= answer).mean()), 0.0)

@@ -1,4 +1,5 @@
-"""Errors against exact answers: within the stated bounds, from all rows at once and from merged parts."""
+"""Errors against exact answers: within the stated bounds, from all rows at once and from merged
+parts."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, merged, partials
-from lib.sketches import (
+from tidegate.aggregates import Aggregate, merged, partials
+from tidegate.sketches import (
     count_error,
     distinct,
     distinct_bounds,
@@ -41,11 +42,14 @@ Found = dict[tuple[str, int, str], Row]
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> Found:
-    """Give one row a data set and way, with all answers and their bounds."""
+    """Return one row a data set and way, with all answers and their bounds."""
     values = rows(spark, SEEDS, N)
     left = [agg.partial(F.lit(None)).alias(name) for name, agg in partials(AGGS).items()]
     parts = values.groupBy("kind", "seed", "part").agg(*left)
-    ways = {"whole": values.groupBy("kind", "seed").agg(*left), "merged": merged(parts, ["kind", "seed"], AGGS)}
+    ways = {
+        "whole": values.groupBy("kind", "seed").agg(*left),
+        "merged": merged(parts, ["kind", "seed"], AGGS),
+    }
     whole, of_parts = (frame.withColumn("way", F.lit(way)) for way, frame in ways.items())
     answers = whole.unionByName(of_parts).select(
         "kind",
@@ -61,21 +65,29 @@ def found(spark: SparkSession) -> Found:
 
 
 def cases(found: Found, kind: str, way: str) -> Iterator[tuple[NDArray[np.int64], Row]]:
-    """Give each data set of a kind with its answers."""
+    """Return each data set of a kind with its answers."""
     for seed in range(SEEDS):
         yield VALUES[kind, seed], found[kind, seed, way]
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_distinct_counts_are_within_two_standard_errors_in_95_of_100_seeds(found: Found, kind: str, way: str) -> None:
-    inside = [row.users.low <= len(np.unique(values)) <= row.users.high for values, row in cases(found, kind, way)]
+def test_distinct_counts_are_within_two_standard_errors_in_95_of_100_seeds(
+    found: Found, kind: str, way: str
+) -> None:
+    inside = [
+        row.users.low <= len(np.unique(values)) <= row.users.high
+        for values, row in cases(found, kind, way)
+    ]
     assert sum(inside) >= 95
 
 
 @pytest.mark.parametrize("name", ["coarse", "set"])
-def test_far_beyond_its_size_a_sketch_misses_no_oftener_than_chance_allows(found: Found, name: str) -> None:
-    # With nine values for each register the bound is just the error: each count has a chance of 5 in 100 to miss.
+def test_far_beyond_its_size_a_sketch_misses_no_oftener_than_chance_allows(
+    found: Found, name: str
+) -> None:
+    # With nine values for each register the bound is just the error: each count has a chance of 5
+    # in 100 to miss.
     misses = [
         not row[name].low <= len(np.unique(values)) <= row[name].high
         for kind in KINDS
@@ -86,8 +98,14 @@ def test_far_beyond_its_size_a_sketch_misses_no_oftener_than_chance_allows(found
 
 
 @pytest.mark.parametrize(("name", "stated"), [("coarse", 1.039 / 8), ("set", 1 / np.sqrt(63))])
-def test_the_stated_standard_error_is_the_measured_one(found: Found, name: str, stated: float) -> None:
-    errors = [row[name].estimate / N - 1 for kind in ("sequence", "prefix") for _, row in cases(found, kind, "whole")]
+def test_the_stated_standard_error_is_the_measured_one(
+    found: Found, name: str, stated: float
+) -> None:
+    errors = [
+        row[name].estimate / N - 1
+        for kind in ("sequence", "prefix")
+        for _, row in cases(found, kind, "whole")
+    ]
     # The deviation of 200 draws is known to 5 in 100, their mean to 7 in 100 of the deviation.
     assert 0.85 * stated < np.std(errors) < 1.15 * stated
     assert abs(np.mean(errors)) < 0.2 * stated
@@ -101,22 +119,33 @@ def test_distinct_counts_of_merged_parts_equal_those_of_the_whole(found: Found) 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_quantiles_are_within_the_rank_error_in_95_of_100_seeds(found: Found, kind: str, way: str) -> None:
+def test_quantiles_are_within_the_rank_error_in_95_of_100_seeds(
+    found: Found, kind: str, way: str
+) -> None:
     for index, at in enumerate(RANKS):
-        distances = [rank_distance(values, row.quantiles[index], at) for values, row in cases(found, kind, way)]
+        distances = [
+            rank_distance(values, row.quantiles[index], at)
+            for values, row in cases(found, kind, way)
+        ]
         assert sum(distance <= rank_error(K) for distance in distances) >= 95
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_counts_of_the_most_frequent_are_within_their_error_always(found: Found, kind: str, way: str) -> None:
+def test_counts_of_the_most_frequent_are_within_their_error_always(
+    found: Found, kind: str, way: str
+) -> None:
     listed = 0
     for values, row in cases(found, kind, way):
         counts = Counter(values.tolist())
         error = row.top[0].error if row.top else count_error(CAPACITY) * N
         assert error <= count_error(CAPACITY) * N
-        assert all(one["count"] - error <= counts[number_of(one.value)] <= one["count"] for one in row.top)
-        assert {value for value, n in counts.items() if n > 2 * error} <= {number_of(one.value) for one in row.top}
+        assert all(
+            one["count"] - error <= counts[number_of(one.value)] <= one["count"] for one in row.top
+        )
+        assert {value for value, n in counts.items() if n > 2 * error} <= {
+            number_of(one.value) for one in row.top
+        }
         assert row.top == sorted(row.top, key=lambda one: (-one["count"], one.value))
         listed += len(row.top)
     assert listed >= 3 * SEEDS if kind == "zipf" else listed == 0

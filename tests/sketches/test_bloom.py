@@ -10,15 +10,19 @@ from chispa import assert_df_equality
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import merged, partials
-from lib.errors import ArgumentError, ColumnError
-from lib.sketches import contains, fullness, is_sound, members
-from lib.testing import StreamDriver
-from lib.windows import tumbling
+from tidegate.aggregates import merged, partials
+from tidegate.errors import ArgumentError, ColumnError
+from tidegate.sketches import contains, fullness, is_sound, members
+from tidegate.testing import StreamDriver
+from tidegate.windows import tumbling
 
 
-def made(frame: DataFrame, value: str | list[str], keys: int, *by: str, rate: float = 0.01) -> DataFrame:
-    return frame.groupBy(*by).agg(members(value, keys=keys, false_positives=rate).partial(F.lit(None)).alias("known"))
+def made(
+    frame: DataFrame, value: str | list[str], keys: int, *by: str, rate: float = 0.01
+) -> DataFrame:
+    return frame.groupBy(*by).agg(
+        members(value, keys=keys, false_positives=rate).partial(F.lit(None)).alias("known")
+    )
 
 
 def found(column: Column) -> Column:
@@ -27,7 +31,16 @@ def found(column: Column) -> Column:
 
 def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSession) -> None:
     chance = random.Random(3)
-    keys = ["", " ", "a", "A", "a ", "\u00e4", *(f"https://example.org/a/long/prefix/{n}" for n in range(60)), None]
+    keys = [
+        "",
+        " ",
+        "a",
+        "A",
+        "a ",
+        "\u00e4",
+        *(f"https://example.org/a/long/prefix/{n}" for n in range(60)),
+        None,
+    ]
     rows = [
         (example, chance.randrange(2), chance.randrange(3), key)
         for example in range(20)
@@ -46,7 +59,8 @@ def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSess
     assert together.count() == 20  # the three ways gave one filter for each example
     asked = frame.join(together, "example").withColumn("found", contains("known", "key"))
     answers = Counter(
-        (row["found"], row["null"]) for row in asked.select("found", F.isnull("key").alias("null")).collect()
+        (row["found"], row["null"])
+        for row in asked.select("found", F.isnull("key").alias("null")).collect()
     )
     nulls = sum(row[3] is None for row in rows)
     assert answers == {(False, True): nulls, (True, False): len(rows) - nulls}
@@ -72,7 +86,8 @@ def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> 
         for n in range(20)
     ]
     schema = (
-        "id bigint, int int, short smallint, text string, bytes binary, double double, decimal decimal(10,2), "
+        "id bigint, int int, short smallint, text string, bytes binary, double double, decimal "
+        "decimal(10,2), "
         "time timestamp, day date, flag boolean, list array<int>, pair struct<a:int,b:string>"
     )
     frame = spark.createDataFrame(rows, schema)
@@ -82,7 +97,9 @@ def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> 
             for name in frame.columns
         ]
     )
-    present = frame.crossJoin(filters).agg(*[found(contains(f"of_{name}", name)).alias(name) for name in frame.columns])
+    present = frame.crossJoin(filters).agg(
+        *[found(contains(f"of_{name}", name)).alias(name) for name in frame.columns]
+    )
     assert set(present.head() or ()) == {1.0}
 
     others = spark.range(1_000, 5_000).select(
@@ -91,20 +108,32 @@ def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> 
         F.concat(F.lit("u"), "id").alias("text"),
         F.array(F.col("id").cast("int"), F.lit(None)).alias("list"),
     )
-    absent = others.crossJoin(filters).agg(*[found(contains(f"of_{name}", name)) for name in others.columns])
+    absent = others.crossJoin(filters).agg(
+        *[found(contains(f"of_{name}", name)) for name in others.columns]
+    )
     assert max(absent.head() or (1,)) < 0.1
 
 
 def test_zero_has_one_sign_and_nan_is_one_number(spark: SparkSession) -> None:
     numbers = spark.createDataFrame([(0.0,), (float("nan"),)], "x double")
     asked = numbers.agg(members("x", keys=10).partial(F.lit(None)).alias("known")).select(
-        contains("known", F.lit(-0.0)), contains("known", F.lit(float("nan"))), contains("known", F.lit(1.0))
+        contains("known", F.lit(-0.0)),
+        contains("known", F.lit(float("nan"))),
+        contains("known", F.lit(1.0)),
     )
     assert tuple(asked.head() or ()) == (True, True, False)
 
 
-def test_a_key_of_several_columns_is_found_as_a_whole_and_never_with_a_null(spark: SparkSession) -> None:
-    rows = [("a", "bc", True), ("ab", "c", False), ("bc", "a", False), ("a", None, False), (None, "bc", False)]
+def test_a_key_of_several_columns_is_found_as_a_whole_and_never_with_a_null(
+    spark: SparkSession,
+) -> None:
+    rows = [
+        ("a", "bc", True),
+        ("ab", "c", False),
+        ("bc", "a", False),
+        ("a", None, False),
+        (None, "bc", False),
+    ]
     frame = spark.createDataFrame(rows, "x string, y string, known boolean")
     filters = made(frame.where("known or x is null or y is null"), ["x", "y"], 100, rate=1e-6)
     filters = filters.withColumnRenamed("known", "filter")
@@ -113,13 +142,18 @@ def test_a_key_of_several_columns_is_found_as_a_whole_and_never_with_a_null(spar
 
 
 @pytest.mark.parametrize("key", ["id", "concat('https://example.org/a/long/common/prefix/', id)"])
-def test_the_rate_is_the_one_asked_for_and_the_fullness_is_told(spark: SparkSession, key: str) -> None:
+def test_the_rate_is_the_one_asked_for_and_the_fullness_is_told(
+    spark: SparkSession, key: str
+) -> None:
     keyed = spark.range(30_000).select("id", F.expr(key).alias("key"))
     filters = made(keyed.where("id < 2000"), "key", 2_000, rate=0.05)
     answer = (
         keyed.crossJoin(filters)
         .groupBy((F.col("id") < 2_000).alias("there"))
-        .agg(found(contains("known", "key")).alias("found"), F.any_value(fullness("known")).alias("full"))
+        .agg(
+            found(contains("known", "key")).alias("found"),
+            F.any_value(fullness("known")).alias("full"),
+        )
     )
     rates = {row["there"]: row for row in answer.collect()}
     assert rates[True]["found"] == 1
@@ -130,12 +164,19 @@ def test_the_rate_is_the_one_asked_for_and_the_fullness_is_told(spark: SparkSess
 
 
 def test_a_filter_that_has_grown_says_how_far(spark: SparkSession) -> None:
-    filters = made(spark.range(2_000), "id", 1_000).union(made(spark.range(0), "id", 1_000, "id").select("known"))
+    filters = made(spark.range(2_000), "id", 1_000).union(
+        made(spark.range(0), "id", 1_000, "id").select("known")
+    )
     full = filters.select(fullness("known").alias("full")).select("full.*").head()
     assert full is not None
     assert full["keys"] == pytest.approx(2_000, rel=0.05)
     assert full["false_positives"] == pytest.approx(0.157, rel=0.1)
-    tiny = made(spark.range(5_000), "id", 10).select(fullness("known").alias("full")).select("full.*").head()
+    tiny = (
+        made(spark.range(5_000), "id", 10)
+        .select(fullness("known").alias("full"))
+        .select("full.*")
+        .head()
+    )
     assert tiny is not None
     assert (tiny["fill"], tiny["false_positives"]) == (1, 1)
     assert tiny["keys"] > 10
@@ -152,7 +193,9 @@ def test_minutes_roll_up_to_the_day_and_the_stream_agrees(spark: SparkSession) -
 
     events = spark.createDataFrame(rows, schema)
     day = merged(minutes(events), (), aggs)
-    assert_df_equality(day, tumbling(events, "1 day", aggs=aggs).select("users"), ignore_nullable=True)
+    assert_df_equality(
+        day, tumbling(events, "1 day", aggs=aggs).select("users"), ignore_nullable=True
+    )
     with StreamDriver(spark, schema, minutes, lateness="10 seconds") as stream:
         stream.feed(rows[50:])
         stream.feed(rows[:50])
@@ -171,7 +214,9 @@ def test_filters_that_do_not_fit_are_refused_and_never_answer(spark: SparkSessio
         "key=bigint": filters.select(contains("longs", F.lit(1))),
         "key=string": filters.select(contains("texts", as_long)),
         "cut off": filters.select(contains(F.substring("longs", 1, 20), as_long)),
-        "damaged": filters.select(contains(F.overlay("longs", F.lit(b"\xff\x00\xff"), 70, 3), as_long)),
+        "damaged": filters.select(
+            contains(F.overlay("longs", F.lit(b"\xff\x00\xff"), 70, 3), as_long)
+        ),
         "no sketch": filters.select(contains(F.lit(b"hello"), as_long)),
         "k=7 bits=138 of=1": filters.agg(members("id", keys=90).merge(F.col("longs"))),
         "different types": filters.select("longs")
@@ -183,7 +228,9 @@ def test_filters_that_do_not_fit_are_refused_and_never_answer(spark: SparkSessio
         with pytest.raises(Exception, match=r"(?s)allowed: ") as told:
             asked.collect()
         assert reason in str(told.value)
-    sound = filters.select(is_sound("longs", "members"), is_sound(F.substring("longs", 1, 99), "members")).head()
+    sound = filters.select(
+        is_sound("longs", "members"), is_sound(F.substring("longs", 1, 99), "members")
+    ).head()
     assert tuple(sound or ()) == (True, False)
 
 

@@ -4,8 +4,15 @@ import random
 
 import pytest
 
-from lib.errors import ArgumentError
-from lib.sketches.bloom_size import BLOCK_BITS, SLICE_BITS, BloomSize, many_blocks, most_keys, one_block
+from tidegate.errors import ArgumentError
+from tidegate.sketches.bloom_size import (
+    BLOCK_BITS,
+    SLICE_BITS,
+    BloomSize,
+    many_blocks,
+    most_keys,
+    one_block,
+)
 
 RATES = (0.5, 0.1, 0.01, 0.001, 1e-6)
 
@@ -20,7 +27,8 @@ def test_a_filter_keeps_its_rate_and_a_bit_less_would_not(keys: int, rate: float
     assert fewer.bits == 0 or fewer.rate(keys) > rate
     if keys >= 1_000:
         assert size.rate(keys) == pytest.approx(rate, rel=0.03)
-        # Half of the bits are set when a filter is best: 1.44 bits a key for each halving of the rate.
+        # Half of the bits are set when a filter is best: 1.44 bits a key for each halving of the
+        # rate.
         assert 8 * size.total_bytes / keys == pytest.approx(1.4427 * size.slices, rel=0.12)
 
 
@@ -59,7 +67,9 @@ def test_one_value_holds_what_it_says_and_more_is_for_a_table() -> None:
             one_block(most + most // 100, rate)
 
 
-@pytest.mark.parametrize(("keys", "rate"), [(0, 0.01), (-1, 0.01), (True, 0.01), (10, 0.0), (10, 1.0), (10, 1e-12)])
+@pytest.mark.parametrize(
+    ("keys", "rate"), [(0, 0.01), (-1, 0.01), (True, 0.01), (10, 0.0), (10, 1.0), (10, 1e-12)]
+)
 def test_measures_out_of_range_are_refused(keys: int, rate: float) -> None:
     with pytest.raises(ArgumentError, match="allowed"):
         many_blocks(keys, rate)

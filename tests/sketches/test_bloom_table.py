@@ -10,18 +10,22 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.sinks import Upsert
-from lib.sketches import BloomTable
-from lib.testing import StreamDriver
 from tests.sinks.batches import batch
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.sinks import Upsert
+from tidegate.sketches import BloomTable
+from tidegate.testing import StreamDriver
 
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+FEW = settings(
+    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
 PREFIX = "concat('https://example.org/a/long/common/prefix/', id)"
 PAIR = "struct(id % 100 as a, cast(id div 100 as string) as b)"
 # A block holds 22,700 keys at this rate, so that this plan has four.
 FOUR = BloomTable(key=["number", "text"], keys=90_000, false_positives=0.5)
-PAIRS = st.tuples(st.one_of(st.none(), st.integers(-5, 5)), st.one_of(st.none(), st.text(max_size=3)))
+PAIRS = st.tuples(
+    st.one_of(st.none(), st.integers(-5, 5)), st.one_of(st.none(), st.text(max_size=3))
+)
 
 
 def numbered(spark: SparkSession, stop: int, key: str = "id") -> DataFrame:
@@ -34,7 +38,9 @@ def test_the_rate_at_ten_thousand_keys_is_the_one_asked_for(spark: SparkSession,
     blocks = known.blocks(numbered(spark, 10_000, key)).cache()
     asked = known.probe(numbered(spark, 300_000, key), blocks)
     new = F.col("id") >= 10_000
-    row = asked.agg(F.count_if("known").alias("found"), F.count_if(F.col("known") & new).alias("wrong")).head()
+    row = asked.agg(
+        F.count_if("known").alias("found"), F.count_if(F.col("known") & new).alias("wrong")
+    ).head()
     assert row is not None
     assert row["found"] - row["wrong"] == 10_000
     assert row["wrong"] / 290_000 == pytest.approx(0.01, rel=0.1)
@@ -76,16 +82,23 @@ def test_no_key_is_ever_missed_and_merged_tables_are_the_table_of_all(
     assert all(row.known == (row.number is not None and row.text is not None) for row in probed)
 
 
-def test_a_kept_table_takes_each_batch_once_and_answers_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_kept_table_takes_each_batch_once_and_answers_a_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     known, path = BloomTable(key="text", keys=1_000), str(tmp_path / "seen")
     sink = Upsert(path=path, keys=["block"], aggs=known.aggs)
-    parts = [spark.createDataFrame([(text,) for text in texts], "text string") for texts in (["a", "b"], ["c", None])]
+    parts = [
+        spark.createDataFrame([(text,) for text in texts], "text string")
+        for texts in (["a", "b"], ["c", None])
+    ]
     for number, part in enumerate(parts):
         assert sink.write(known.blocks(part), batch(number)) == "written"
         assert sink.write(known.blocks(part), batch(number)) == "skipped"
     table = spark.read.format("delta").load(path)
     assert_df_equality(table, known.blocks(parts[0].union(parts[1])), ignore_nullable=True)
-    with StreamDriver(spark, "text string", lambda rows: known.probe(rows, table), lateness=None) as stream:
+    with StreamDriver(
+        spark, "text string", lambda rows: known.probe(rows, table), lateness=None
+    ) as stream:
         assert sorted(stream.feed([("a",), ("d",), ("c",), ("a",)])) == [
             ("a", True),
             ("a", True),
@@ -113,11 +126,13 @@ def test_a_table_of_another_plan_or_of_other_types_never_answers(spark: SparkSes
         "k=4": BloomTable(key="key", keys=1_000, false_positives=0.05).probe(rows, blocks),
         "bits=2742": BloomTable(key="key", keys=2_000).probe(rows, blocks),
         "members k=7 bits=2742": BloomTable(key="key", keys=2_000).merged(blocks),
-        "damaged": known.probe(rows, blocks.withColumn("filter", F.overlay("filter", F.lit(b"\xff\x00"), 80, 2))),
+        "damaged": known.probe(
+            rows, blocks.withColumn("filter", F.overlay("filter", F.lit(b"\xff\x00"), 80, 2))
+        ),
         "cut off": known.report(blocks.withColumn("filter", F.substring("filter", 1, 30))),
     }
     for told, frame in cases.items():
-        with pytest.raises(Exception, match="stored sketch can not be used") as raised:
+        with pytest.raises(Exception, match="stored sketch cannot be used") as raised:
             frame.collect()
         assert told in str(raised.value)
 
@@ -128,7 +143,7 @@ def test_wrong_arguments_are_refused_at_the_call(spark: SparkSession) -> None:
         known.blocks(rows.drop("key"))
     with pytest.raises(ColumnError, match="known"):
         known.probe(rows.withColumn("known", F.lit(1)), known.blocks(rows))
-    with pytest.raises(ColumnTypeError, match="can not be hashed"):
+    with pytest.raises(ColumnTypeError, match="cannot be hashed"):
         known.blocks(rows.withColumn("key", F.create_map("id", "id")))
     with pytest.raises(ArgumentError, match="key names no column"):
         BloomTable(key=[], keys=10)

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnTypeError, SetupError
-from lib.sketches import distinct, distinct_estimate, to_datasketch
-from lib.sketches.hashing import Integers, spark_hash, xxhash64
+from tidegate.errors import ArgumentError, ColumnTypeError, SetupError
+from tidegate.sketches import distinct, distinct_estimate, to_datasketch
+from tidegate.sketches.hashing import Integers, spark_hash, xxhash64
 
 PRECISIONS = (4, 8, 10, 12, 14, 16)
 SIZES = (0, 1, 7, 8, 10, 100, 3_000, 10_000)
@@ -34,29 +34,42 @@ def test_the_plain_hash_is_spark_s(spark: SparkSession) -> None:
         (doubles, "double", of_long),
         ([True, False], "boolean", of_long),
     ):
-        found = spark.createDataFrame([(value,) for value in values], f"v {kind}").select(F.xxhash64("v")).collect()
-        assert [row[0] % 2**64 for row in found] == [spark_hash(v, integers=integers) for v in values], kind
+        found = (
+            spark.createDataFrame([(value,) for value in values], f"v {kind}")
+            .select(F.xxhash64("v"))
+            .collect()
+        )
+        assert [row[0] % 2**64 for row in found] == [
+            spark_hash(v, integers=integers) for v in values
+        ], kind
     assert xxhash64(b"", 0) == 0xEF46DB3751D8E999  # as published with XXH64
 
 
 @pytest.fixture(scope="module")
 def sketches(spark: SparkSession) -> dict[tuple[int, int], bytes]:
-    """Give the sketch of the numbers below each size, as text, by precision and size."""
+    """Return the sketch of the numbers below each size, as text, by precision and size."""
     ids = spark.range(max(SIZES)).select(F.col("id"), F.col("id").cast("string").alias("text"))
     made = {
         (precision, size): distinct(F.when(F.col("id") < size, F.col("text")), precision=precision)
         for precision in PRECISIONS
         for size in SIZES
     }
-    row = ids.agg(*[agg.partial(F.lit(None)).alias(f"{p}:{size}") for (p, size), agg in made.items()]).head()
+    row = ids.agg(
+        *[agg.partial(F.lit(None)).alias(f"{p}:{size}") for (p, size), agg in made.items()]
+    ).head()
     assert row is not None
     return {(p, size): bytes(row[f"{p}:{size}"]) for p, size in made}
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_python_alone_fills_the_same_registers(sketches: dict[tuple[int, int], bytes], precision: int) -> None:
+def test_python_alone_fills_the_same_registers(
+    sketches: dict[tuple[int, int], bytes], precision: int
+) -> None:
     for size in SIZES[:-1]:
-        found, alone = to_datasketch(sketches[precision, size]), to_datasketch(sketches[precision, 0])
+        found, alone = (
+            to_datasketch(sketches[precision, size]),
+            to_datasketch(sketches[precision, 0]),
+        )
         assert alone.is_empty()
         for value in range(size):
             alone.update(str(value))
@@ -69,7 +82,10 @@ def test_python_goes_on_where_spark_left_off_and_merges_as_spark_does(
     sketches: dict[tuple[int, int], bytes], precision: int
 ) -> None:
     large = to_datasketch(sketches[precision, 10_000])
-    grown, merged = to_datasketch(sketches[precision, 3_000]), to_datasketch(sketches[precision, 100])
+    grown, merged = (
+        to_datasketch(sketches[precision, 3_000]),
+        to_datasketch(sketches[precision, 100]),
+    )
     for value in range(3_000, 10_000):
         grown.update(str(value))
     assert grown == large
@@ -81,7 +97,9 @@ def test_python_goes_on_where_spark_left_off_and_merges_as_spark_does(
 
 
 def test_a_million_values_and_their_count(spark: SparkSession) -> None:
-    stored = spark.range(1_000_000).agg(distinct("id", precision=14).partial(F.lit(None)).alias("ids"))
+    stored = spark.range(1_000_000).agg(
+        distinct("id", precision=14).partial(F.lit(None)).alias("ids")
+    )
     row = stored.select("ids", distinct_estimate("ids").alias("n")).head()
     assert row is not None
     found = to_datasketch(bytes(row.ids))
@@ -98,7 +116,11 @@ def test_a_million_values_and_their_count(spark: SparkSession) -> None:
 def test_whole_numbers_count_as_the_column_had_them(spark: SparkSession) -> None:
     kinds: list[Integers] = ["bigint", "int"]
     for kind in kinds:
-        values = spark.range(50).select(F.col("id").cast(kind).alias("v")).agg(distinct("v").partial(F.lit(None)))
+        values = (
+            spark.range(50)
+            .select(F.col("id").cast(kind).alias("v"))
+            .agg(distinct("v").partial(F.lit(None)))
+        )
         row = values.head()
         assert row is not None
         for asked in kinds:

@@ -1,4 +1,5 @@
-"""Merging is associative and commutative, and nothing added changes nothing: any parts, any order, any grouping."""
+"""Merging is associative and commutative, and nothing added changes nothing: any parts, any order,
+any grouping."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, finished, merged, partials
-from lib.sketches import count_error, distinct, quantile, theta, top
+from tidegate.aggregates import Aggregate, finished, merged, partials
+from tidegate.sketches import count_error, distinct, quantile, theta, top
 
 CAPACITY = 6
 # The smallest sketches there are, so that few values are beyond what they hold exactly.
@@ -22,14 +23,22 @@ AGGS: dict[str, Aggregate] = {
     "top": top("value", CAPACITY, capacity=CAPACITY),
 }
 Parts = list[list[int | None]]
-FEW = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+FEW = settings(
+    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
 VALUES = st.one_of(st.none(), st.integers(0, 60), st.just(7))
 PARTS = st.lists(st.lists(VALUES, min_size=1, max_size=40), min_size=1, max_size=6)
 
 
 def in_ways(spark: SparkSession, cases: list[Parts], seed: int) -> dict[tuple[int, str], Row]:
-    """Give each case's answers from all values at once, and merged in several orders, with nothing added too."""
-    rows = [(n, part, value) for n, parts in enumerate(cases) for part, held in enumerate(parts) for value in held]
+    """Return each case's answers from all values at once, and merged in several orders, with
+    nothing added too."""
+    rows = [
+        (n, part, value)
+        for n, parts in enumerate(cases)
+        for part, held in enumerate(parts)
+        for value in held
+    ]
     values = spark.createDataFrame(rows, "case int, part int, value int")
     left = [agg.partial(F.lit(None)).alias(name) for name, agg in partials(AGGS).items()]
     of_parts = values.groupBy("case", "part").agg(*left)
@@ -78,14 +87,20 @@ def agrees(parts: Parts, row: Row, whole: Row) -> None:
         assert row.set == len(counts)
 
 
-def test_quantiles_of_merged_parts_stay_within_the_rank_error_whatever_the_order(spark: SparkSession) -> None:
+def test_quantiles_of_merged_parts_stay_within_the_rank_error_whatever_the_order(
+    spark: SparkSession,
+) -> None:
     chance = random.Random(11)
     values = [(chance.gauss(0, 1), chance.randrange(20), chance.randrange(2)) for _ in range(4_000)]
     agg = quantile("value", [0.1, 0.5, 0.9], k=200)
-    parts = spark.createDataFrame(values, "value double, part int, half int").groupBy("half", "part")
+    parts = spark.createDataFrame(values, "value double, part int, half int").groupBy(
+        "half", "part"
+    )
     of_parts = parts.agg(agg.partial(F.lit(None)).alias("q"))
     halves = merged(of_parts, "half", {"q": agg})
-    ways = [merged(frame.withColumn("all", F.lit(1)), "all", {"q": agg}) for frame in (of_parts, halves)]
+    ways = [
+        merged(frame.withColumn("all", F.lit(1)), "all", {"q": agg}) for frame in (of_parts, halves)
+    ]
     held = sorted(value for value, _, _ in values)
     for row in finished(ways[0].unionByName(ways[1]), {"q": agg}).collect():
         for at, answer in zip([0.1, 0.5, 0.9], row.q, strict=True):

@@ -1,4 +1,5 @@
-"""Near-duplicate documents: what exact comparison finds, on a batch and on a stream, each pair once."""
+"""Near-duplicate documents: what exact comparison finds, on a batch and on a stream, each pair
+once."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lib.errors import ArgumentError, ColumnError, TidegateError, WatermarkError
-from lib.sketches import near_duplicates, signature, to_minhash
-from lib.sketches.near_duplicates import band_rows
-from lib.testing import StreamDriver
+from tidegate.errors import ArgumentError, ColumnError, TidegateError, WatermarkError
+from tidegate.sketches import near_duplicates, signature, to_minhash
+from tidegate.sketches.near_duplicates import band_rows
+from tidegate.testing import StreamDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "event_time timestamp, id int, text string"
@@ -22,7 +23,11 @@ Document = tuple[datetime, int, str | None]
 
 def runs(text: str, words: int = 3) -> set[str]:
     said = text.lower().split()
-    return {" ".join(said[at : at + words]) for at in range(max(1, len(said) - words + 1))} if said else set()
+    return (
+        {" ".join(said[at : at + words]) for at in range(max(1, len(said) - words + 1))}
+        if said
+        else set()
+    )
 
 
 def similarity(one: str | None, other: str | None) -> float:
@@ -31,7 +36,8 @@ def similarity(one: str | None, other: str | None) -> float:
 
 
 def corpus(originals: int, seed: int = 3) -> list[Document]:
-    """Give texts of 60 words, each followed by copies with ever more words changed, ten seconds apart."""
+    """Return texts of 60 words, each followed by copies with ever more words changed, ten seconds
+    apart."""
     chance = random.Random(seed)
     texts: list[str | None] = [None, "", "   ", "alone", "Alone"]
     for _ in range(originals):
@@ -42,7 +48,9 @@ def corpus(originals: int, seed: int = 3) -> list[Document]:
                 copy[at] = f"x{chance.randrange(5_000)}"
             texts.append((" " if changes else "  ").join(copy).upper())
     chance.shuffle(texts)
-    return [(START + timedelta(seconds=10 * number), number, text) for number, text in enumerate(texts)]
+    return [
+        (START + timedelta(seconds=10 * number), number, text) for number, text in enumerate(texts)
+    ]
 
 
 def pairs(frame: DataFrame) -> dict[tuple[int, int], float]:
@@ -52,7 +60,12 @@ def pairs(frame: DataFrame) -> dict[tuple[int, int], float]:
 
 
 def near(documents: DataFrame, **more: Any) -> DataFrame:
-    arguments: dict[str, Any] = {"key": "id", "threshold": 0.7, "within": "1 hour", "permutations": 64} | more
+    arguments: dict[str, Any] = {
+        "key": "id",
+        "threshold": 0.7,
+        "within": "1 hour",
+        "permutations": 64,
+    } | more
     return near_duplicates(documents, "text", **arguments)
 
 
@@ -73,10 +86,19 @@ def test_pairs_lie_within_the_time_and_the_later_one_is_the_document(spark: Spar
     documents: list[Document] = [(START + timedelta(seconds=s), s, same) for s in (0, 10, 20, 40)]
     documents += [(START, 100, same), (START, -5, same), (START + timedelta(seconds=10), 10, same)]
     frame = near(spark.createDataFrame(documents, SCHEMA), within="10 seconds")
-    found = sorted((row.duplicate_of, row.document, row.event_time.astimezone(UTC)) for row in frame.collect())
+    found = sorted(
+        (row.duplicate_of, row.document, row.event_time.astimezone(UTC)) for row in frame.collect()
+    )
     later = START + timedelta(seconds=10)
     # The document 10 is there twice, which is no pair, but each of its rows has its pairs.
-    expected = [(-5, 0, START), (-5, 10, later), (-5, 10, later), (-5, 100, START), (0, 10, later), (0, 10, later)]
+    expected = [
+        (-5, 0, START),
+        (-5, 10, later),
+        (-5, 10, later),
+        (-5, 100, START),
+        (0, 10, later),
+        (0, 10, later),
+    ]
     expected += [(0, 100, START), (100, 10, later), (100, 10, later)]
     expected += [(10, 20, START + timedelta(seconds=20))] * 2
     assert found == sorted(expected)
@@ -88,7 +110,10 @@ def test_a_stream_gives_what_the_batch_gives_in_any_order(spark: SparkSession) -
     assert len(batch) > 10
     arrived = random.Random(1).sample(documents, len(documents))
     with StreamDriver(
-        spark, SCHEMA, lambda stream: near(stream, within="3 minutes"), lateness=f"{10 * len(documents)} seconds"
+        spark,
+        SCHEMA,
+        lambda stream: near(stream, within="3 minutes"),
+        lateness=f"{10 * len(documents)} seconds",
     ) as stream:
         stream.feed(arrived[:12])
         stream.feed(arrived[12:])
@@ -137,6 +162,10 @@ def test_what_can_not_be_is_refused_at_the_call(
 
 
 def test_a_stream_without_a_watermark_is_refused(spark: SparkSession) -> None:
-    stream = spark.readStream.format("rate").load().selectExpr("timestamp event_time", "value id", "'a' text")
+    stream = (
+        spark.readStream.format("rate")
+        .load()
+        .selectExpr("timestamp event_time", "value id", "'a' text")
+    )
     with pytest.raises(WatermarkError, match="withWatermark"):
         near(stream)

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate
-from lib.errors import ArgumentError
-from lib.sketches import (
+from tidegate.aggregates import Aggregate
+from tidegate.errors import ArgumentError
+from tidegate.sketches import (
     distinct,
     distinct_bounds,
     distinct_estimate,
@@ -25,7 +25,7 @@ from lib.sketches import (
     top,
     union,
 )
-from lib.sketches.stored import HEADER_BYTES, LARGEST, sealed, unsealed
+from tidegate.sketches.stored import HEADER_BYTES, LARGEST, sealed, unsealed
 
 AGGS: dict[str, Aggregate] = {
     "distinct precision=8": distinct("id", precision=8),
@@ -38,17 +38,29 @@ KINDS = [label.split(" ")[0] for label in AGGS]
 
 @pytest.fixture(scope="module")
 def sound(spark: SparkSession) -> dict[str, bytes]:
-    """Give a sketch of a hundred values for each label."""
-    made = spark.range(100).agg(*[agg.partial(F.lit(None)).alias(label) for label, agg in AGGS.items()]).head()
+    """Return a sketch of a hundred values for each label."""
+    made = (
+        spark.range(100)
+        .agg(*[agg.partial(F.lit(None)).alias(label) for label, agg in AGGS.items()])
+        .head()
+    )
     assert made is not None
-    return {label: bytes(made[label].sketch if label.startswith("top") else made[label]) for label in AGGS}
+    return {
+        label: bytes(made[label].sketch if label.startswith("top") else made[label])
+        for label in AGGS
+    }
 
 
 def damaged(whole: bytes, others: list[bytes], chance: random.Random) -> list[bytes]:
-    """Give bytes that are no longer the sketch: flipped, cut, longer, foreign, mixed."""
+    """Return bytes that are no longer the sketch: flipped, cut, longer, foreign, mixed."""
     flips = [_flipped(whole, at, chance.randrange(8)) for at in range(HEADER_BYTES)]
-    flips += [_flipped(whole, chance.randrange(HEADER_BYTES, len(whole)), chance.randrange(8)) for _ in range(60)]
-    cuts = [whole[:length] for length in [*range(HEADER_BYTES + 20), len(whole) - 8, len(whole) - 1]]
+    flips += [
+        _flipped(whole, chance.randrange(HEADER_BYTES, len(whole)), chance.randrange(8))
+        for _ in range(60)
+    ]
+    cuts = [
+        whole[:length] for length in [*range(HEADER_BYTES + 20), len(whole) - 8, len(whole) - 1]
+    ]
     longer = [whole + b"\0", whole + whole, b"\0" + whole]
     foreign = [
         b"",
@@ -68,7 +80,7 @@ def _flipped(whole: bytes, at: int, bit: int) -> bytes:
 
 
 def answers(label: str, stored: Column) -> list[Column]:
-    """Give everything that can be asked of a stored sketch."""
+    """Return everything that can be asked of a stored sketch."""
     if label.startswith("top"):
         stored_struct = F.struct(stored.alias("sketch"), F.lit(None).cast("bigint").alias("of"))
         return [AGGS[label].finish(stored_struct)]
@@ -98,14 +110,20 @@ def test_damaged_and_foreign_bytes_have_a_reason_and_sound_ones_none(
         asked = label if wanted == "whole label" else label.split(" ")[0]
         rows = [(False, stored) for stored in bad[label]] + [(True, whole), (True, None)]
         frame = spark.createDataFrame(rows, "expected boolean, stored binary")
-        frames.append(frame.withColumns({"reason": reason("stored", asked), "sound": is_sound("stored", asked)}))
+        frames.append(
+            frame.withColumns(
+                {"reason": reason("stored", asked), "sound": is_sound("stored", asked)}
+            )
+        )
         for stored in bad[label]:
-            with pytest.raises(ArgumentError, match="can not be used"):
+            with pytest.raises(ArgumentError, match="cannot be used"):
                 unsealed(stored, asked)
         assert unsealed(whole, asked)[1] == whole[HEADER_BYTES:]
     found = frames[0].unionByName(frames[1]).unionByName(frames[2]).unionByName(frames[3]).collect()
     assert len(found) > 600
-    assert [row for row in found if row.sound != row.expected or (row.reason is None) != row.expected] == []
+    assert [
+        row for row in found if row.sound != row.expected or (row.reason is None) != row.expected
+    ] == []
 
 
 def test_the_reason_says_what_is_wrong(spark: SparkSession, sound: dict[str, bytes]) -> None:
@@ -133,11 +151,18 @@ def test_every_question_to_bytes_that_are_not_sound_is_an_error(
     whole, questions = sound[label], answers(label, F.col("stored"))
     other = next(stored for name, stored in sound.items() if name != label)
     bad = [_flipped(whole, len(whole) - 1, 0), whole[:-3], whole[HEADER_BYTES:], other]
-    asked = [(questions[0], stored) for stored in bad] + [(question, bad[0]) for question in questions[1:]]
+    asked = [(questions[0], stored) for stored in bad] + [
+        (question, bad[0]) for question in questions[1:]
+    ]
     for question, stored in asked:
-        with pytest.raises(Exception, match=r"USER_RAISED_EXCEPTION(.|\n)*can not be used(.|\n)*allowed(.|\n)*instead"):
+        with pytest.raises(
+            Exception,
+            match=r"USER_RAISED_EXCEPTION(.|\n)*cannot be used(.|\n)*allowed(.|\n)*instead",
+        ):
             one(spark, stored).select(question).collect()
-    both = one(spark, None).unionByName(one(spark, whole)).select(F.col("stored").isNull(), *questions)
+    both = (
+        one(spark, None).unionByName(one(spark, whole)).select(F.col("stored").isNull(), *questions)
+    )
     for no_sketch, *found in both.collect():
         assert all((answer is None) == no_sketch for answer in found)
 
@@ -151,7 +176,9 @@ def test_a_merge_takes_no_bytes_that_are_not_sound_and_leaves_out_nulls(
     def merged(*stored: bytes | None) -> DataFrame:
         rows = spark.createDataFrame([(one,) for one in stored], "partial binary")
         if label.startswith("top"):
-            given = F.struct(F.col("partial").alias("sketch"), F.lit(None).cast("bigint").alias("of"))
+            given = F.struct(
+                F.col("partial").alias("sketch"), F.lit(None).cast("bigint").alias("of")
+            )
             rows = rows.select(F.when(F.col("partial").isNotNull(), given).alias("partial"))
         return (
             rows.groupBy(F.lit(1).alias("all"))
@@ -161,8 +188,11 @@ def test_a_merge_takes_no_bytes_that_are_not_sound_and_leaves_out_nulls(
 
     assert merged(None, None).head()[0] is None  # type: ignore[index]
     assert merged(None, whole, None).head() == merged(whole).head()
-    for bad in (_flipped(whole, len(whole) - 2, 3), next(v for k, v in sound.items() if k != label)):
-        with pytest.raises(Exception, match="can not be used"):
+    for bad in (
+        _flipped(whole, len(whole) - 2, 3),
+        next(v for k, v in sound.items() if k != label),
+    ):
+        with pytest.raises(Exception, match="cannot be used"):
             merged(whole, bad).collect()
 
 
@@ -181,9 +211,15 @@ def test_sketches_of_other_parameters_do_not_merge(spark: SparkSession) -> None:
 
 def test_a_sketch_too_large_to_be_read_again_is_not_written(spark: SparkSession) -> None:
     def made(size: int) -> DataFrame:
-        return spark.range(1).select(sealed(F.repeat(F.lit("x"), size).cast("binary"), "text").alias("stored"))
+        return spark.range(1).select(
+            sealed(F.repeat(F.lit("x"), size).cast("binary"), "text").alias("stored")
+        )
 
-    most = made(LARGEST - HEADER_BYTES).select(is_sound("stored", "text"), F.octet_length("stored")).head()
+    most = (
+        made(LARGEST - HEADER_BYTES)
+        .select(is_sound("stored", "text"), F.octet_length("stored"))
+        .head()
+    )
     assert most is not None
     assert most[:] == (True, LARGEST)
     with pytest.raises(Exception, match="A sketch has"):

@@ -1,4 +1,5 @@
-"""Which values count, and as what: nulls, empty texts, NaN, infinities, types; and arguments that can not be."""
+"""Which values count, and as what: nulls, empty texts, NaN, infinities, types; and arguments that
+cannot be."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count, finished, merged, partials
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.sketches import (
+from tidegate.aggregates import count, finished, merged, partials
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.sketches import (
     difference,
     distinct,
     distinct_bounds,
@@ -27,7 +28,7 @@ from lib.sketches import (
     top,
     union,
 )
-from lib.windows import tumbling
+from tidegate.windows import tumbling
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 # Three different values of each type, one of them twice, and nulls.
@@ -61,7 +62,9 @@ def test_values_of_any_type_are_counted_and_nulls_are_not(spark: SparkSession) -
     found = tumbling(frame, "1 day", aggs=aggs).head()
     assert found is not None
     for name, (kind, values) in fields.items():
-        assert (found[f"{name}_distinct"], found[f"{name}_theta"]) == (len(values), len(values)), kind
+        assert (found[f"{name}_distinct"], found[f"{name}_theta"]) == (len(values), len(values)), (
+            kind
+        )
         if kind in LISTED:
             listed = [(one["count"], one.error) for one in found[f"{name}_top"]]
             assert listed == [(2, 0)] + [(1, 0)] * (len(values) - 1), kind
@@ -69,29 +72,48 @@ def test_values_of_any_type_are_counted_and_nulls_are_not(spark: SparkSession) -
 
 
 def _naive(value: Any) -> Any:
-    """Give an instant as Spark shows it in Python, without a zone."""
-    return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
+    """Return an instant as Spark shows it in Python, without a zone."""
+    return (
+        value.astimezone().replace(tzinfo=None)
+        if isinstance(value, datetime) and value.tzinfo
+        else value
+    )
 
 
 def test_zeros_of_either_sign_are_one_and_numbers_of_two_types_are_two(spark: SparkSession) -> None:
     zeros = spark.createDataFrame([(0.0, 1), (-0.0, 1)], "x double, n int")
-    both = zeros.agg(distinct("x").partial(F.lit(None)).alias("x"), distinct("n").partial(F.lit(None)).alias("n"))
+    both = zeros.agg(
+        distinct("x").partial(F.lit(None)).alias("x"), distinct("n").partial(F.lit(None)).alias("n")
+    )
     longs = zeros.agg(distinct(F.col("n").cast("bigint")).partial(F.lit(None)).alias("n"))
     agg = distinct("n")
-    mixed = both.select("n").unionByName(longs).agg(agg.merge(F.col("n")).alias("n")).select(agg.finish(F.col("n")))
+    mixed = (
+        both.select("n")
+        .unionByName(longs)
+        .agg(agg.merge(F.col("n")).alias("n"))
+        .select(agg.finish(F.col("n")))
+    )
     assert both.select(distinct("x").finish(F.col("x"))).head()[0] == 1  # type: ignore[index]
     assert mixed.head()[0] == 2  # type: ignore[index]
 
 
-def test_nulls_inside_a_struct_are_passed_over_unless_it_is_written_as_text(spark: SparkSession) -> None:
+def test_nulls_inside_a_struct_are_passed_over_unless_it_is_written_as_text(
+    spark: SparkSession,
+) -> None:
     pairs = spark.createDataFrame([(("a", None),), ((None, "a"),)], "p struct<x:string,y:string>")
-    found = pairs.agg(*[agg.finish(agg.partial(F.lit(None))) for agg in (distinct("p"), distinct(F.to_json("p")))])
+    found = pairs.agg(
+        *[agg.finish(agg.partial(F.lit(None))) for agg in (distinct("p"), distinct(F.to_json("p")))]
+    )
     assert found.head()[:] == (1, 2)  # type: ignore[index]
 
 
-def test_quantiles_leave_out_nulls_and_nan_and_keep_infinities_and_order(spark: SparkSession) -> None:
+def test_quantiles_leave_out_nulls_and_nan_and_keep_infinities_and_order(
+    spark: SparkSession,
+) -> None:
     values = [None, math.nan, 3.0, -math.inf, 1.0, 2.0, math.inf]
-    frame = spark.createDataFrame([(value, AT) for value in values], "x double, event_time timestamp")
+    frame = spark.createDataFrame(
+        [(value, AT) for value in values], "x double, event_time timestamp"
+    )
     aggs = {
         "many": quantile("x", [1.0, 0.0, 0.5, 0.4, 0.41]),
         "one": quantile("x", 0.5),
@@ -113,29 +135,51 @@ def test_top_decides_ties_by_value_and_gives_no_more_than_there_are(spark: Spark
     assert [one.value for one in found["all"]] == ["a", "b", "c", "d"]
 
 
-def test_all_partials_become_one_though_a_task_has_none_and_of_none_nothing_is_made(spark: SparkSession) -> None:
-    events = spark.createDataFrame([(AT, "a"), (AT, "b"), (AT, "a")], "event_time timestamp, page string")
-    aggs = {"pages": top("page", 2), "users": distinct("page"), "ms": quantile(F.lit(1.0), 0.5), "n": count()}
+def test_all_partials_become_one_though_a_task_has_none_and_of_none_nothing_is_made(
+    spark: SparkSession,
+) -> None:
+    events = spark.createDataFrame(
+        [(AT, "a"), (AT, "b"), (AT, "a")], "event_time timestamp, page string"
+    )
+    aggs = {
+        "pages": top("page", 2),
+        "users": distinct("page"),
+        "ms": quantile(F.lit(1.0), 0.5),
+        "n": count(),
+    }
     parts = tumbling(events, "1 minute", by="page", aggs=partials(aggs)).repartition(5)
     whole = finished(merged(parts, (), aggs), aggs).collect()
-    assert [(row["pages"][0]["value"], row["users"], row["ms"], row["n"]) for row in whole] == [("a", 2, 1.0, 3)]
+    assert [(row["pages"][0]["value"], row["users"], row["ms"], row["n"]) for row in whole] == [
+        ("a", 2, 1.0, 3)
+    ]
     assert merged(parts.where("page = 'c'"), (), aggs).collect() == []
 
 
 def test_sets_meet_within_their_bounds(spark: SparkSession) -> None:
     ids = spark.range(60_000)
     agg = theta("id", precision=10)
-    low, high = (F.when(test, F.col("id")) for test in (F.col("id") < 40_000, F.col("id") >= 30_000))
+    low, high = (
+        F.when(test, F.col("id")) for test in (F.col("id") < 40_000, F.col("id") >= 30_000)
+    )
     made = ids.agg(
         theta(low, precision=10).partial(F.lit(None)).alias("low"),
         theta(high, precision=10).partial(F.lit(None)).alias("high"),
         agg.partial(F.lit(None)).alias("all"),
     )
     asked: dict[str, Any] = {"union": union, "intersection": intersection, "difference": difference}
-    sets = made.select("all", *[call("low", "high", precision=10).alias(name) for name, call in asked.items()])
-    found = sets.select(*[theta_bounds(name, deviations=3).alias(name) for name in sets.columns]).head()
+    sets = made.select(
+        "all", *[call("low", "high", precision=10).alias(name) for name, call in asked.items()]
+    )
+    found = sets.select(
+        *[theta_bounds(name, deviations=3).alias(name) for name in sets.columns]
+    ).head()
     assert found is not None
-    for name, exact in {"all": 60_000, "union": 60_000, "intersection": 10_000, "difference": 30_000}.items():
+    for name, exact in {
+        "all": 60_000,
+        "union": 60_000,
+        "intersection": 10_000,
+        "difference": 30_000,
+    }.items():
         assert found[name].low <= exact <= found[name].high
         assert found[name].high - found[name].low < 0.35 * 60_000
     assert found["union"] == found["all"]
@@ -162,17 +206,21 @@ def test_sets_meet_within_their_bounds(spark: SparkSession) -> None:
         (lambda: top("x", 5, capacity=2_000_000), "capacity <= 999999"),
     ],
 )
-def test_arguments_out_of_range_are_refused(spark: SparkSession, call: Callable[[], object], says: str) -> None:
+def test_arguments_out_of_range_are_refused(
+    spark: SparkSession, call: Callable[[], object], says: str
+) -> None:
     with pytest.raises(ArgumentError, match=says):
         call()
 
 
 def test_columns_that_can_not_be_sketched_are_refused_at_the_call(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(AT, "a", {"a": 1})], "event_time timestamp, x string, m map<string,int>")
+    frame = spark.createDataFrame(
+        [(AT, "a", {"a": 1})], "event_time timestamp, x string, m map<string,int>"
+    )
     for aggs, error, says in (
         ({"q": quantile("x", 0.5)}, ColumnTypeError, "a number"),
         ({"u": distinct("nowhere")}, ColumnError, "nowhere"),
-        ({"u": distinct("m")}, ColumnError, "can not be computed"),
+        ({"u": distinct("m")}, ColumnError, "cannot be computed"),
         ({"t": top(F.struct("x"), 3)}, ColumnError, "struct columns are not supported"),
     ):
         with pytest.raises(error, match=says):

@@ -1,4 +1,5 @@
-"""Sketches in windows, on a batch and on a stream, in roll-ups and in upserted tables: the same answers."""
+"""Sketches in windows, on a batch and on a stream, in roll-ups and in upserted tables: the same
+answers."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, finished, merged, partials
-from lib.errors import ArgumentError
-from lib.sinks import Upsert
-from lib.sketches import distinct, quantile, theta, top
-from lib.testing import StreamDriver
-from lib.windows import hopping, session, sliding, tumbling
 from tests.sinks.batches import batch
+from tidegate.aggregates import Aggregate, finished, merged, partials
+from tidegate.errors import ArgumentError
+from tidegate.sinks import Upsert
+from tidegate.sketches import distinct, quantile, theta, top
+from tidegate.testing import StreamDriver
+from tidegate.windows import hopping, session, sliding, tumbling
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "event_time timestamp, page string, user string, ms int"
@@ -41,7 +42,9 @@ EVENTS: Events = [
 ]
 CASES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "tumbling": lambda events: tumbling(events, "20 seconds", by="page", aggs=AGGS),
-    "hopping by panes": lambda events: hopping(events, "40 seconds", "5 seconds", by="page", aggs=AGGS),
+    "hopping by panes": lambda events: hopping(
+        events, "40 seconds", "5 seconds", by="page", aggs=AGGS
+    ),
     "session": lambda events: session(events, "4 seconds", by="page", aggs=AGGS),
 }
 
@@ -52,17 +55,23 @@ def answers(frame: DataFrame) -> list[Any]:
 
 
 def expected(rows: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Give the exact answers of users, set, ms and top over events."""
+    """Return the exact answers of users, set, ms and top over events."""
     held = list(rows)
     users = [user for _, _, user, _ in held if user is not None]
     values = sorted(ms for _, _, _, ms in held if ms is not None)
     counts = sorted((-users.count(user), user) for user in set(users))[:2]
-    ms = [float(values[0]), float(values[(len(values) - 1) // 2]), float(values[-1])] if values else None
+    ms = (
+        [float(values[0]), float(values[(len(values) - 1) // 2]), float(values[-1])]
+        if values
+        else None
+    )
     return len(set(users)), len(set(users)), ms, [(user, -less, 0) for less, user in counts]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_a_stream_gives_what_the_batch_gives(spark: SparkSession, case: Callable[[DataFrame], DataFrame]) -> None:
+def test_a_stream_gives_what_the_batch_gives(
+    spark: SparkSession, case: Callable[[DataFrame], DataFrame]
+) -> None:
     batched = answers(case(spark.createDataFrame(EVENTS, SCHEMA)))
     assert batched
     with StreamDriver(spark, SCHEMA, case, lateness="2 minutes") as stream:
@@ -83,7 +92,7 @@ def test_windows_give_what_plain_python_gives(spark: SparkSession, name: str) ->
 def test_a_sliding_window_refuses_what_can_not_roll(spark: SparkSession) -> None:
     events = spark.createDataFrame(EVENTS[:1], SCHEMA)
     for name, agg in AGGS.items():
-        with pytest.raises(ArgumentError, match=rf"aggs\['{name}'\] can not roll(.|\n)*hopping"):
+        with pytest.raises(ArgumentError, match=rf"aggs\['{name}'\] cannot roll(.|\n)*hopping"):
             sliding(events, "1 minute", aggs={name: agg})
 
 
@@ -91,16 +100,23 @@ def test_minutes_roll_up_to_what_all_rows_give_at_once(spark: SparkSession) -> N
     events = spark.createDataFrame(EVENTS, SCHEMA)
     minutes = tumbling(events, "7 seconds", by="page", aggs=partials(AGGS))
     rolled = finished(merged(minutes, "page", AGGS), AGGS).orderBy("page").select(*AGGS)
-    whole = events.groupBy("page").agg(*[a.finish(a.partial(F.lit(None))).alias(n) for n, a in AGGS.items()])
+    whole = events.groupBy("page").agg(
+        *[a.finish(a.partial(F.lit(None))).alias(n) for n, a in AGGS.items()]
+    )
     assert rolled.collect() == whole.orderBy("page").select(*AGGS).collect()
 
 
-def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(spark: SparkSession, tmp_path: Path) -> None:
+def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "pages")
     sink = Upsert(path=path, keys=["page"], aggs=AGGS)
     for number in range(2):
         rows = spark.createDataFrame(EVENTS[number::2], SCHEMA).groupBy("page")
-        sink.write(rows.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]), batch(number))
+        sink.write(
+            rows.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]),
+            batch(number),
+        )
     table = spark.read.format("delta").load(path)
     for row in finished(table, AGGS).collect():
         found = (row.users, row.set, row.ms, [tuple(one) for one in row.top])

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
-from lib.sources.kafka import RAW
+from tidegate.sources.kafka import RAW
 
 RECEIVED = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
 
 
-def raw(spark: SparkSession, values: Sequence[bytes | None], received: datetime = RECEIVED) -> DataFrame:
+def raw(
+    spark: SparkSession, values: Sequence[bytes | None], received: datetime = RECEIVED
+) -> DataFrame:
     rows = [
         ("clicks", 0, offset, received, None, None if value is None else bytearray(value), None)
         for offset, value in enumerate(values)
@@ -33,5 +35,12 @@ def produce(
 ) -> None:
     producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 20_000_000})
     for value in values:
-        producer.produce(topic, value, key, partition, timestamp=int(at.timestamp() * 1000), headers=headers or [])
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition,
+            timestamp=int(at.timestamp() * 1000),
+            headers=headers or [],
+        )
     assert producer.flush(30) == 0

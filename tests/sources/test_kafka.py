@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lib.errors import ArgumentError
-from lib.sources import KafkaSource
-from lib.testing.broker import Broker
+from tidegate.errors import ArgumentError
+from tidegate.sources import KafkaSource
+from tidegate.testing.broker import Broker
 
 from .raw import RECEIVED, produce
 
 
 def drained(spark: SparkSession, source: KafkaSource, checkpoint: Path) -> tuple[list[str], int]:
-    """Give the values that the stream gave, sorted, and its number of batches."""
+    """Return the values that the stream gave, sorted, and its number of batches."""
     values: list[str] = []
     batches = []
 
@@ -72,9 +72,15 @@ def test_a_stream_starts_at_offsets_at_a_time_or_at_the_end(
 
 
 @pytest.mark.broker
-def test_a_batch_is_exactly_the_offset_range(spark: SparkSession, broker: Broker, filled: str) -> None:
-    source = KafkaSource(servers=broker.servers, pattern=filled, options={"minOffsetsPerTrigger": "1"})
-    rows = source.between(spark, {filled: {0: 1}}, {filled: {0: 2, 1: 2}}).orderBy("value").collect()
+def test_a_batch_is_exactly_the_offset_range(
+    spark: SparkSession, broker: Broker, filled: str
+) -> None:
+    source = KafkaSource(
+        servers=broker.servers, pattern=filled, options={"minOffsetsPerTrigger": "1"}
+    )
+    rows = (
+        source.between(spark, {filled: {0: 1}}, {filled: {0: 2, 1: 2}}).orderBy("value").collect()
+    )
     assert [(bytes(row.value), row.partition, row.offset) for row in rows] == [
         (b"a1", 0, 1),
         (b"b0", 1, 0),
@@ -101,7 +107,9 @@ def test_a_batch_is_exactly_the_offset_range(spark: SparkSession, broker: Broker
         ({"topics": ["a"], "options": {"kafka.bootstrap.servers": "x:1"}}, "use servers"),
     ],
 )
-def test_arguments_that_do_not_fit_together_are_refused(arguments: dict[str, Any], says: str) -> None:
+def test_arguments_that_do_not_fit_together_are_refused(
+    arguments: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ArgumentError, match=says):
         KafkaSource(**({"servers": "localhost:9092"} | arguments))
 

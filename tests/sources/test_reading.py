@@ -10,13 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.eventtime.guard import instant
-from lib.jvm import observed
-from lib.sinks import Batch, Rejected, planned
-from lib.sources import KafkaSource, Reading, json_format
-from lib.sources.reading import OBSERVATION
-from lib.testing.broker import Broker
+from tidegate.commit import Batch, planned
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.eventtime.guard import instant
+from tidegate.formats import json_format
+from tidegate.jvm import observed
+from tidegate.sinks import SideTable
+from tidegate.sources import KafkaSource, Reading
+from tidegate.sources.reading import OBSERVATION
+from tidegate.testing.broker import Broker
 
 from .raw import RECEIVED, produce, raw
 
@@ -33,8 +35,11 @@ def click(page: str, at: datetime = RECEIVED) -> bytes:
     return f'{{"page":"{page}","ms":5,"at":"{at.isoformat()}"}}'.encode()
 
 
-def run_stream(frame: DataFrame, checkpoint: Path, work: Callable[[DataFrame, int, Any], None]) -> None:
-    """Run what there is, one call of `work` a batch; a failure inside comes out of awaitTermination."""
+def run_stream(
+    frame: DataFrame, checkpoint: Path, work: Callable[[DataFrame, int, Any], None]
+) -> None:
+    """Run what there is, one call of `work` a batch; a failure inside comes out of
+    awaitTermination."""
     spark = frame.sparkSession
 
     def each(batch: DataFrame, number: int) -> None:
@@ -75,9 +80,11 @@ def test_poison_lands_in_the_dead_letters_once_and_its_neighbours_in_the_stream(
     def work(batch: DataFrame, number: int, query: Any) -> None:
         pages = {row.page for row in batch.persist().collect()}
         counted = observed(query, OBSERVATION)
-        plan = planned(spark, str(checkpoint), job="j", query_id=query.id, run_id=query.runId, number=number)
+        plan = planned(
+            spark, str(checkpoint), job="j", query_id=query.id, run_id=query.runId, number=number
+        )
         dead = wanted.dead(batch.sparkSession, plan.start, plan.end)
-        outcomes = [Rejected(path=table).write(dead, plan, expected=len(poison)) for _ in range(2)]
+        outcomes = [SideTable(path=table).write(dead, plan, expected=len(poison)) for _ in range(2)]
         assert outcomes == ["written", "skipped"]
         seen.append((pages, counted, plan))
 
@@ -101,10 +108,21 @@ def test_poison_lands_in_the_dead_letters_once_and_its_neighbours_in_the_stream(
     ]
     kept = [None if value is None else value[:20] for value in poison]
     assert [row.value for row in rows] == kept
-    assert [row.value_bytes for row in rows] == [None if value is None else len(value) for value in poison]
+    assert [row.value_bytes for row in rows] == [
+        None if value is None else len(value) for value in poison
+    ]
     assert (rows[0].topic, rows[0].key, rows[0].headers) == (topic, b"k", [("h", b"1")])
     again = wanted.rows(spark, plan.start, plan.end)
-    assert again.columns == ["page", "ms", "at", "event_time", "topic", "partition", "offset", "timestamp"]
+    assert again.columns == [
+        "page",
+        "ms",
+        "at",
+        "event_time",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+    ]
     assert {row.page for row in again.collect()} == pages
 
 
@@ -129,11 +147,17 @@ def test_a_clock_far_ahead_is_clamped_to_the_limit_where_that_is_asked_for(
     run_stream(wanted.stream(spark), tmp_path / "checkpoint", work)
     limit = int((RECEIVED + hour).timestamp() * 1e6)
     assert found == {0: int((RECEIVED - day).timestamp() * 1e6), 1: limit, 2: limit, 3: limit}
-    assert [(seen["dead"], seen["clamped"], seen["latest"]) for seen in counts if seen] == [(0, 2, limit)]
+    assert [(seen["dead"], seen["clamped"], seen["latest"]) for seen in counts if seen] == [
+        (0, 2, limit)
+    ]
     again = (
-        wanted.rows(spark, {}, {topic: {0: 4}}).where("offset = 3").select(*map(F.unix_micros, ("event_time", "at")))
+        wanted.rows(spark, {}, {topic: {0: 4}})
+        .where("offset = 3")
+        .select(*map(F.unix_micros, ("event_time", "at")))
     )
-    assert [tuple(row) for row in again.collect()] == [(limit, int(beyond[1].timestamp() * 1e6))], "the field stays"
+    assert [tuple(row) for row in again.collect()] == [(limit, int(beyond[1].timestamp() * 1e6))], (
+        "the field stays"
+    )
 
 
 @pytest.mark.broker
@@ -146,10 +170,14 @@ def test_the_second_batch_begins_where_the_first_ended_and_bad_times_leave_the_w
 
     def work(batch: DataFrame, number: int, query: Any) -> None:
         batch.collect()
-        plans.append(planned(spark, str(checkpoint), job="j", query_id=query.id, run_id="r", number=number))
+        plans.append(
+            planned(spark, str(checkpoint), job="j", query_id=query.id, run_id="r", number=number)
+        )
 
     counted = wanted.stream(spark).groupBy(F.window("event_time", "1 minute")).count()
-    produce(broker.servers, topic, [click("/a"), click("/x", RECEIVED + timedelta(days=9000)), b"bad"])
+    produce(
+        broker.servers, topic, [click("/a"), click("/x", RECEIVED + timedelta(days=9000)), b"bad"]
+    )
     run_stream(counted, checkpoint, work)
     produce(broker.servers, topic, [click("/b")])
     run_stream(counted, checkpoint, work)
@@ -168,7 +196,11 @@ def test_a_field_that_is_called_as_a_kafka_column_is_leaves_that_one_a_longer_na
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
     broker.create_topic(topic, retention_ms=-1)
-    produce(broker.servers, topic, [b'{"timestamp":1714564800000,"offset":"o"}', b'{"timestamp":9000000000000000000}'])
+    produce(
+        broker.servers,
+        topic,
+        [b'{"timestamp":1714564800000,"offset":"o"}', b'{"timestamp":9000000000000000000}'],
+    )
     wanted = Reading(
         source=KafkaSource(servers=broker.servers, topics=[topic]),
         format=json_format("timestamp BIGINT, offset STRING"),
@@ -176,13 +208,22 @@ def test_a_field_that_is_called_as_a_kafka_column_is_leaves_that_one_a_longer_na
         lateness="1 minute",
     )
     [row] = wanted.rows(spark, {}, {topic: {0: 2}}).collect()
-    assert (row.timestamp, row.offset, row.kafka_offset, row.topic) == (1714564800000, "o", 0, topic)
+    assert (row.timestamp, row.offset, row.kafka_offset, row.topic) == (
+        1714564800000,
+        "o",
+        0,
+        topic,
+    )
     [dead] = wanted.dead(spark, {}, {topic: {0: 2}}).collect()
     assert (dead.offset, dead.stage, dead.reason) == (1, "event_time", "no event time")
 
 
 def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:
-    good = reading("nowhere:9092", "clicks")._good(raw(spark, [b"{}"]), OBSERVATION).select("page", "event_time")
+    good = (
+        reading("nowhere:9092", "clicks")
+        ._good(raw(spark, [b"{}"]), OBSERVATION)
+        .select("page", "event_time")
+    )
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 1
 

@@ -9,32 +9,39 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, last, smallest, total
-from lib.testing import StreamDriver
+from tidegate.aggregates import Aggregate, count, last, smallest, total
+from tidegate.testing import StreamDriver
 
 from .oracle import SECOND, Answer, Event
 from .strategies import BASE, LATENESS, SPAN, Arrival
 
 SCHEMA = "event_time timestamp, key string, value int"
-AGGS: dict[str, Aggregate] = {"n": count(), "sum": total("value"), "low": smallest("value"), "last": last("value")}
+AGGS: dict[str, Aggregate] = {
+    "n": count(),
+    "sum": total("value"),
+    "low": smallest("value"),
+    "last": last("value"),
+}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Transform = Callable[[DataFrame], DataFrame]
 
 
 def instant(micros: int) -> datetime:
-    """Give the instant of microseconds since 1970."""
+    """Return the instant of microseconds since 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def batch(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
-    """Give the events as a batch DataFrame."""
+    """Return the events as a batch DataFrame."""
     return spark.createDataFrame([(instant(e.micros), e.key, e.value) for e in events], SCHEMA)
 
 
 def answers(frame: DataFrame) -> Counter[Answer]:
-    """Give a result's rows as a multiset of the oracle's tuples."""
-    micros = frame.withColumn("start", F.unix_micros("window.start")).withColumn("end", F.unix_micros("window.end"))
+    """Return a result's rows as a multiset of the oracle's tuples."""
+    micros = frame.withColumn("start", F.unix_micros("window.start")).withColumn(
+        "end", F.unix_micros("window.end")
+    )
     return Counter(tuple(row) for row in micros.select("start", "end", "key", *AGGS).collect())
 
 
@@ -50,10 +57,14 @@ def streamed(spark: SparkSession, arrival: Arrival, transform: Transform) -> Cou
 
 
 def windows(rows: Iterable[Row], *columns: str) -> list[tuple[object, ...]]:
-    """Give rows as sorted (start seconds, end seconds, columns...) since BASE, for literal expectations."""
+    """Return rows as sorted (start seconds, end seconds, columns...) since BASE, for literal
+    expectations."""
 
     def seconds(at: datetime) -> float:
         return (round(at.timestamp() * SECOND) - BASE) / SECOND
 
-    made = [(seconds(row.window.start), seconds(row.window.end), *[row[name] for name in columns]) for row in rows]
+    made = [
+        (seconds(row.window.start), seconds(row.window.end), *[row[name] for name in columns])
+        for row in rows
+    ]
     return sorted(made, key=repr)

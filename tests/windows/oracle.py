@@ -21,14 +21,24 @@ Answer = tuple[int, int, str | None, int, int | None, int | None, int | None]
 
 
 def answer(start: int, end: int, key: str | None, events: list[Event]) -> Answer:
-    """Give (start, end, key, count, total, smallest, latest value) of a window's events."""
+    """Return (start, end, key, count, total, smallest, latest value) of a window's events."""
     values = [event.value for event in events if event.value is not None]
-    latest = max(events, key=lambda event: (event.micros, event.value is not None, event.value or 0))
-    return (start, end, key, len(events), sum(values) if values else None, min(values, default=None), latest.value)
+    latest = max(
+        events, key=lambda event: (event.micros, event.value is not None, event.value or 0)
+    )
+    return (
+        start,
+        end,
+        key,
+        len(events),
+        sum(values) if values else None,
+        min(values, default=None),
+        latest.value,
+    )
 
 
 def by_key(events: Iterable[Event]) -> dict[str | None, list[Event]]:
-    """Give each key's events in the order of their time."""
+    """Return each key's events in the order of their time."""
     keyed = defaultdict(list)
     for event in sorted(events, key=lambda event: event.micros):
         keyed[event.key].append(event)
@@ -36,13 +46,16 @@ def by_key(events: Iterable[Event]) -> dict[str | None, list[Event]]:
 
 
 def hopping(events: list[Event], size: int, hop: int, offset: int = 0) -> list[Answer]:
-    """Give every window of multiples of the hop that holds an event; a tumbling one hops by its size."""
+    """Return every window of multiples of the hop that holds an event; a tumbling one hops by its
+    size."""
     answers = []
     for key, own in by_key(events).items():
         starts = {
             start
             for event in own
-            for start in range((event.micros - offset) // hop * hop + offset, event.micros - size, -hop)
+            for start in range(
+                (event.micros - offset) // hop * hop + offset, event.micros - size, -hop
+            )
         }
         held = {start: [e for e in own if start <= e.micros < start + size] for start in starts}
         answers += [answer(start, start + size, key, inside) for start, inside in held.items()]
@@ -50,10 +63,13 @@ def hopping(events: list[Event], size: int, hop: int, offset: int = 0) -> list[A
 
 
 def sliding(events: list[Event], size: int) -> list[Answer]:
-    """Give one window for each event."""
+    """Return one window for each event."""
     return [
         answer(
-            event.micros - size, event.micros, key, [e for e in own if event.micros - size <= e.micros <= event.micros]
+            event.micros - size,
+            event.micros,
+            key,
+            [e for e in own if event.micros - size <= e.micros <= event.micros],
         )
         for key, own in by_key(events).items()
         for event in own
@@ -61,10 +77,15 @@ def sliding(events: list[Event], size: int) -> list[Answer]:
 
 
 def sliding_sets(events: list[Event], size: int) -> set[tuple[str | None, tuple[Event, ...]]]:
-    """Give every distinct set of a key's events that some window of the size, ends included, holds."""
+    """Return every distinct set of a key's events that some window of the size, ends included,
+    holds."""
     found = set()
     for key, own in by_key(events).items():
-        edges = {edge for e in own for edge in (e.micros - size, e.micros, e.micros + 1, e.micros - size - 1)}
+        edges = {
+            edge
+            for e in own
+            for edge in (e.micros - size, e.micros, e.micros + 1, e.micros - size - 1)
+        }
         for start in edges:
             held = tuple(e for e in own if start <= e.micros <= start + size)
             if held:
@@ -73,12 +94,16 @@ def sliding_sets(events: list[Event], size: int) -> set[tuple[str | None, tuple[
 
 
 def session(events: list[Event], gap: int, longest: int | None = None) -> list[Answer]:
-    """Give the runs of events at most a gap apart, cut at the multiples of `longest`."""
+    """Return the runs of events at most a gap apart, cut at the multiples of `longest`."""
     answers = []
     for key, own in by_key(events).items():
         run: list[Event] = []
         for event in own:
-            cut = longest is not None and bool(run) and run[0].micros // longest != event.micros // longest
+            cut = (
+                longest is not None
+                and bool(run)
+                and run[0].micros // longest != event.micros // longest
+            )
             if run and (event.micros - run[-1].micros > gap or cut):
                 answers.append(answer(run[0].micros, run[-1].micros + gap, key, run))
                 run = []

@@ -15,7 +15,8 @@ BASE = 1_760_000_000 * SECOND
 
 
 class Arrival(NamedTuple):
-    """Events as a stream sees them: micro-batches, and after which of them the query is stopped and started."""
+    """Events as a stream sees them: micro-batches, and after which of them the query is stopped and
+    started."""
 
     batches: list[list[Event]]
     restarts: set[int]
@@ -47,7 +48,12 @@ def arrivals(draw: st.DrawFn) -> Arrival:
     """Draw events in an order in which none is late, cut into micro-batches anywhere."""
     drawn = draw(events())
     delays = draw(st.lists(st.integers(0, LATENESS), min_size=len(drawn), max_size=len(drawn)))
-    arrived = [event for _, event in sorted(zip(delays, drawn, strict=True), key=lambda pair: pair[0] + pair[1].micros)]
+    arrived = [
+        event
+        for _, event in sorted(
+            zip(delays, drawn, strict=True), key=lambda pair: pair[0] + pair[1].micros
+        )
+    ]
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(arrived) - 1)), max_size=2)))
     edges = [0, *cuts, len(arrived)]
     batches = [arrived[start:stop] for start, stop in pairwise(edges) if arrived[start:stop]]

@@ -9,9 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count, smallest, total
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError, WatermarkError
-from lib.windows import hopping, session, sliding, tumbling
+from tidegate.aggregates import count, smallest, total
+from tidegate.errors import (
+    ArgumentError,
+    ColumnError,
+    ColumnTypeError,
+    TidegateError,
+    WatermarkError,
+)
+from tidegate.windows import hopping, session, sliding, tumbling
 
 from .frames import batch
 from .oracle import Event
@@ -28,7 +34,9 @@ CALLS: dict[str, Callable[..., DataFrame]] = {
 
 @pytest.fixture(scope="module")
 def clicks(spark: SparkSession) -> DataFrame:
-    return batch(spark, [Event(BASE, "a", 1)]).withColumn("tags", F.create_map(F.lit("a"), F.lit(1)))
+    return batch(spark, [Event(BASE, "a", 1)]).withColumn(
+        "tags", F.create_map(F.lit("a"), F.lit(1))
+    )
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
@@ -50,7 +58,11 @@ def clicks(spark: SparkSession) -> DataFrame:
     ],
 )
 def test_all_windows_refuse_what_they_can_not_take(
-    clicks: DataFrame, call: Callable[..., DataFrame], options: dict[str, Any], error: type[TidegateError], says: str
+    clicks: DataFrame,
+    call: Callable[..., DataFrame],
+    options: dict[str, Any],
+    error: type[TidegateError],
+    says: str,
 ) -> None:
     with pytest.raises(error, match=says):
         call(clicks, **options)

@@ -1,4 +1,5 @@
-"""Calendar windows: days of 23 and 25 hours, midnights that do not exist, months, weeks, and every zone's oddities."""
+"""Calendar windows: days of 23 and 25 hours, midnights that do not exist, months, weeks, and every
+zone's oddities."""
 
 from __future__ import annotations
 
@@ -15,18 +16,19 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.errors import ArgumentError, ColumnTypeError, TidegateError
-from lib.windows import closes, tumbling
-from lib.windows.calendar import Calendar, calendar
-from lib.windows.cumulative import cumulative
+from tidegate.aggregates import count
+from tidegate.errors import ArgumentError, ColumnTypeError, TidegateError
+from tidegate.windows import closes, tumbling
+from tidegate.windows._calendar import Calendar, calendar
+from tidegate.windows.cumulative import cumulative
 
 from . import wall
 from .frames import instant
 
 N = {"n": count()}
 HOUR = 3_600_000_000
-# zone, an instant (UTC), size, where its window starts by the zone's own clocks, how many hours it lasts.
+# zone, an instant (UTC), size, where its window starts by the zone's own clocks, how many hours it
+# lasts.
 LITERAL = [
     ("UTC", "2026-03-29 12:00:00", "1 day", "2026-03-29T00:00:00+00:00", 24),
     ("Europe/Berlin", "2026-03-29 12:00:00", "1 day", "2026-03-29T00:00:00+01:00", 23),
@@ -112,14 +114,17 @@ def bounds(window: Column) -> tuple[Column, Column]:
 
 
 def zoned(size: str, offset: str = "0 seconds") -> Calendar:
-    """Give a calendar that reads the zone from a column, so that one query serves many zones."""
+    """Return a calendar that reads the zone from a column, so that one query serves many zones."""
     return replace(calendar(size, "UTC", offset), zone=F.col("zone"))  # type: ignore[arg-type]
 
 
 def found(spark: SparkSession, moments: list[tuple[str, datetime, str, str]]) -> list[Row]:
-    """Give i, start and end of the windows of moments (zone, instant, size, offset), in one query."""
+    """Return i, start and end of the windows of moments (zone, instant, size, offset), in one
+    query."""
     rows = [(i, *moment) for i, moment in enumerate(moments)]
-    frame = spark.createDataFrame(rows, "i int, zone string, t timestamp, size string, offset string")
+    frame = spark.createDataFrame(
+        rows, "i int, zone string, t timestamp, size string, offset string"
+    )
     kinds = sorted({(size, offset) for _, _, size, offset in moments})
     parts = [
         frame.where((F.col("size") == size) & (F.col("offset") == offset)).select(
@@ -132,23 +137,36 @@ def found(spark: SparkSession, moments: list[tuple[str, datetime, str, str]]) ->
 
 def test_windows_begin_at_the_zones_own_midnight(spark: SparkSession) -> None:
     cases = [(*case, "0 seconds") for case in LITERAL]
-    cases += [(zone, time, "1 day", start, hours, offset) for zone, time, offset, start, hours in SHIFTED]
-    rows = found(spark, [(zone, at(time), size, offset) for zone, time, size, _, _, offset in cases])
+    cases += [
+        (zone, time, "1 day", start, hours, offset) for zone, time, offset, start, hours in SHIFTED
+    ]
+    rows = found(
+        spark, [(zone, at(time), size, offset) for zone, time, size, _, _, offset in cases]
+    )
     assert len(rows) == len(cases)
     for row in rows:
         start, hours = cases[row.i][3:5]
-        assert (instant(row.start), (row.end - row.start) / HOUR) == (datetime.fromisoformat(start), hours), cases[
-            row.i
-        ]
+        assert (instant(row.start), (row.end - row.start) / HOUR) == (
+            datetime.fromisoformat(start),
+            hours,
+        ), cases[row.i]
 
 
 def moments(zone: str, rng: Random) -> Iterator[int]:
-    """Give instants from 1980 to 2021: around each change of the clocks to the second and the day, and anywhere."""
-    hours = range(round(at("1980-01-01").timestamp()), round(at("2021-06-01").timestamp()), 12 * 3600)
-    offsets = [(second, instant(second * 10**6).astimezone(ZoneInfo(zone)).utcoffset()) for second in hours]
+    """Return instants from 1980 to 2021: around each change of the clocks to the second and the
+    day, and anywhere."""
+    hours = range(
+        round(at("1980-01-01").timestamp()), round(at("2021-06-01").timestamp()), 12 * 3600
+    )
+    offsets = [
+        (second, instant(second * 10**6).astimezone(ZoneInfo(zone)).utcoffset()) for second in hours
+    ]
     changes = [second for (second, before), (_, after) in pairwise(offsets) if before != after]
     for second in rng.sample(changes, min(len(changes), 10)):
-        yield from ((second + rng.randrange(-48 * 3600, 48 * 3600)) * 10**6 + rng.randrange(10**6) for _ in range(6))
+        yield from (
+            (second + rng.randrange(-48 * 3600, 48 * 3600)) * 10**6 + rng.randrange(10**6)
+            for _ in range(6)
+        )
     yield from (rng.randrange(hours.start, hours.stop) * 10**6 for _ in range(12))
 
 
@@ -156,7 +174,9 @@ def test_every_zone_agrees_with_its_definition_in_plain_python(spark: SparkSessi
     rng = Random(6)
     units: list[wall.Unit] = ["day", "day", "week", "month"]
     drawn = [(zone, micros, rng.choice(units)) for zone in ZONES for micros in moments(zone, rng)]
-    rows = found(spark, [(zone, instant(micros), f"1 {unit}", "0 seconds") for zone, micros, unit in drawn])
+    rows = found(
+        spark, [(zone, instant(micros), f"1 {unit}", "0 seconds") for zone, micros, unit in drawn]
+    )
     assert len(rows) == len(drawn)
     expected = [wall.period(micros, zone, unit) for zone, micros, unit in drawn]
     assert [drawn[row.i] for row in rows if (row.start, row.end) != expected[row.i]] == []
@@ -165,16 +185,23 @@ def test_every_zone_agrees_with_its_definition_in_plain_python(spark: SparkSessi
 @pytest.fixture(scope="module")
 def clicks(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(
-        [(at("2026-03-29 12:00:00"), "a", 1), (None, "a", 2)], "event_time timestamp, key string, value int"
+        [(at("2026-03-29 12:00:00"), "a", 1), (None, "a", 2)],
+        "event_time timestamp, key string, value int",
     )
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Apia", "UTC"])
-def test_the_session_time_zone_changes_nothing(spark: SparkSession, clicks: DataFrame, zone: str) -> None:
+def test_the_session_time_zone_changes_nothing(
+    spark: SparkSession, clicks: DataFrame, zone: str
+) -> None:
     before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        day = tumbling(clicks, "1 month", aggs=N, zone="Europe/Berlin").select(*bounds(F.col("window")), "n").collect()
+        day = (
+            tumbling(clicks, "1 month", aggs=N, zone="Europe/Berlin")
+            .select(*bounds(F.col("window")), "n")
+            .collect()
+        )
         so_far = (
             cumulative(clicks, "1 day", "1 week", aggs=N, zone="Europe/Berlin")
             .select(*bounds(F.col("window")), "n")
@@ -184,7 +211,9 @@ def test_the_session_time_zone_changes_nothing(spark: SparkSession, clicks: Data
         spark.conf.set("spark.sql.session.timeZone", before)
     march, april = (wall.since(at(text)) for text in ("2026-02-28 23:00:00", "2026-03-31 22:00:00"))
     assert [tuple(row) for row in day] == [(march, april, 1)]
-    assert [tuple(row) for row in so_far] == [(wall.since(at("2026-03-22 23:00:00")), april - 48 * HOUR, 1)]
+    assert [tuple(row) for row in so_far] == [
+        (wall.since(at("2026-03-22 23:00:00")), april - 48 * HOUR, 1)
+    ]
 
 
 def test_without_a_zone_a_day_is_24_hours_of_utc_as_ever(clicks: DataFrame) -> None:
@@ -194,12 +223,14 @@ def test_without_a_zone_a_day_is_24_hours_of_utc_as_ever(clicks: DataFrame) -> N
 
 def test_bare_spark_aggregates_and_a_column_called_window_are_taken(clicks: DataFrame) -> None:
     named = clicks.withColumnRenamed("value", "window")
-    found = tumbling(named, "1 day", by="key", aggs={"spread": F.max("window"), **N}, zone="Asia/Tokyo")
+    found = tumbling(
+        named, "1 day", by="key", aggs={"spread": F.max("window"), **N}, zone="Asia/Tokyo"
+    )
     assert found.columns == ["window", "key", "spread", "n"]
     assert [tuple(row)[1:] for row in found.collect()] == [("a", 1, 1)]
-    assert found.select(F.unix_seconds(F.date_trunc("second", F.window_time("window")))).collect()[0][0] == round(
-        at("2026-03-29 14:59:59").timestamp()
-    )
+    assert found.select(F.unix_seconds(F.date_trunc("second", F.window_time("window")))).collect()[
+        0
+    ][0] == round(at("2026-03-29 14:59:59").timestamp())
 
 
 @pytest.mark.parametrize(
@@ -237,6 +268,10 @@ def test_closes_takes_a_zone_and_a_step_where_they_belong(clicks: DataFrame) -> 
     utc = [round(value.timestamp()) for value in one.collect()[0]]
     expected = ("2026-03-29 22:00:00", "2026-03-29 12:30:00", "2026-03-29 12:05:00")
     assert utc == [round(at(text).timestamp()) for text in expected]
-    for kind, options in (("cumulative", {}), ("tumbling", {"step": "1 hour"}), ("session", {"zone": "UTC"})):
+    for kind, options in (
+        ("cumulative", {}),
+        ("tumbling", {"step": "1 hour"}),
+        ("session", {"zone": "UTC"}),
+    ):
         with pytest.raises(ArgumentError, match="a step with 'cumulative' alone"):
             closes(kind, time, "1 day", **options)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""Cumulative and calendar windows: literal tables, and a stream that agrees with the batch and with plain Python."""
+"""Cumulative and calendar windows: literal tables, and a stream that agrees with the batch and with
+plain Python."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.errors import ArgumentError
-from lib.testing import StreamDriver
-from lib.windows import closes, tumbling
-from lib.windows.cumulative import cumulative
+from tidegate.aggregates import count
+from tidegate.errors import ArgumentError
+from tidegate.testing import StreamDriver
+from tidegate.windows import closes, tumbling
+from tidegate.windows.cumulative import cumulative
 
 from . import wall
 from .frames import AGGS, SCHEMA, Transform, answers, batch, instant
@@ -27,7 +28,8 @@ from .strategies import BASE, LATENESS, SPAN, Arrival, arrivals
 
 N = {"n": count()}
 HOUR = 3_600_000_000
-# The events of 40 seconds stretched to 66 hours, from the day before a change of the zone's clocks on.
+# The events of 40 seconds stretched to 66 hours, from the day before a change of the zone's clocks
+# on.
 STRETCH = 6_000
 CHANGES = {
     "Europe/Berlin": "2026-03-28 01:00:00",
@@ -43,8 +45,10 @@ def at(text: str) -> datetime:
 
 
 def told(rows: list[Row]) -> list[str]:
-    """Give rows as "start end n", of times the day and the time in UTC."""
-    windows = sorted((instant_of(row.window.start), instant_of(row.window.end), row.n) for row in rows)
+    """Return rows as "start end n", of times the day and the time in UTC."""
+    windows = sorted(
+        (instant_of(row.window.start), instant_of(row.window.end), row.n) for row in rows
+    )
     return [f"{start:%d %H:%M} {end:%d %H:%M} {n}" for start, end, n in windows]
 
 
@@ -89,11 +93,23 @@ def test_a_key_has_no_window_before_its_first_event_and_offsets_and_times_before
         ("2026-10-24 22:00:00", "1 hour", "1 day", "Europe/Berlin", [*range(1, 26)]),
         ("2026-10-24 22:00:00", "6 hours", "1 day", "Europe/Berlin", [6, 12, 18, 24, 25]),
         ("2026-04-04 13:00:00", "12 hours", "1 day", "Australia/Lord_Howe", [12, 24, 24.5]),
-        ("2026-03-22 23:00:00", "1 day", "1 week", "Europe/Berlin", [24, 48, 72, 96, 120, 144, 167]),
+        (
+            "2026-03-22 23:00:00",
+            "1 day",
+            "1 week",
+            "Europe/Berlin",
+            [24, 48, 72, 96, 120, 144, 167],
+        ),
         # A date that was skipped makes no window, and none twice.
         ("2011-12-26 10:00:00", "1 day", "1 week", "Pacific/Apia", [24, 48, 72, 96, 120, 144]),
         ("2024-01-01 00:00:00", "1 month", "1 quarter", "UTC", [31 * 24, 60 * 24, 91 * 24]),
-        ("2024-01-01 00:00:00", "1 quarter", "1 year", "UTC", [91 * 24, 182 * 24, 274 * 24, 366 * 24]),
+        (
+            "2024-01-01 00:00:00",
+            "1 quarter",
+            "1 year",
+            "UTC",
+            [91 * 24, 182 * 24, 274 * 24, 366 * 24],
+        ),
     ],
 )
 def test_steps_of_hours_and_of_the_calendar_end_where_the_zones_clocks_say(
@@ -116,7 +132,7 @@ class Case:
 
 
 def fixed(events: list[Event], _: str) -> list[Answer]:
-    """Give windows of 3 hours' steps in 12 hours of UTC."""
+    """Return windows of 3 hours' steps in 12 hours of UTC."""
 
     def windows(micros: int) -> list[tuple[int, int]]:
         start = micros // (12 * HOUR) * 12 * HOUR
@@ -130,9 +146,13 @@ CASES = {
         lambda e, zone: tumbling(e, "1 day", by="key", aggs=AGGS, zone=zone),
         lambda events, zone: wall.tumbling(events, zone, "day"),
     ),
-    "cumulative": Case(lambda e, _: cumulative(e, "3 hours", "12 hours", by="key", aggs=AGGS), fixed),
+    "cumulative": Case(
+        lambda e, _: cumulative(e, "3 hours", "12 hours", by="key", aggs=AGGS), fixed
+    ),
     "hours of a day, copied": Case(
-        lambda e, zone: cumulative(e, "8 hours", "1 day", by="key", aggs=AGGS | {"n": F.count(F.lit(1))}, zone=zone),
+        lambda e, zone: cumulative(
+            e, "8 hours", "1 day", by="key", aggs=AGGS | {"n": F.count(F.lit(1))}, zone=zone
+        ),
         lambda events, zone: wall.cumulative(events, zone, "day", 8 * HOUR),
     ),
     "days of a week": Case(
@@ -143,9 +163,13 @@ CASES = {
 
 
 def stretched(arrival: Arrival, zone: str) -> Arrival:
-    """Give the arrival with a longer time between its events, around a change of the zone's clocks."""
+    """Return the arrival with a longer time between its events, around a change of the zone's
+    clocks."""
     start = wall.since(at(CHANGES[zone]))
-    batches = [[e._replace(micros=start + (e.micros - BASE) * STRETCH) for e in events] for events in arrival.batches]
+    batches = [
+        [e._replace(micros=start + (e.micros - BASE) * STRETCH) for e in events]
+        for events in arrival.batches
+    ]
     return Arrival(batches, arrival.restarts)
 
 
@@ -157,13 +181,17 @@ def streamed(spark: SparkSession, arrival: Arrival, transform: Transform) -> Cou
             stream.feed(batch(spark, events))
             if number in arrival.restarts:
                 stream.restart()
-        stream.advance_to(instant(max(event.micros for event in arrival.events) + 10 * SPAN * STRETCH))
+        stream.advance_to(
+            instant(max(event.micros for event in arrival.events) + 10 * SPAN * STRETCH)
+        )
         return answers(stream.results())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) -> None:
-    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+    @settings(
+        max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    )
     @given(arrivals(), st.sampled_from(sorted(CHANGES)))
     def agree(drawn: Arrival, zone: str) -> None:
         arrival = stretched(drawn, zone)
@@ -174,11 +202,15 @@ def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) ->
     agree()
 
 
-def test_a_row_is_late_from_the_instant_that_closes_tells_and_is_then_in_no_window(spark: SparkSession) -> None:
+def test_a_row_is_late_from_the_instant_that_closes_tells_and_is_then_in_no_window(
+    spark: SparkSession,
+) -> None:
     # Berlin's day of 23 hours; the watermark stands at the end of its first 6 hours.
     day = wall.since(at("2026-03-28 23:00:00"))
     late, early = [Event(day + 6 * HOUR - 1, "late", 1)], [Event(day + 6 * HOUR, "in time", 1)]
-    transform: Transform = lambda e: cumulative(e, "6 hours", "1 day", by="key", aggs=N, zone="Europe/Berlin")  # noqa: E731
+    transform: Transform = lambda e: cumulative(  # noqa: E731
+        e, "6 hours", "1 day", by="key", aggs=N, zone="Europe/Berlin"
+    )
     with StreamDriver(spark, SCHEMA, transform, lateness="0 seconds") as stream:
         stream.feed(batch(spark, [Event(day, "open", 1)]))
         assert told(stream.advance_to(instant(day + 6 * HOUR))) == ["28 23:00 29 05:00 1"]

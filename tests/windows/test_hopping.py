@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.windows import hopping
-from lib.windows.grouping import grouping
-from lib.windows.hopping import by_copies, by_panes
+from tidegate.aggregates import count
+from tidegate.windows import hopping
+from tidegate.windows._grouping import grouping
+from tidegate.windows.hopping import by_copies, by_panes
 
 from .frames import AGGS, answers, batch, windows
 from .oracle import SECOND, Event
@@ -22,13 +22,14 @@ from .strategies import BASE, events
 
 
 def plan(frame: DataFrame) -> str:
-    """Give the optimised plan as text."""
+    """Return the optimised plan as text."""
     return str(frame._jdf.queryExecution().optimizedPlan())
 
 
 def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> None:
     # windows of 5 minutes every 1 minute:   [99:00 ........ 104:00)
-    # an event at 103:59                        [100:00 ........ 105:00) ... [103:00 ........ 108:00)
+    # an event at 103:59                        [100:00 ........ 105:00) ... [103:00 ........
+    # 108:00)
     clicks = batch(spark, [Event(BASE + 6239 * SECOND, "a", 1)])
     found = windows(hopping(clicks, "5 minutes", "1 minute", aggs={"n": count()}).collect(), "n")
     starts = sorted(float(str(row[0])) for row in found)
@@ -38,10 +39,19 @@ def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> No
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-@given(drawn=events(), hops=st.integers(1, 12), hop=st.sampled_from([SECOND, 1_500_000, 7]), start=st.integers(0, 6))
-def test_panes_give_what_copies_give(spark: SparkSession, drawn: list[Event], hops: int, hop: int, start: int) -> None:
+@given(
+    drawn=events(),
+    hops=st.integers(1, 12),
+    hop=st.sampled_from([SECOND, 1_500_000, 7]),
+    start=st.integers(0, 6),
+)
+def test_panes_give_what_copies_give(
+    spark: SparkSession, drawn: list[Event], hops: int, hop: int, start: int
+) -> None:
     rows = grouping(batch(spark, drawn), "key", AGGS, "event_time")
-    assert answers(by_panes(rows, hops * hop, hop, start)) == answers(by_copies(rows, hops * hop, hop, start))
+    assert answers(by_panes(rows, hops * hop, hop, start)) == answers(
+        by_copies(rows, hops * hop, hop, start)
+    )
 
 
 def test_events_are_copied_where_panes_can_not_serve(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.aggregates import Operation
-from lib.windows.ranges import fold
+from tidegate.aggregates import Operation
+from tidegate.windows._ranges import fold
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bigint": (pa.int64(), st.integers(-(2**55), 2**55)),
@@ -23,7 +23,9 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "pair": (
         pa.struct([("time", pa.int64()), ("value", pa.int32())]),
         st.builds(
-            lambda time, value: {"time": time, "value": value}, st.integers(0, 3), st.none() | st.integers(-2, 2)
+            lambda time, value: {"time": time, "value": value},
+            st.integers(0, 3),
+            st.none() | st.integers(-2, 2),
         ),
     ),
 }
@@ -47,18 +49,27 @@ def reference(values: list[Any], operation: Operation) -> Any:
 
 @pytest.mark.parametrize(
     ("kind", "operation"),
-    [(kind, op) for kind in VALUES for op in ("sum", "min", "max") if op != "sum" or kind not in ("text", "pair")],
+    [
+        (kind, op)
+        for kind in VALUES
+        for op in ("sum", "min", "max")
+        if op != "sum" or kind not in ("text", "pair")
+    ],
 )
 def test_every_range_folds_as_python_does(kind: str, operation: Operation) -> None:
     arrow, value = VALUES[kind]
 
     @given(st.lists(st.none() | value, min_size=1, max_size=30), st.data())
     def check(values: list[Any], data: st.DataObject) -> None:
-        edges = st.tuples(st.integers(0, len(values) - 1), st.integers(0, len(values) - 1)).map(sorted)
+        edges = st.tuples(st.integers(0, len(values) - 1), st.integers(0, len(values) - 1)).map(
+            sorted
+        )
         ranges = data.draw(st.lists(edges, min_size=1, max_size=20))
         first = np.array([low for low, _ in ranges], dtype=np.int64)
         length = np.array([high - low + 1 for low, high in ranges], dtype=np.int64)
-        found = fold(pa.array([None, *values], type=arrow).slice(1), first, length, operation).to_pylist()
+        found = fold(
+            pa.array([None, *values], type=arrow).slice(1), first, length, operation
+        ).to_pylist()
         expected = [reference(values[low : high + 1], operation) for low, high in ranges]
         assert found == expected or str(found) == str(expected)
 

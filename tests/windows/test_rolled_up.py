@@ -10,11 +10,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import Aggregate, count, finished, largest, last, mean, merged, partials
-from lib.errors import ArgumentError, ColumnError, ColumnTypeError
-from lib.windows import rolled_up, tumbling
+from tidegate.aggregates import Aggregate, count, finished, largest, last, mean, merged, partials
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.windows import rolled_up, tumbling
 
-AGGS: dict[str, Aggregate] = {"n": count(), "mean": mean("value"), "most": largest("value"), "last": last("value")}
+AGGS: dict[str, Aggregate] = {
+    "n": count(),
+    "mean": mean("value"),
+    "most": largest("value"),
+    "last": last("value"),
+}
 START = datetime(2026, 3, 28, 12, tzinfo=UTC)
 
 
@@ -24,14 +29,18 @@ def events(spark: SparkSession, rows: list[tuple[int, str | None, int | None]]) 
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(-3_000, 3_000), st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 9)),
+    st.tuples(
+        st.integers(-3_000, 3_000), st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 9)
+    ),
     min_size=1,
     max_size=30,
 )
 
 
 @settings(max_examples=8, deadline=None)
-@given(rows=ROWS, cut=st.integers(0, 30), zone=st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata"]))
+@given(
+    rows=ROWS, cut=st.integers(0, 30), zone=st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata"])
+)
 def test_rolling_minutes_up_in_two_parts_equals_the_larger_windows_of_all_events(
     spark: SparkSession, rows: list[tuple[int, str | None, int | None]], cut: int, zone: str | None
 ) -> None:
@@ -40,20 +49,30 @@ def test_rolling_minutes_up_in_two_parts_equals_the_larger_windows_of_all_events
     days = [rolled_up(part, "1 day", by="page", aggs=AGGS, zone=zone) for part in minutes]
     both = finished(merged(days[0].unionByName(days[1]), ["window", "page"], AGGS), AGGS)
     whole = tumbling(events(spark, rows), "1 day", by="page", aggs=AGGS, zone=zone)
-    assert_df_equality(both, whole, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True)
+    assert_df_equality(
+        both, whole, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
+    )
 
 
 def test_keys_that_are_left_out_are_merged(spark: SparkSession) -> None:
     minutes = tumbling(
-        events(spark, [(0, "a", 1), (1, "b", 5), (61, "a", 3)]), "1 minute", by="page", aggs=partials(AGGS)
+        events(spark, [(0, "a", 1), (1, "b", 5), (61, "a", 3)]),
+        "1 minute",
+        by="page",
+        aggs=partials(AGGS),
     )
     hours = finished(rolled_up(minutes, "1 hour", aggs=AGGS), AGGS).orderBy("window")
-    assert [(row.n, row["mean"], row.most, row["last"]) for row in hours.collect()] == [(2, 3.0, 5, 5), (1, 3.0, 3, 3)]
+    assert [(row.n, row["mean"], row.most, row["last"]) for row in hours.collect()] == [
+        (2, 3.0, 5, 5),
+        (1, 3.0, 3, 3),
+    ]
 
 
 def test_a_window_that_two_larger_ones_share_is_an_error(spark: SparkSession) -> None:
     hours = tumbling(events(spark, [(0, "a", 1)]), "1 hour", aggs=partials(AGGS))
-    with pytest.raises(PySparkException, match="2026-03-28 12:00:00 to 2026-03-28 13:00:00 is to be rolled up"):
+    with pytest.raises(
+        PySparkException, match="2026-03-28 12:00:00 to 2026-03-28 13:00:00 is to be rolled up"
+    ):
         rolled_up(hours, "40 minutes", aggs=AGGS).collect()
 
 

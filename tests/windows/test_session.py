@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lib.aggregates import count
-from lib.errors import ArgumentError, ColumnTypeError
-from lib.windows import session
+from tidegate.aggregates import count
+from tidegate.errors import ArgumentError, ColumnTypeError
+from tidegate.windows import session
 
 from .frames import batch, windows
 from .oracle import SECOND, Event
@@ -23,7 +23,9 @@ def clicks(*seconds: float) -> list[Event]:
 
 def test_two_events_exactly_one_gap_apart_are_in_one_session(spark: SparkSession) -> None:
     # 0 . . . . 5 . . . . 10 | 15.000001
-    found = session(batch(spark, clicks(0, 5, 10, 15.000001)), "5 seconds", by="key", aggs=N).collect()
+    found = session(
+        batch(spark, clicks(0, 5, 10, 15.000001)), "5 seconds", by="key", aggs=N
+    ).collect()
     assert windows(found, "n") == [(0.0, 15.0, 3), (15.000001, 20.000001, 1)]
 
 
@@ -39,7 +41,9 @@ def test_a_session_lasts_as_long_as_the_farthest_reach_of_its_events(spark: Spar
 
 
 @pytest.mark.parametrize("reach", [None, 0, -5])
-def test_an_event_without_a_positive_gap_is_not_lost(spark: SparkSession, reach: int | None) -> None:
+def test_an_event_without_a_positive_gap_is_not_lost(
+    spark: SparkSession, reach: int | None
+) -> None:
     events = spark.createDataFrame([(BASE // SECOND, reach)], "at long, reach int").withColumn(
         "event_time", F.timestamp_seconds("at")
     )
@@ -47,11 +51,22 @@ def test_an_event_without_a_positive_gap_is_not_lost(spark: SparkSession, reach:
     assert windows(found, "n") == [(0.0, 0.000001, 1)]
 
 
-def test_no_session_holds_events_on_both_sides_of_a_multiple_of_the_longest(spark: SparkSession) -> None:
+def test_no_session_holds_events_on_both_sides_of_a_multiple_of_the_longest(
+    spark: SparkSession,
+) -> None:
     # events each second over a minute's edge
     edge = 60 - BASE // SECOND % 60
-    found = session(batch(spark, clicks(*range(edge - 3, edge + 3))), "5 seconds", by="key", aggs=N, longest="1 minute")
-    assert windows(found.collect(), "n") == [(edge - 3.0, edge + 4.0, 3), (float(edge), edge + 7.0, 3)]
+    found = session(
+        batch(spark, clicks(*range(edge - 3, edge + 3))),
+        "5 seconds",
+        by="key",
+        aggs=N,
+        longest="1 minute",
+    )
+    assert windows(found.collect(), "n") == [
+        (edge - 3.0, edge + 4.0, 3),
+        (float(edge), edge + 7.0, 3),
+    ]
 
 
 def test_a_gap_that_is_no_interval_is_refused_at_the_call(spark: SparkSession) -> None:

@@ -1,4 +1,5 @@
-"""Whatever the order within the lateness, the cuts and the restarts: the stream, the batch and plain Python agree."""
+"""Whatever the order within the lateness, the cuts and the restarts: the stream, the batch and
+plain Python agree."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
-from lib.windows import hopping, session, sliding, tumbling
+from tidegate.windows import hopping, session, sliding, tumbling
 
 from . import oracle
 from .frames import AGGS, Transform, answers, batch, streamed
 from .oracle import SECOND, Answer, Event
 from .strategies import Arrival, arrivals
 
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+FEW = settings(
+    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,16 @@ CASES = {
         lambda events: oracle.hopping(events, 5 * SECOND, 5 * SECOND, -2 * SECOND),
     ),
     "hopping by copies": Case(
-        by_key(hopping, "7 seconds", "2 seconds"), lambda events: oracle.hopping(events, 7 * SECOND, 2 * SECOND)
+        by_key(hopping, "7 seconds", "2 seconds"),
+        lambda events: oracle.hopping(events, 7 * SECOND, 2 * SECOND),
     ),
     "hopping by panes": Case(
-        by_key(hopping, "8 seconds", "1 second"), lambda events: oracle.hopping(events, 8 * SECOND, SECOND)
+        by_key(hopping, "8 seconds", "1 second"),
+        lambda events: oracle.hopping(events, 8 * SECOND, SECOND),
     ),
-    "sliding": Case(by_key(sliding, "3 seconds"), lambda events: oracle.sliding(events, 3 * SECOND)),
+    "sliding": Case(
+        by_key(sliding, "3 seconds"), lambda events: oracle.sliding(events, 3 * SECOND)
+    ),
     "session": Case(by_key(session, "1 second"), lambda events: oracle.session(events, SECOND)),
     "session cut": Case(
         by_key(session, "2 seconds", longest="10 seconds"),

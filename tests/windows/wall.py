@@ -18,13 +18,14 @@ FARTHEST = timedelta(hours=27)
 
 
 def shown(at: datetime, zone: str) -> datetime:
-    """Give what the zone's clocks show at an instant."""
+    """Return what the zone's clocks show at an instant."""
     return at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
 
 
 @cache
 def begins(wall: datetime, zone: str) -> datetime:
-    """Give the first instant, to the minute, at which the zone's clocks show this time or a later one."""
+    """Return the first instant, to the minute, at which the zone's clocks show this time or a later
+    one."""
     at = wall.replace(tzinfo=UTC) - FARTHEST
     # Quarters of an hour first, for speed: all midnights since 1972 fall on one.
     while shown(at + 15 * MINUTE, zone) < wall:
@@ -35,11 +36,13 @@ def begins(wall: datetime, zone: str) -> datetime:
 
 
 def dates(near: datetime, unit: Unit) -> Iterator[datetime]:
-    """Give the first dates of the periods around a date."""
+    """Return the first dates of the periods around a date."""
     date = datetime(near.year, near.month, near.day)
     if unit == "month":
         months = near.year * 12 + near.month - 1
-        yield from (datetime(month // 12, month % 12 + 1, 1) for month in range(months - 2, months + 4))
+        yield from (
+            datetime(month // 12, month % 12 + 1, 1) for month in range(months - 2, months + 4)
+        )
     elif unit == "week":
         yield from (date + timedelta(days=7 * week - date.weekday()) for week in range(-2, 4))
     else:
@@ -47,24 +50,26 @@ def dates(near: datetime, unit: Unit) -> Iterator[datetime]:
 
 
 def period(micros: int, zone: str, unit: Unit) -> tuple[int, int]:
-    """Give the bounds of the period that holds an instant: the last beginning before or at it, and the next one."""
+    """Return the bounds of the period that holds an instant: the last beginning before or at it,
+    and the next one."""
     at = instant(micros)
     edges = sorted({begins(date, zone) for date in dates(shown(at, zone), unit)})
     return next((since(start), since(end)) for start, end in pairwise(edges) if start <= at < end)
 
 
 def since(at: datetime) -> int:
-    """Give the microseconds from 1970 to an instant."""
+    """Return the microseconds from 1970 to an instant."""
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def tumbling(events: list[Event], zone: str, unit: Unit) -> list[Answer]:
-    """Give every period of the calendar that holds an event of a key."""
+    """Return every period of the calendar that holds an event of a key."""
     return grown(events, lambda micros: [period(micros, zone, unit)])
 
 
 def cumulative(events: list[Event], zone: str, unit: Unit, step: int | Unit) -> list[Answer]:
-    """Give every window from a period's start to a later end of a step in it that holds an event of a key."""
+    """Return every window from a period's start to a later end of a step in it that holds an event
+    of a key."""
 
     def windows(micros: int) -> list[tuple[int, int]]:
         start, end = period(micros, zone, unit)
@@ -80,7 +85,7 @@ def cumulative(events: list[Event], zone: str, unit: Unit, step: int | Unit) -> 
 
 
 def grown(events: list[Event], windows: Callable[[int], list[tuple[int, int]]]) -> list[Answer]:
-    """Give the answers of all windows that hold an event, given the windows of an instant."""
+    """Return the answers of all windows that hold an event, given the windows of an instant."""
     answers = []
     for key, own in by_key(events).items():
         held: dict[tuple[int, int], list[Event]] = {}

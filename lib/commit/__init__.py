@@ -1,0 +1,21 @@
+"""The exactly-once kernel: a batch's plan, its stamp, the protocol, and Delta's log. It knows no
+sink."""
+
+from .batch import EPOCH, Batch, Offsets, planned
+from .once import commit_once, last_batch, require_current
+from .options import CommitOptions
+from .outcome import Outcome
+from .stamp import Stamp
+
+__all__ = [
+    "EPOCH",
+    "Batch",
+    "CommitOptions",
+    "Offsets",
+    "Outcome",
+    "Stamp",
+    "commit_once",
+    "last_batch",
+    "planned",
+    "require_current",
+]

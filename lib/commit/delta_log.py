@@ -1,0 +1,149 @@
+"""Delta's log as the protocol needs it: which batches a table has, and under which stamps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from delta.exceptions.base import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from pyspark.sql import SparkSession
+
+from ..errors import ConfigError, ConflictError
+from ..jvm import DeltaState, delta_state, message, read_bytes
+from .options import CommitOptions
+from .protocol import ATTEMPTS
+from .stamp import Stamp
+
+CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+_FEW = 20
+_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the log of a table said up to a version: the last number of an application id, and that
+    version's commit."""
+
+    version: int
+    number: int | None
+    commit: str
+
+
+_KNOWN: dict[tuple[str, str], _Known] = {}
+"""By table id and application id. Delta works its numbers out by a Spark job, anew for each
+version; the few commits since the version that is known here are read in milliseconds."""
+
+
+class DeltaCommitLog:
+    """The log of the Delta table at `path`; `write` makes one commit with the options that it is
+    given."""
+
+    def __init__(
+        self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]
+    ) -> None:
+        self.spark, self.path, self.write = spark, path, write
+        self.state: DeltaState | None = None
+
+    def done(self, app_id: str) -> int | None:
+        self.state = state = delta_state(self.spark, self.path)
+        if state.version < 0:
+            return None
+        self._require_memory(state)
+        key, newest = (state.table_id(), app_id), self._content(state, state.version)
+        number = self._since(state, app_id, _KNOWN.get(key))
+        if newest is not None:
+            _KNOWN[key] = _Known(state.version, number, _digest(newest))
+        return number
+
+    def _since(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
+        """Find the last number in the commits after the version that is known, if they are few and
+        all there."""
+        oldest = 0 if known is None else known.version
+        if not 0 <= state.version - oldest <= _FEW:
+            return state.transaction(app_id)
+        for version in range(state.version, oldest - 1, -1):
+            content = self._content(state, version)
+            if content is None:
+                return state.transaction(app_id)
+            if known is not None and version == known.version:
+                # Another commit under that version: an older copy of the table was restored, and
+                # went on from there.
+                return (
+                    known.number if _digest(content) == known.commit else state.transaction(app_id)
+                )
+            numbers = [txn["version"] for txn in _actions(content, "txn") if txn["appId"] == app_id]
+            if numbers:
+                return int(numbers[-1])
+        return None
+
+    def stamp(self, app_id: str, number: int) -> Stamp | None:
+        state = self.state or delta_state(self.spark, self.path)
+        for version in range(state.version, -1, -1):
+            content = self._content(state, version)
+            if content is None:
+                return None
+            found = _stamp_of(content)
+            if found is not None and found.app_id == app_id and found.batch <= number:
+                return found if found.batch == number else None
+        return None
+
+    def _content(self, state: DeltaState, version: int) -> bytes | None:
+        return read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+
+    def _require_memory(self, state: DeltaState) -> None:
+        kept = state.property(_RETENTION)
+        if kept is not None:
+            raise ConfigError(
+                f"{self.path} has {_RETENTION} = {kept}: after that time it forgets which batches "
+                "it holds.",
+                "a table that never forgets them: the property is not set.",
+                f"ALTER TABLE ... UNSET TBLPROPERTIES ('{_RETENTION}')",
+            )
+
+    def commit(self, stamp: Stamp) -> None:
+        try:
+            self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
+        except CONFLICTS as error:
+            raise ConflictError(
+                f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: "
+                f"{message(error)}",
+                hint="let other writers (compaction, deletes) run between batches, or on other "
+                "partitions.",
+            ) from error
+
+
+def _digest(commit: bytes) -> str:
+    return hashlib.sha256(commit).hexdigest()
+
+
+def _stamp_of(commit: bytes) -> Stamp | None:
+    for info in _actions(commit, "commitInfo"):
+        return Stamp.parse(info.get("userMetadata"))
+    return None
+
+
+def _actions(commit: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """Return a commit's actions of one kind."""
+    start = f'{{"{kind}"'.encode()
+    return (json.loads(line)[kind] for line in commit.splitlines() if line.startswith(start))

@@ -1,0 +1,61 @@
+"""One batch into one Delta table, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from .batch import Batch
+from .delta_log import DeltaCommitLog
+from .options import CommitOptions
+from .outcome import Outcome
+from .protocol import current, once
+from .stamp import Stamp
+
+
+def commit_once(
+    spark: SparkSession,
+    path: str,
+    batch: Batch,
+    step: str,
+    write: Callable[[CommitOptions], None],
+    rows: Mapping[str, int],
+) -> Outcome:
+    """Run `write` so that the table gets this step of this batch exactly once.
+
+    `write` must make exactly one Delta commit on `path`, with the options it is given, and may be
+    called again after a conflict with another writer (up to six times, 3 seconds in all). "skipped"
+    means that the table had the batch.
+
+    Before writing: if the table's log has the step's application id (job/query/step) at this number
+    or a later one, the stamp of that commit must bear the hash of the offsets planned now. After
+    writing: the log must show our number under our stamp, so that a write which Delta skipped never
+    passes for one that happened. The stamp is looked for in the JSON commits of the log, which
+    Delta keeps for 30 days (delta.logRetentionDuration).
+
+    Raises ReplayMismatchError when the batch that the table has is another, or its stamp is gone.
+    """
+    return once(DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))
+
+
+def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
+    """Return the number of the last batch that the table has of this query's step; None where it
+    has none."""
+    return DeltaCommitLog(spark, path, _nothing).done(Stamp.of(batch, step, {}).app_id)
+
+
+def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> None:
+    """Refuse a checkpoint older than the table; to be asked before the first batch of a run.
+
+    A batch that writes nothing leaves no number in the table. So a checkpoint restored from an old
+    copy could pass the table's last number by batches without rows, and write again what the table
+    has; `commit_once` would not notice.
+
+    Raises ReplayMismatchError.
+    """
+    current(DeltaCommitLog(spark, path, _nothing), Stamp.of(batch, step, {}))
+
+
+def _nothing(_: CommitOptions) -> None:
+    """Write no rows."""

@@ -1,0 +1,68 @@
+"""What a Delta commit carries so that it happens once: the application id, the number and the
+stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from delta.tables import DeltaMergeBuilder
+from pyspark.sql import DataFrameWriter, SparkSession
+
+from ..errors import ConflictError
+from ..jvm import message
+
+CHANGED = "another writer changed a row between its reading and the merge"
+_SETTINGS = {
+    "app_id": "spark.databricks.delta.write.txnAppId",
+    "version": "spark.databricks.delta.write.txnVersion",
+    "user_metadata": "spark.databricks.delta.commitInfo.userMetadata",
+}
+
+
+@dataclass(frozen=True)
+class CommitOptions:
+    """What a commit carries: Delta's application id and version, and the stamp."""
+
+    app_id: str
+    version: int
+    user_metadata: str
+
+    def on(self, writer: DataFrameWriter) -> DataFrameWriter:
+        """Set them on a DataFrameWriter."""
+        return (
+            writer.option("txnAppId", self.app_id)
+            .option("txnVersion", str(self.version))
+            .option("userMetadata", self.user_metadata)
+        )
+
+    def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
+        """Run a merge under them; a value that raised CHANGED has found another writer's row in place of the one read.
+
+        Raises ConflictError for that; nothing was written then.
+        """
+        with self.session(spark):
+            try:
+                merge.execute()
+            except Exception as error:
+                if CHANGED in message(error):
+                    raise ConflictError(
+                        f"{path}: {CHANGED}.", hint="let one job alone write a table."
+                    ) from error
+                raise
+
+    @contextmanager
+    def session(self, spark: SparkSession) -> Iterator[None]:
+        """Set them on the session while MERGE, UPDATE or DELETE run, which take them from there alone.
+
+        They are unset whatever happens: Delta would skip each later write of the session in
+        silence. Spark gives every streaming query a session of its own, so that two queries do not
+        meet here."""
+        try:
+            for name, key in _SETTINGS.items():
+                spark.conf.set(key, str(getattr(self, name)))
+            yield
+        finally:
+            for key in _SETTINGS.values():
+                spark.conf.unset(key)

@@ -1,0 +1,86 @@
+"""Exactly once, for any log of commits: the replay check before a write, and the look at the log
+after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ..errors import ConflictError, ReplayMismatchError
+from .outcome import Outcome
+from .stamp import Stamp
+
+ATTEMPTS = 6
+
+
+class CommitLog(Protocol):
+    """What exactly-once needs of a table: Delta's, or a model of it."""
+
+    def done(self, app_id: str) -> int | None:
+        """Return the last number that the table has of an application id."""
+
+    def stamp(self, app_id: str, number: int) -> Stamp | None:
+        """Find the stamp of the commit that bears this application id and number."""
+
+    def commit(self, stamp: Stamp) -> None:
+        """Write the rows under the stamp; does nothing where the number is already done. May raise
+        ConflictError."""
+
+
+def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
+    """Commit what the stamp stands for, unless the table has it; the heart of `commit_once`, for
+    any CommitLog."""
+    for attempt in range(ATTEMPTS):
+        if _has(log, stamp):
+            return "skipped" if attempt == 0 else "written"
+        try:
+            log.commit(stamp)
+        except ConflictError:
+            # The answer to our own commit may have been lost: the next look at the log tells.
+            if attempt == ATTEMPTS - 1 and not _has(log, stamp):
+                raise
+            pause(min(0.1 * 2**attempt, 2.0))
+            continue
+        if _has(log, stamp):
+            return "written"
+        raise ReplayMismatchError(
+            f"batch {stamp.batch} was written and its number is not in the log of {stamp.app_id}.",
+            "a table that keeps transaction numbers.",
+            "look for a writer that restored or replaced the table meanwhile.",
+        )
+    return "written"
+
+
+def _has(log: CommitLog, stamp: Stamp) -> bool:
+    """Return whether the table has the batch, and refuse a batch of the same number that is another
+    one."""
+    last = log.done(stamp.app_id)
+    if last is None or last < stamp.batch:
+        return False
+    found = log.stamp(stamp.app_id, stamp.batch)
+    if found is not None and (found.offsets, found.step) == (stamp.offsets, stamp.step):
+        return True
+    theirs = "no stamp of ours" if found is None else f"offsets {found.offsets} (run {found.run})"
+    raise ReplayMismatchError(
+        f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} with "
+        f"{theirs}; "
+        f"planned now are offsets {stamp.offsets}.",
+        "the same offsets for the same batch: a checkpoint and a table that belong together.",
+        "restore the checkpoint that wrote this table, or start with a new one and a new table; "
+        "nothing was written.",
+    )
+
+
+def current(log: CommitLog, stamp: Stamp) -> None:
+    """Refuse a table that is ahead of the batch that a run begins with; the heart of
+    `require_current`."""
+    last = log.done(stamp.app_id)
+    if last is not None and last > stamp.batch:
+        raise ReplayMismatchError(
+            f"{getattr(log, 'path', 'the table')} has batch {last} of {stamp.app_id}; "
+            f"the checkpoint goes on with batch {stamp.batch}.",
+            "a checkpoint as new as its tables.",
+            "restore its newest copy, or start with a new one and new tables; nothing was written.",
+        )
+    _has(log, stamp)

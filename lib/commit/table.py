@@ -1,0 +1,89 @@
+"""The table under a sink: made at the first commit, guarded against other columns afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from ..columns import quoted, require
+from ..errors import ConfigError
+from ..jvm import DeltaState, delta_state
+from .options import CommitOptions
+
+
+def plain(frame: DataFrame) -> DataFrame:
+    """Take the streaming query's marks off the columns, so that the table's readers do not inherit
+    its watermark."""
+    return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
+
+
+def existing(
+    frame: DataFrame, path: str, partition_by: Sequence[str], *, evolve: bool
+) -> DeltaState | None:
+    """Return the table's state, or None where there is no table yet; refuse a frame that does not fit it.
+
+    The frame must have the table's columns and types, in any order; whether a column may be null is
+    left to Delta. With `evolve` it may have more. Raises ConfigError with the columns that differ.
+    """
+    require(frame, partition_by, "partition_by")
+    state = delta_state(frame.sparkSession, path)
+    if state.version < 0:
+        return None
+    differences = _differences(state.schema(), frame.schema, evolve=evolve)
+    if differences:
+        raise ConfigError(
+            f"the rows do not fit the table {path}: {'; '.join(differences)}.",
+            "the table's columns and types" + (", and new columns." if evolve else "."),
+            "a new table and checkpoint for a changed query, or evolve=True where columns were "
+            "only added.",
+        )
+    if partition_by and list(partition_by) != state.partition_columns():
+        raise ConfigError(
+            f"partition_by is {list(partition_by)}, and {path} is partitioned by "
+            f"{state.partition_columns()}.",
+            "the table's own partitioning, or none named.",
+        )
+    return state
+
+
+def append(
+    frame: DataFrame,
+    path: str,
+    partition_by: Sequence[str],
+    options: CommitOptions,
+    *,
+    evolve: bool = False,
+) -> None:
+    """Append in one commit, and make the table where there is none."""
+    writer = options.on(plain(frame).write.format("delta").mode("append"))
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    if evolve:
+        writer = writer.option("mergeSchema", "true")
+    writer.save(path)
+
+
+def _differences(table: StructType, frame: StructType, *, evolve: bool) -> list[str]:
+    have = {field.name.lower(): field for field in table.fields}
+    given = {field.name.lower(): field for field in frame.fields}
+    removed = [f"{have[name].name} is missing" for name in have if name not in given]
+    added = [f"{given[name].name} is new" for name in given if name not in have and not evolve]
+    changed = [_retyped(have[name], given[name]) for name in have if name in given]
+    return removed + added + [text for text in changed if text]
+
+
+def _retyped(table: StructField, frame: StructField) -> str:
+    old, new = _nullable(table.dataType).simpleString(), _nullable(frame.dataType).simpleString()
+    return "" if old == new else f"{frame.name} was {old} and is {new}"
+
+
+def _nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name.lower(), _nullable(f.dataType)) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    return kind

@@ -1,0 +1,8 @@
+"""Bytes -> typed rows: JSON, and the envelopes in which databases log their changes."""
+
+from .debezium import debezium
+from .format import Format
+from .json import json_format
+from .maxwell import maxwell
+
+__all__ = ["Format", "debezium", "json_format", "maxwell"]

@@ -1,0 +1,180 @@
+"""JSON values with a declared schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+from ..errors import ArgumentError, ColumnError
+
+_CORRUPT = "__tidegate_corrupt"
+_PARSED = "__tidegate_parsed"
+_FAULTY = "__tidegate_faulty"
+# With options given, the optimiser does not prune the schema to the fields in use: what is
+# malformed stays malformed.
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+    "timeZone": "UTC",
+}
+
+
+def json_format(
+    schema: str | StructType, *, tombstones: Literal["dead", "row"] = "dead"
+) -> JsonFormat:
+    """Read each value as one JSON object (RFC 8259, UTF-8) of this schema.
+
+    `schema` is DDL text or a StructType. A field may be missing or null unless it is NOT NULL;
+    fields that the schema does not name are ignored, but must be well-formed. Names count with
+    their capitals. Of a field that is there twice the last one holds. A number or an object in a
+    STRING field is taken as its text. A TIMESTAMP is ISO 8601 text (UTC if without an offset) or
+    whole seconds since 1970; read epoch milliseconds as BIGINT and convert them. NOT NULL is
+    checked through structs, not inside arrays and maps.
+
+    | value | reason |
+    |---|---|
+    | no value (a tombstone) | "null value"; with tombstones="row" a good row whose fields are all null |
+    | no bytes, or white space alone | "empty value" |
+    | bytes that are no UTF-8 | "invalid UTF-8" |
+    | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
+    | cut off, unquoted or single-quoted names, NaN, comments, nested deeper than 1000 | "malformed JSON" |
+    | text after the object, a second object | "text after the JSON object" |
+    | text for a number, fraction for an integer, number out of range, date that is none | "wrong type: <fields>" |
+    | NOT NULL field missing or null | "missing field: <fields>" |
+
+    A value is parsed once. Only when its first closing brace is not its last byte but white space
+    (nested objects, braces in texts) is it scanned a second time, for what follows the object."""
+    given = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(given, StructType) or not given.fields:
+        raise ArgumentError(
+            f"schema is {schema!r}.",
+            "at least one field, as DDL text or StructType.",
+            "'page STRING'",
+        )
+    lowered = [name.lower() for name in given.fieldNames()]
+    twice = sorted({name for name in lowered if lowered.count(name) > 1})
+    if twice:
+        raise ColumnError(
+            f"schema has {', '.join(twice)} more than once.",
+            "names that differ by more than capitals.",
+        )
+    if tombstones not in ("dead", "row"):
+        raise ArgumentError(f"tombstones is {tombstones!r}.", '"dead" or "row".')
+    return JsonFormat(given, tombstones)
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """JSON objects of a schema; made by `json_format`, where its rules stand."""
+
+    schema: StructType
+    tombstones: Literal["dead", "row"] = "dead"
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Add `record` and `bad`."""
+        parsed = F.col(_PARSED)
+        fields = [parsed.getField(name).alias(name) for name in self.schema.fieldNames()]
+        # What needs the text stands beside the parsing, so that the text itself is not carried on
+        # from row to row.
+        read = self._parsed(raw).withColumn(_FAULTY, _faulty())
+        return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(
+            _PARSED, _FAULTY
+        )
+
+    def _parsed(self, raw: DataFrame) -> DataFrame:
+        with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
+        return raw.withColumn(_PARSED, F.from_json(_text(), with_corrupt, _OPTIONS))
+
+    def _bad(self) -> Column:
+        parsed, faulty = F.col(_PARSED), F.col(_FAULTY)
+        checks = [
+            parsed.isNull(),
+            parsed.getField(_CORRUPT).isNotNull(),
+            F.coalesce(faulty, F.lit(True)),
+            *[field.isNull() for _, field in _required(self.schema, parsed)],
+        ]
+        bad = reduce(or_, checks)
+        return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
+
+    def diagnose(self, dead: DataFrame) -> DataFrame:
+        """Add `reason`."""
+        text, parsed = _text(), F.col(_PARSED)
+        wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
+        missing = [F.when(field.isNull(), name) for name, field in _required(self.schema, parsed)]
+        reason = (
+            F.when(F.col("value").isNull(), "null value")
+            .when(parsed.isNull(), "empty value")
+            .when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(
+                parsed.getField(_CORRUPT).isNull() & ~_is_single(text), "text after the JSON object"
+            )
+            .when(
+                parsed.getField(_CORRUPT).isNull(),
+                F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
+            )
+            .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
+            .when(~F.ltrim(text).startswith("{"), "not a JSON object")
+            .otherwise("malformed JSON")
+        )
+        return self._parsed(dead).withColumn("reason", reason).drop(_PARSED)
+
+
+def _text() -> Column:
+    return F.col("value").cast("string")
+
+
+def _faulty() -> Column:
+    """Return whether the text is one that the parser alone would let pass; null for a tombstone."""
+    text = _text()
+    # The only closing brace of nearly every flat object is its last byte, and bytes are quick to
+    # look through.
+    but_last = F.substring(F.col("value"), F.lit(1), F.octet_length("value") - 1).cast("string")
+    ends_at_once = text.endswith("}") & ~but_last.contains("}")
+    return ~F.is_valid_utf8(text) | (~ends_at_once & ~_is_single(text))
+
+
+def _is_single(text: Column) -> Column:
+    """Return whether the text is one well-formed object and nothing else: alone in a list, and the
+    list ends there."""
+    shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
+    found = F.from_json(
+        F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, _PLAIN
+    )
+    alone = F.struct(F.array(F.struct(F.lit(None).cast("string"))), F.lit(True)).cast(
+        f"STRUCT<{shape}>"
+    )
+    return found.eqNullSafe(alone)
+
+
+_PLAIN = {key: value for key, value in _OPTIONS.items() if key != "columnNameOfCorruptRecord"}
+
+
+def _wrong_type(text: Column, field: StructField) -> Column:
+    shape = StructType([field, StructField(_CORRUPT, StringType())])
+    return F.from_json(text, shape, _OPTIONS).getField(_CORRUPT).isNotNull()
+
+
+def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:
+    """List the fields that may not be null, with what is null when one is missing from a struct
+    that is there."""
+    found: list[tuple[str, Column]] = []
+    for field in schema.fields:
+        value = record.getField(field.name)
+        if not field.nullable:
+            found.append((f"{path}{field.name}", value))
+        if isinstance(field.dataType, StructType):
+            for name, inner in _required(field.dataType, value, f"{path}{field.name}."):
+                found.append((name, F.when(value.isNull(), F.lit(True)).otherwise(_present(inner))))
+    return found
+
+
+def _present(value: Column) -> Column:
+    return F.when(value.isNotNull(), F.lit(True)).cast(BooleanType())

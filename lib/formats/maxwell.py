@@ -1,0 +1,112 @@
+"""Changes as Maxwell's daemon writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, fields, row_type
+from ._decoder import ChangeFormat, Dialect, Format, Parts, Position, checked
+from ._positions import maxwell_position
+
+_OPS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
+_NONE = (
+    *("bootstrap-start", "bootstrap-complete", "table-create", "table-alter", "table-drop"),
+    *("database-create", "database-alter", "database-drop"),
+)
+
+
+def maxwell(
+    columns: str | StructType,
+    *,
+    key: str | Sequence[str],
+    using: Callable[[StructType], Format],
+    position: Position = "log",
+) -> ChangeFormat:
+    """Read the changes of one MySQL table as Maxwell's daemon writes them; the row shape is that of `debezium`.
+
+    op: "create" (insert), "update", "delete", "snapshot" (bootstrap-insert), or "tombstone": a key
+    without value.
+    after: `data`; of a delete it is `before`. before, of an update: `data` with the values of `old`
+    in their places; values of `old` that are of another type than the column's are null.
+    event_time: `ts`, whole seconds. An update that
+    changes the key is one record: `newest` and `versions` take it for the end of the old key as
+    well.
+
+    `position="log"`: the offset, which gives the order of a key's changes where Maxwell partitions
+    by primary key, table or database. `position="source"`: `position` (file and pos) and `xoffset`,
+    for which Maxwell is started with output_binlog_position and output_xoffset. As for `debezium`,
+    a change that is sent again is then older than what is known. A tombstone has no source
+    position. Maxwell writes no truncates.
+
+    The topic holds one table (kafka_topic = "%{database}.%{table}"); rows of others would be read
+    as rows of this one.
+    Dead letters, with their reasons: records that tell of no row (bootstrap-start,
+    bootstrap-complete, changes of tables), any other type, no `data`, no key, a tombstone whose key
+    cannot be read, no source position where that is asked for, and what the format cannot read. Not
+    decoded: binary columns are base64 text; datetimes are text without a zone, and 0000-00-00 is
+    none in a TIMESTAMP.
+
+    Args, raises: as for `debezium`.
+
+    Source: Maxwell's daemon, "Data format".
+
+    >>> from tidegate.formats import json_format
+    >>> maxwell("id INT, name STRING", key="id", using=json_format).schema["key"].dataType.simpleString()
+    'struct<id:int>'
+    """
+    given, keys = row_type(columns, key)
+    row = change_type(given, keys)
+    envelope = StructType(
+        [
+            StructField("type", StringType()),
+            StructField("ts", LongType()),
+            StructField("position", StringType()),
+            StructField("xoffset", LongType()),
+            StructField("data", given),
+            StructField("old", StringType()),
+        ]
+    )
+    own = row["key"].dataType
+    dialect = Dialect(
+        envelope=envelope,
+        keys=StructType([StructField(f"pk.{field.name}", field.dataType) for field in own]),  # type: ignore[attr-defined]
+        parts=lambda record: _parts(record, row["before"].dataType),  # type: ignore[arg-type]
+        key=lambda record, name: record.getField(f"pk.{name}"),
+        ops=_OPS,
+        none=_NONE,
+    )
+    return ChangeFormat(given, tuple(keys), dialect, using, checked(position))
+
+
+def _parts(record: Column, row: StructType) -> Parts:
+    data = record["data"].cast(row)
+    return Parts(
+        code=record["type"],
+        before=F.when(record["type"] == F.lit("delete"), data).otherwise(
+            _before(data, record["old"], row)
+        ),
+        after=data,
+        micros=F.try_multiply(record["ts"], F.lit(1_000_000)),
+        at=maxwell_position(record["position"], record["xoffset"]),
+    )
+
+
+def _before(data: Column, old: Column, row: StructType) -> Column:
+    """Return the row with its old values; what stands in `old` counts, and be it null."""
+    changed = F.json_object_keys(old)
+    values = dict(
+        zip(row.names, fields(F.from_json(old, row, {"timeZone": "UTC"}), row), strict=True)
+    )
+    merged = F.struct(
+        *[
+            F.when(F.array_contains(changed, name), values[name])
+            .otherwise(data.getField(name))
+            .alias(name)
+            for name in row.names
+        ]
+    )
+    return F.when(changed.isNotNull(), merged)

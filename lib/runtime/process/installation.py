@@ -1,0 +1,65 @@
+"""Where things lie on this machine: the project, its conf folder, the jars, Java. The environment
+is read here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from ...errors import SetupError
+
+JARS_VARIABLE = "TIDEGATE_JARS"
+
+
+def project_root() -> Path:
+    """Return the folder that holds the package: the checkout, or site-packages when installed from
+    a wheel."""
+    return Path(__file__).resolve().parents[3]
+
+
+def conf(name: str) -> str:
+    """Return the text of a file of `conf`: from the checkout, or from the copy that the wheel and
+    zip carry."""
+    for folder in (files("tidegate").joinpath("..", "conf"), files("tidegate").joinpath("conf")):
+        file = folder.joinpath(name)
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise SetupError(
+        f"conf/{name} is missing.", hint="run from a checkout of tidegate, or install its wheel."
+    )
+
+
+def jars(kind: Literal["spark", "broker"]) -> list[Path]:
+    """Return the jars for Spark's class path, or those of the embedded broker.
+
+    They lie in `.jars/<kind>` beside the package; the environment variable TIDEGATE_JARS names
+    another place of `.jars`."""
+    home = Path(os.environ.get(JARS_VARIABLE) or project_root() / ".jars")
+    found = sorted((home / kind).glob("*.jar"))
+    if not found:
+        raise SetupError(
+            f"there are no jars in {home / kind}.",
+            f"the jars that jars.lock names, in .jars or in the folder named by {JARS_VARIABLE}.",
+            "make setup",
+        )
+    return found
+
+
+def java() -> str:
+    """Return the path of Java: that of JAVA_HOME, or else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if found is None:
+        place = f"JAVA_HOME ({home})" if home else "the PATH"
+        raise SetupError(
+            f"there is no Java on {place}.", "Java 17 or 21.", "make setup says how to install it."
+        )
+    return found
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return this process's environment with some variables set, for a process to be started."""
+    return {**os.environ, **more}

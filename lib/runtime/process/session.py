@@ -1,0 +1,122 @@
+"""The Spark session of a job: the settings of conf/spark-defaults.conf, the jars, and a preset for
+small machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from .installation import conf as conf_file
+from .installation import jars
+
+SMALL = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+"""On one machine these are its cores, if the settings file alone has set them: more only cost
+time."""
+
+REDACTED = "(?i)secret|password|passphrase|token|credential|access[.]?key|private[.]?key|jaas|keystore[.]key"
+"""What Spark masks in its own log and pages: its default, and Kafka's names for secrets besides."""
+
+BUILT_IN = {
+    "spark.master": "local[*]",
+    "spark.redaction.regex": REDACTED,
+    # Spark's own bar would overwrite the job's line.
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def spark_session(
+    name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return a Spark session with Delta, Kafka and RocksDB state.
+
+    A setting counts in this order: `conf` and `master` of this call, what spark-submit or the
+    environment has set, conf/spark-defaults.conf. Without a master it is local[*]. The jars are
+    added when Spark starts from here; under spark-submit its --jars or --packages bring them. A
+    running session is given back as it is.
+
+    Raises SetupError when the jars are missing.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    given = dict(conf or {})
+    if master is not None:
+        given["spark.master"] = master
+    already = _submitted_with() if submitted() else {}
+    settings = choose(defaults(), already, given)
+    if (
+        not submitted()
+        and not (settings.keys() & {"spark.jars", "spark.jars.packages"})
+        and not _bundled()
+    ):
+        settings["spark.jars"] = ",".join(map(str, jars("spark")))
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def submitted() -> bool:
+    """Return whether spark-submit runs this program: then the JVM is its parent, and was there
+    first."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted_with() -> dict[str, str]:
+    """Return spark-submit's settings, its --master among them."""
+    # They are the JVM's: a SparkConf that is made before Python has met it is empty, and says
+    # nothing of it.
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def defaults() -> dict[str, str]:
+    """Return the settings of conf/spark-defaults.conf."""
+    lines = (line.strip() for line in conf_file("spark-defaults.conf").splitlines())
+    pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    return {key: value.strip() for key, value in pairs}
+
+
+def choose(
+    file: Mapping[str, str], already: Mapping[str, str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Merge the settings, and fit the partition numbers to one machine where nobody has chosen them.
+
+    A value that equals the file's counts as the file's: spark-submit does not say where a setting
+    comes from."""
+    merged = {**file, **BUILT_IN, **already, **given}
+    cores = local_cores(merged["spark.master"])
+    for key in SMALL:
+        if cores and key not in given and merged.get(key) == file.get(key):
+            merged[key] = str(cores)
+    return merged
+
+
+def local_cores(master: str) -> int:
+    """Return the cores that a local master uses, and 0 for a cluster.
+
+    >>> local_cores("local[2]"), local_cores("local"), local_cores("spark://host:7077")
+    (2, 1, 0)
+    """
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return 0
+    number = master.removeprefix("local").strip("[]").split(",")[0]
+    return int(number) if number.isdigit() else 1 if not number else len(os.sched_getaffinity(0))
+
+
+def quiet(spark: SparkSession, level: str = "FATAL") -> None:
+    """Set what Spark logs: a job reports its own errors, and Spark's Java stack traces would bury
+    them."""
+    context: SparkContext = spark.sparkContext
+    context.setLogLevel(level)
+
+
+def _bundled() -> bool:
+    home = os.environ.get("SPARK_HOME")
+    return home is not None and any(Path(home, "jars").glob("delta-spark*.jar"))

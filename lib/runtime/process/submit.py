@@ -1,0 +1,79 @@
+"""The spark-submit command of a job, for those who start one from a program: the demo and tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+
+from .installation import jars, project_root
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For runs of a minute or two: the JVM then spends half as long compiling. A long run is slower by
+it."""
+
+
+def command(
+    script: Path,
+    *arguments: str,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+    java: str = "",
+) -> list[str]:
+    """Return the command that runs a job as a person would, with the project's settings, its jars and a quiet log.
+
+    `java` are options for the driver's JVM.
+
+    >>> command(Path("jobs/page_views.py"), "--show-config")[-2:]           # doctest: +SKIP
+    ['jobs/page_views.py', '--show-config']
+    """
+    settings = [
+        part for key, value in (conf or {}).items() for part in ("--conf", f"{key}={value}")
+    ]
+    folder = project_root() / "conf"
+    log = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
+    return [
+        *(_spark_submit(), "--master", master, "--name", script.stem),
+        *(
+            "--properties-file",
+            str(folder / "spark-defaults.conf"),
+            "--jars",
+            ",".join(map(str, jars("spark"))),
+        ),
+        *("--driver-java-options", f"{java} {log}".strip()),
+        *settings,
+        *(str(script), *arguments),
+    ]
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for that command: this interpreter and its pyspark, for the driver and
+    the workers."""
+    here = Path(sys.executable).parent
+    own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    path = os.pathsep.join([str(here), os.environ.get("PATH", "")])
+    return {
+        **os.environ,
+        **own,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PATH": path,
+        **(extra or {}),
+    }
+
+
+def _spark_submit() -> str:
+    beside = Path(sys.executable).parent / "spark-submit"
+    return str(beside) if beside.exists() else shutil.which("spark-submit") or "spark-submit"
+
+
+def with_options(options: Mapping[str, object]) -> Sequence[str]:
+    """Return `--set` arguments from keys and values.
+
+    >>> list(with_options({"window.size": "1 minute"}))
+    ['--set', 'window.size=1 minute']
+    """
+    return [part for key, value in options.items() for part in ("--set", f"{key}={value}")]

@@ -1,0 +1,1 @@
+"""One query: its streams, the steps of a batch, and what is kept beside its target."""

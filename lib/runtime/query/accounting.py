@@ -1,0 +1,114 @@
+"""Row accounting: what a batch read equals what it wrote, kept and set aside, or the batch is not
+written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...commit import Batch
+from ...errors import AccountingError, DeadLetterFloodError
+from ..job import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What a batch's query counted while it ran; the times are in microseconds since 1970."""
+
+    rows: int
+    dead: int
+    earliest: int | None
+    latest: int | None
+    clamped: int = 0
+
+
+def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
+    """Add up the query's own counts, one for each stream of an input, and check them against the offsets planned.
+
+    A range of offsets may have holes, so it may give fewer rows than its length, but never more.
+    """
+    length = span(batch)
+    if not counts:
+        if length:
+            raise AccountingError(
+                f"batch {batch.number} covers {length:,} offsets and its rows were not counted.",
+                "a transform that keeps the observed columns' plan in one query.",
+            )
+        return Observed(rows=0, dead=0, earliest=None, latest=None)
+    seen = Observed(
+        rows=sum(each["rows"] or 0 for each in counts),
+        dead=sum(each["dead"] or 0 for each in counts),
+        earliest=min(
+            (each["earliest"] for each in counts if each["earliest"] is not None), default=None
+        ),
+        latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
+        clamped=sum(each.get("clamped") or 0 for each in counts),
+    )
+    if seen.rows > length or seen.dead > seen.rows:
+        raise AccountingError(
+            f"batch {batch.number} counted {seen.rows:,} rows, {seen.dead:,} of them unreadable, "
+            f"in a range of {length:,} offsets.",
+            "at most one row for each offset.",
+        )
+    return seen
+
+
+def span(batch: Batch) -> int:
+    """Return the number of offsets between a batch's start and end."""
+    return sum(
+        until - batch.start.get(topic, {}).get(partition, 0)
+        for topic, ends in batch.end.items()
+        for partition, until in ends.items()
+    )
+
+
+def check_stateless(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
+    """Refuse a batch of a stateless job that lost or multiplied rows."""
+    if rows_in != dead + rows_out:
+        raise AccountingError(
+            f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable, and "
+            f"gave {rows_out:,}.",
+            "one row out for each good row in.",
+        )
+
+
+def too_late(batch: Batch, limits: Limits) -> str | None:
+    """Tell of a batch that has more late rows than the limits say; None where there is nothing to
+    tell."""
+    rows, late = batch.rows_in or 0, batch.late or 0
+    by_count = limits.late_rows is not None and late > limits.late_rows
+    by_share = (
+        limits.late_ratio is not None
+        and rows >= limits.min_rows
+        and late > limits.late_ratio * rows
+    )
+    if not (by_count or by_share):
+        return None
+    limit = (
+        f"limits.late_rows is {limits.late_rows:,}"
+        if by_count
+        else f"limits.late_ratio is {limits.late_ratio:.1%}"
+    )
+    return f"{late:,} of the {rows:,} rows of batch {batch.number} came too late; {limit}"
+
+
+def check_flood(
+    batch: Batch, seen: Observed, limits: Limits, samples: Callable[[], list[str]]
+) -> None:
+    """Refuse a batch with more unreadable rows than the limits allow; `samples` gives the commonest
+    reasons."""
+    most, share = limits.dead_rows, limits.dead_ratio
+    by_count = most is not None and seen.dead > most
+    by_share = share is not None and seen.rows >= limits.min_rows and seen.dead > share * seen.rows
+    if not (by_count or by_share):
+        return
+    limit = f"{most:,} rows (limits.dead_rows)" if by_count else f"{share:.1%} (limits.dead_ratio)"
+    reasons = "".join(f"\n    {line}" for line in samples())
+    raise DeadLetterFloodError(
+        f"{seen.dead:,} of the {seen.rows:,} rows of batch {batch.number} could not be read; "
+        f"nothing of this batch was written. The commonest reasons:{reasons}",
+        f"{limit} in one batch.",
+        "put the input or its schema right, then start again; or raise the limit, and they go to "
+        "the dead letters.",
+    )

@@ -1,0 +1,102 @@
+"""Late rows that were kept, merged into the windows that they belong to, once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ...commit import Batch
+from ...commit.batch import EPOCH
+from ...commit.once import last_batch
+from ...errors import ConfigError
+from ...jvm import delta_state
+from ...sinks import Corrected, Mapped
+from ..job import Job
+
+Windows: TypeAlias = Callable[[DataFrame], DataFrame]
+PLACE = ["topic", "partition", "offset"]
+
+
+def replay_late(job: Job, spark: SparkSession) -> int:
+    """Merge what a job's late table has gained since the last replay into the job's windows; give the rows merged.
+
+    The job must not run meanwhile. Each row is merged once, after any number of crashes: a replay
+    is a batch of the query "replay", numbered by the late table's version, and its windows are
+    corrected as by a late row in time.
+
+    Raises ConfigError for a job without corrections or without a late table; and what its sink
+    raises."""
+    sink, windows, path = _kept(job)
+    version = delta_state(spark, path).version
+    if version < 0:
+        return 0
+    log, log_step = (sink.path, sink.step) if sink.log is None else (sink.log, sink.log_step)
+    asked = _batch(job, 0, EPOCH, "")
+    done, noted = (
+        last_batch(spark, *place)
+        for place in ((sink.path, asked, sink.step), (log, asked, log_step))
+    )
+    merged = 0
+    # A replay that crashed between its two tables is finished first, with the rows that it had.
+    for until in sorted({version if noted is None else noted, version}):
+        if done is None or until > done:
+            merged += _merge(job, sink, windows, _gained(spark, path, done, until), until)
+            done = until
+    return merged
+
+
+def _merge(job: Job, sink: Corrected, windows: Windows, gained: DataFrame, number: int) -> int:
+    rows = gained.persist()
+    try:
+        count, newest = rows.agg(F.count(F.lit(1)), F.unix_micros(F.max("watermark"))).head() or (
+            0,
+            None,
+        )
+        watermark = EPOCH + timedelta(microseconds=newest or 0)
+        sink.write(windows(rows), _batch(job, number, watermark, str(count)))
+        return int(count)
+    finally:
+        rows.unpersist()
+
+
+def _gained(spark: SparkSession, path: str, done: int | None, until: int) -> DataFrame:
+    """Return the rows that an append-only table has at one version and had not at an earlier
+    one."""
+    now = spark.read.format("delta").option("versionAsOf", until).load(path)
+    if done is None:
+        return now
+    before = spark.read.format("delta").option("versionAsOf", done).load(path)
+    return now.join(before.select(PLACE), PLACE, "left_anti")
+
+
+def _batch(job: Job, number: int, watermark: datetime, plan: str) -> Batch:
+    return Batch(
+        job=job.name,
+        query_id="replay",
+        run_id="replay",
+        number=number,
+        offsets_hash=hashlib.sha256(f"{number} {plan}".encode()).hexdigest(),
+        start={},
+        end={},
+        watermark=watermark,
+        late_watermark=watermark,
+    )
+
+
+def _kept(job: Job) -> tuple[Corrected, Windows, str]:
+    """Return the sink that keeps the job's windows, how windows are made of rows, and the late
+    table's path."""
+    sink = job.sink.sink if isinstance(job.sink, Mapped) else job.sink
+    late = job.inputs[0].late
+    if job.corrections is None or late is None or not isinstance(sink, Corrected):
+        raise ConfigError(
+            f"{job.name} keeps no windows, or no late rows, to be merged.",
+            "a job with corrections or with emission 'updates', and a late table.",
+            "--set window.corrections='1 hour', from the job's first run on.",
+        )
+    return sink, job.corrections.windows, late.path

@@ -1,0 +1,158 @@
+"""The one runner of all jobs: start the query, watch it, stop it well, say what was done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...jvm import jvm_signals
+from ..config.locations import local
+from ..job import Job, Summary
+from ..process.stop import Stop, StopAskedError, on_signals
+from ..telemetry.metrics import Metrics, served
+from ..telemetry.progress import Show, gauge, line
+from .pulse import Pulse
+from .steps import Steps, cause
+from .streams import frames, streams
+
+_POLL_SECONDS = 1
+_COMMIT_SECONDS = 30.0
+_LOW_DISK = 2 * 1024**3
+Look = Callable[[StreamingQuery, Mapping[str, Any]], None]
+"""What is done with a query and its progress report, every second and at its end."""
+
+
+def run(
+    job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show | None = None
+) -> Summary:
+    """Run a job until its topic is drained, or until it is stopped by SIGTERM, Ctrl-C or `stop.ask()`.
+
+    A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
+    Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal."""
+    stop, show = stop or Stop(), show or Show()
+    summary, began = Summary(job=job.name), time.monotonic()
+    prepare(job)
+    inputs = streams(job, spark)
+    steps, pulse, metrics = (
+        Steps(job, inputs, stop, summary),
+        Pulse(job, inputs, summary),
+        Metrics(summary),
+    )
+
+    def look(query: StreamingQuery, progress: Mapping[str, Any]) -> None:
+        metrics.last = gauge(progress)
+        show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
+        if query.isActive and not stop.asked:
+            pulse.look(query, progress, spark)
+
+    signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
+    with on_signals(stop), signals, served(metrics, job.metrics_port), show:
+        try:
+            pulse.begin(spark)
+            query = start(job, frames(inputs, spark), steps)
+            watch(query, stop, look)
+        except PySparkException as error:
+            if not isinstance(steps.failure, StopAskedError):
+                raise cause(steps.failure, error) from (steps.failure or error)
+    summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
+    return summary
+
+
+def start(job: Job, inputs: Sequence[DataFrame], steps: Steps) -> StreamingQuery:
+    """Start the query, and tell its steps which it is."""
+    rows = job.transform(*inputs)
+    writer = (
+        rows.writeStream.queryName(job.name)
+        .option("checkpointLocation", job.checkpoint)
+        .foreachBatch(steps)
+    )
+    writer = (
+        writer.trigger(processingTime=job.every) if job.every else writer.trigger(availableNow=True)
+    )
+    query = writer.start()
+    steps.query.set_result(query)
+    return query
+
+
+def watch(query: StreamingQuery, stop: Stop, look: Look) -> None:
+    """Look at the query's progress until it ends, or stop it when that was asked for."""
+    ended = False
+    while not ended:
+        ended = bool(query.awaitTermination(_POLL_SECONDS))
+        if stop.asked and not ended:
+            finish(query, stop)
+            ended = True
+        last = query.lastProgress
+        if last is not None:
+            look(query, json.loads(last.json))
+
+
+def finish(query: StreamingQuery, stop: Stop) -> None:
+    """Let the batch that runs be written and committed, then end the query."""
+    while not stop.wait(_POLL_SECONDS) and query.isActive:
+        pass
+    deadline = time.monotonic() + _COMMIT_SECONDS
+    while query.isActive and not committed(query, stop) and time.monotonic() < deadline:
+        query.awaitTermination(_POLL_SECONDS)
+    query.stop()
+
+
+def committed(query: StreamingQuery, stop: Stop) -> bool:
+    """Return whether Spark has noted the last batch as done; without that note it would only be
+    skipped later."""
+    last = query.lastProgress
+    return stop.batch is None or (last is not None and last.batchId >= stop.batch)
+
+
+def prepare(job: Job) -> None:
+    """Make the local folders; warn when their disk is nearly full, and when no broker answers
+    yet."""
+    for servers in {given.reading.source.servers for given in job.inputs}:
+        if not answers(servers):
+            print(
+                f"warning: no broker answers at {servers}; Kafka's client tries for some minutes",
+                file=sys.stderr,
+            )
+    for place in {job.checkpoint, job.sink.path}:
+        folder = local(place)
+        if folder is None:
+            continue
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+        if free < _LOW_DISK:
+            print(
+                f"warning: only {free / 1024**2:,.0f} MiB are free under {folder.parent}",
+                file=sys.stderr,
+            )
+
+
+def answers(servers: str, seconds: float = 2.0) -> bool:
+    """Return whether one of the bootstrap servers takes connections."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        # An address that cannot be read is left for Kafka's client to tell.
+        with (
+            suppress(OSError, ValueError, OverflowError),
+            socket.create_connection((host, int(port)), seconds),
+        ):
+            return True
+    return False
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the summary as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(summary.as_dict(), indent=2) + "\n", encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,107 @@
+"""The streams of a job: one for each input, or one for each share of its partitions, each with its
+own watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ...columns import microseconds
+from ...errors import ArgumentError, SourceError
+from ...jvm import partition_counts
+from ...sources import Heartbeats, KafkaSource, Reading
+from ...sources.reading import OBSERVATION
+from ..job import Input, Job
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One source under a watermark of its own; Spark takes the smallest of a query's.
+
+    name: its topics, or its partitions, as the progress shows it. observation: the name of its
+    counts."""
+
+    name: str
+    reading: Reading
+    observation: str
+    heartbeats: Heartbeats | None
+
+    @property
+    def reads(self) -> list[str]:
+        """Its topics, and its partitions where it reads those alone, as "topic-0"."""
+        return self.name.split(", ")
+
+    @property
+    def lateness(self) -> int:
+        """How far its watermark is behind its newest event, in microseconds."""
+        return microseconds(self.reading.lateness, "lateness", least=0)
+
+
+def streams(job: Job, spark: SparkSession) -> list[list[Stream]]:
+    """Return the streams of each input of a job."""
+    return [_of(job, spark, index, given) for index, given in enumerate(job.inputs)]
+
+
+def frames(inputs: Sequence[Sequence[Stream]], spark: SparkSession) -> list[DataFrame]:
+    """Return one DataFrame for each input."""
+    return [
+        reduce(
+            DataFrame.unionByName,
+            [each.reading.stream(spark, each.observation, each.heartbeats) for each in parts],
+        )
+        for parts in inputs
+    ]
+
+
+def _of(job: Job, spark: SparkSession, index: int, given: Input) -> list[Stream]:
+    named = f"{OBSERVATION} {index}"
+    if given.watermarks == 1:
+        return [
+            Stream(
+                ", ".join(given.reading.source.named),
+                given.reading,
+                named,
+                _beats(job, given, named),
+            )
+        ]
+    return [
+        Stream(_told(part), part, f"{named}/{number}", _beats(job, given, f"{named}/{number}"))
+        for number, part in enumerate(_shares(spark, given))
+    ]
+
+
+def _beats(job: Job, given: Input, name: str) -> Heartbeats | None:
+    place = name.removeprefix(OBSERVATION).strip().replace("/", "-")
+    return None if given.idle is None else Heartbeats(f"{job.checkpoint}/heartbeats/{place}")
+
+
+def _shares(spark: SparkSession, given: Input) -> list[Reading]:
+    source = given.reading.source
+    counts = {} if source.partitions else _counts(spark, source)
+    total = sum(map(len, (source.partitions or {}).values())) or sum(counts.values())
+    number = None if given.watermarks == "partition" else given.watermarks
+    if number is not None and number > total:
+        raise ArgumentError(
+            f"watermarks is {number}, and {', '.join(source.named)} has {total} partitions.",
+            "at most one watermark a partition.",
+            'watermarks="partition"',
+        )
+    return [replace(given.reading, source=share) for share in source.shares(counts, number)]
+
+
+def _counts(spark: SparkSession, source: KafkaSource) -> dict[str, int]:
+    try:
+        return partition_counts(spark, source.servers, source.options, source.topics)
+    except OSError as error:
+        raise SourceError(
+            f"{error}.",
+            "a broker that answers, and topics that are there, for a watermark on each partition.",
+        ) from error
+
+
+def _told(reading: Reading) -> str:
+    parts = reading.source.partitions or {}
+    return ", ".join(f"{topic}-{part}" for topic, numbers in parts.items() for part in numbers)

@@ -1,0 +1,174 @@
+"""Progress where a person looks: one live line in a terminal, a plain line every few seconds
+elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ..job import Summary
+
+_EVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """What Spark reports after a batch: `lag` in rows, `state_bytes` in bytes, `seconds` for the
+    batch."""
+
+    batch: int
+    lag: int | None
+    watermark: str | None
+    state_rows: int
+    state_bytes: int
+    rows: int
+    seconds: float
+
+
+def gauge(progress: Mapping[str, Any]) -> Gauge:
+    """Read a query's progress report.
+
+    The lag is the broker's end offsets minus those read; a count of state rows that Spark does not
+    keep is 0."""
+    sources, states = progress.get("sources") or [], progress.get("stateOperators") or []
+    lags = [_behind(source) for source in sources]
+    known = [lag for lag in lags if lag is not None]
+    return Gauge(
+        batch=int(progress.get("batchId", 0)),
+        lag=sum(known) if known else None,
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+        state_rows=sum(max(0, int(state.get("numRowsTotal") or 0)) for state in states),
+        state_bytes=sum(int(state.get("memoryUsedBytes") or 0) for state in states),
+        rows=sum(int(source.get("numInputRows") or 0) for source in sources),
+        seconds=float((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000,
+    )
+
+
+def _behind(source: Mapping[str, Any]) -> int | None:
+    latest, read = (offsets(source.get(end)) for end in ("latestOffset", "endOffset"))
+    return (
+        sum(max(0, at - read.get(place, 0)) for place, at in latest.items())
+        if latest and read
+        else None
+    )
+
+
+def offsets(reported: object) -> dict[tuple[str, str], int]:
+    """Return a source's offsets by topic and partition; empty where it is no Kafka source, or told
+    none."""
+    topics = reported.items() if isinstance(reported, Mapping) else ()
+    kafka = [(topic, parts) for topic, parts in topics if isinstance(parts, Mapping)]
+    return {(topic, part): int(at) for topic, parts in kafka for part, at in parts.items()}
+
+
+def line(job: str, seen: Gauge, total: Summary) -> str:
+    """Return one line: speed, lag, watermark, state, late, dead and clamped rows, batch time."""
+    speed = seen.rows / seen.seconds if seen.seconds else 0
+    mark = (seen.watermark or "").removesuffix("Z").replace("T", " ").removesuffix(".000")
+    parts = [
+        f"{job} batch {seen.batch}",
+        f"{speed:,.0f} rows/s",
+        f"lag {seen.lag:,}" if seen.lag is not None else "lag unknown",
+        (
+            f"watermark {mark}"
+            if mark and not mark.startswith("1970-01-01 00:00:00")
+            else "no watermark yet"
+        )
+        + (f" ({total.behind} is behind)" if total.behind else ""),
+        f"state {seen.state_rows:,} rows {size(seen.state_bytes)}"
+        if seen.state_rows
+        else f"state {size(seen.state_bytes)}",
+        f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}"
+        + (f" clamped {total.clamped:,}" if total.clamped else ""),
+        f"{seen.seconds:.1f} s",
+    ]
+    return " | ".join(parts)
+
+
+def late(total: Summary) -> str:
+    """Tell the late rows, and how many of them were merged into their windows."""
+    return f"late {total.late:,}" + (f" ({total.corrected:,} merged)" if total.corrected else "")
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size(2_500_000)
+    '2.5 MB'
+    """
+    value, units = float(count), ["B", "kB", "MB", "GB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.0f} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+class Show:
+    """Where the lines go; a context manager, which prints the last line when it ends."""
+
+    def __init__(
+        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console or Console(
+            file=terminal() or sys.stderr, soft_wrap=True, highlight=False
+        )
+        self._clock, self._said_at, self._unsaid = clock, float("-inf"), ""
+        self._live: Live | None = None
+        self._batch = -1
+
+    def __enter__(self) -> Show:
+        if self._console.is_terminal:
+            self._live = Live(Text("starting"), console=self._console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def batch(self, text: str, number: int) -> None:
+        """Show the line of a batch, unless it is the one shown last."""
+        if number != self._batch:
+            self.update(text)
+        self._batch = number
+
+    def update(self, text: str) -> None:
+        """Show a line, or keep it until the next is due."""
+        if self._live is not None:
+            self._live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
+            return
+        self._unsaid = text
+        if self._clock() - self._said_at >= _EVERY_SECONDS:
+            self._say()
+
+    def _say(self) -> None:
+        if self._unsaid:
+            self._console.print(self._unsaid, markup=False)
+            self._said_at, self._unsaid = self._clock(), ""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+        self._say()
+
+
+def terminal() -> IO[str] | None:
+    """Return the terminal of spark-submit, which takes its child's output through a pipe; None
+    where there is none."""
+    if sys.stderr.isatty() or "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    try:
+        place = Path(f"/proc/{os.getppid()}/fd/2").resolve()
+        return place.open("w") if str(place).startswith(("/dev/pts/", "/dev/tty")) else None
+    except OSError:
+        return None

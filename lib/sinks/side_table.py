@@ -1,0 +1,54 @@
+"""Rows that did not get into the target: dead letters and late rows, each in a table of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from ..commit import table
+from ..commit.batch import Batch
+from ..commit.once import commit_once
+from ..commit.options import CommitOptions
+from ..commit.outcome import Outcome
+from ..errors import AccountingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideTable:
+    """Append a batch's rejected rows, exactly once and exactly as many as were counted when it ran.
+
+    `step` tells a job's writes apart: "dead", "late", or "late" and an input's name. The rows are
+    kept in memory while
+    they are counted and written: an offset range is read from Kafka once more, and not twice.
+    Columns that a later version adds are let in.
+
+    Raises AccountingError, before writing, when there are not `expected` rows: the range reads
+    differently than it did in the stream, or Spark ran part of the stream twice. Also
+    ReplayMismatchError and ConflictError."""
+
+    path: str
+    step: str = "dead"
+
+    def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
+        """Append the rows, or skip them when the table already has this batch."""
+
+        def write(options: CommitOptions) -> None:
+            table.existing(frame, self.path, (), evolve=True)
+            kept = frame.persist()
+            try:
+                found = kept.count()
+                if expected is not None and found != expected:
+                    raise AccountingError(
+                        f"batch {batch.number} counted {expected} {self.step} rows, and its "
+                        f"offsets hold {found}.",
+                        "the same number.",
+                        "start the job again, which runs the batch anew; if it stays so, the topic "
+                        "was changed.",
+                    )
+                table.append(kept, self.path, (), options, evolve=True)
+            finally:
+                kept.unpersist()
+
+        rows: dict[str, int] = {} if expected is None else {self.step: expected}
+        return commit_once(frame.sparkSession, self.path, batch, self.step, write, rows)

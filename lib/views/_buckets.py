@@ -1,0 +1,128 @@
+"""Tables in buckets by a hash, so that to look up a key is to read its bucket and not the table.
+
+What a batch writes stands by itself at first, whatever its keys, in a file or two: a file for each
+bucket would be many small ones. Whoever looks a key up reads these recent rows as well. Now and
+then they are put into one file, or, when they have become many, all rows into the buckets where
+they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
+
+from ..columns import quoted, require
+from ..commit import table
+from ..errors import ArgumentError, ConfigError
+from ..jvm import DeltaState
+
+BUCKET = "_bucket"
+RECENT = -1
+"""Stands in place of a bucket for rows that have not been put in one."""
+FEW = 50_000
+"""So many recent rows are read as fast as the buckets would be."""
+_SHARE = 4
+"""When a table has grown by one part in so many, its rows are put in buckets: each is rewritten
+about as many times."""
+_ROWS_A_FILE = 1_000_000
+_BUCKETS = "tidegate.buckets"
+
+
+def bucket(by: Sequence[Column], key: Sequence[Column], buckets: int) -> Column:
+    """Return a row's bucket: by its `by` columns, or by its key where one of these is null.
+
+    So rows that no lookup can find do not crowd in one bucket.
+    """
+    hashed = F.when(absent(by), F.xxhash64(*key)).otherwise(F.xxhash64(*by))
+    return F.pmod(hashed, F.lit(buckets)).cast("int")
+
+
+def absent(columns: Sequence[Column]) -> Column:
+    """Return whether one of the columns is null."""
+    return reduce(or_, [column.isNull() for column in columns])
+
+
+def read(spark: SparkSession, path: str, buckets: Iterable[int]) -> DataFrame:
+    """Return the rows of these buckets and the recent ones; no other file is opened."""
+    return spark.read.format("delta").load(path).where(quoted(BUCKET).isin([RECENT, *buckets]))
+
+
+def recent() -> Column:
+    """Return whether a stored row is not in its bucket yet."""
+    return quoted(BUCKET) == RECENT
+
+
+def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
+    """Return the table's state, or None where there is none yet; refuse other columns, and another
+    number of buckets."""
+    state = table.existing(frame, path, [BUCKET], evolve=False)
+    known = None if state is None else state.schema()[BUCKET].metadata.get(_BUCKETS)
+    if known not in (None, buckets):
+        raise ConfigError(
+            f"buckets is {buckets}, and {path} was made with {known}.",
+            "the number that a table was made with.",
+            f"buckets={known}, or new tables and a new checkpoint.",
+        )
+    return state
+
+
+def writer(frame: DataFrame, buckets: int) -> DataFrameWriter:
+    """Return a writer of rows that bear their buckets; those of a batch are recent."""
+    rows = table.plain(frame).withMetadata(BUCKET, {_BUCKETS: buckets})
+    return rows.write.format("delta").partitionBy(BUCKET)
+
+
+def compact(
+    spark: SparkSession,
+    path: str,
+    buckets: int,
+    together: Callable[[DataFrame], DataFrame],
+    placed: Callable[[DataFrame], DataFrame],
+) -> None:
+    """Put all rows in their buckets if many are recent, and else these in one file; to readers nothing changes.
+
+    `placed` gives of all rows those that count, in their buckets; `together` of the recent ones
+    those that count."""
+    rows = spark.read.format("delta").load(path)
+    counts = {row[0]: row[1] for row in rows.groupBy(recent()).count().collect()}
+    new, old = counts.get(True, 0), counts.get(False, 0)
+    if new and new >= max(FEW, old // _SHARE):
+        ordered = writer(placed(rows).repartition(BUCKET), buckets)
+        ordered.mode("overwrite").option("dataChange", "false").save(path)
+    elif len(rows.where(recent()).inputFiles()) > (files := max(1, -(-new // _ROWS_A_FILE))):
+        one = writer(together(rows.where(recent())).repartition(files), buckets).mode("overwrite")
+        one.option("replaceWhere", f"{BUCKET} = {RECENT}").option("dataChange", "false").save(path)
+
+
+def lookup(view: DataFrame, **values: Any) -> DataFrame:
+    """Return the rows of a view that have these values in the columns it is looked up by, reading what may hold them.
+
+    `view` is the table as Spark reads it, `values` name all of the view's `by` columns, in their
+    order; none is null.
+
+    Raises ArgumentError, ColumnError.
+
+    >>> marks = {"tidegate.buckets": 8}
+    >>> view = clicks.withColumn("_bucket", F.pmod(F.xxhash64("user"), F.lit(8))).withMetadata("_bucket", marks)
+    >>> lookup(view, user="u1").count()
+    4
+    """
+    require(view, [*values, BUCKET], "lookup")
+    buckets = view.schema[BUCKET].metadata.get(_BUCKETS)
+    if buckets is None or not values or None in values.values():
+        raise ArgumentError(
+            f"lookup has the values {values}, of a table of {buckets} buckets.",
+            "the table of a view, as Spark reads it, and a value for each of its by columns.",
+            'lookup(spark.read.format("delta").load(path), follower="ann")',
+        )
+    wanted = {name: F.lit(value).cast(view.schema[name].dataType) for name, value in values.items()}
+    rows = view.where(
+        recent() | (quoted(BUCKET) == bucket(list(wanted.values()), [F.lit(None)], buckets))
+    )
+    for name, value in wanted.items():
+        rows = rows.where(quoted(name) == value)
+    return rows.drop(BUCKET)

@@ -1,0 +1,185 @@
+"""The grid that windows stand on, and when an event's own window closes: what tells a late row from
+one in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ..columns import microseconds
+from ..errors import ArgumentError
+from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
+
+WindowKind = Literal["tumbling", "hopping", "sliding", "session", "cumulative"]
+
+PANES_FROM = 8
+"""How many hopping windows an event must be in before panes are merged: below it, copying the event
+costs less."""
+
+
+def closes(
+    kind: WindowKind,
+    time: Column,
+    size: str | timedelta,
+    *,
+    hop: str | timedelta | None = None,
+    step: str | timedelta | None = None,
+    offset: str | timedelta = "0 seconds",
+    zone: str | None = None,
+) -> Column:
+    """Return the instant at which an event is late: once the watermark has reached it, the event is left out.
+
+    tumbling: its window's end. hopping: the end of its pane of one hop where panes are merged (see
+    `hopping`; all aggregates are taken to merge), else the end of the last window that holds it.
+    cumulative: the end of its own step, which is the end of the first window that holds it (all
+    aggregates are taken to merge). sliding: the end of its pane, at most `size` plus a microsecond
+    after it. session: its time plus the gap, which is passed as `size`.
+
+    `zone` goes with tumbling and cumulative windows, `hop` with hopping and `step` with cumulative
+    ones.
+
+    >>> late = closes("tumbling", F.col("event_time"), "1 minute") <= F.lit(datetime(2026, 1, 1, 10, 5, tzinfo=UTC))
+    """
+    if (step is None) == (kind == "cumulative") or (
+        zone is not None and kind not in ("tumbling", "cumulative")
+    ):
+        raise ArgumentError(
+            f"kind is {kind!r}, with step={step!r} and zone={zone!r}.",
+            "a step with 'cumulative' alone, a zone with 'tumbling' and 'cumulative'.",
+        )
+    if step is not None:
+        growing = steps(step, size, offset, zone)
+        return growing.pane(time, growing.cycle.window(time))["end"]
+    if zone is not None:
+        return calendar(size, zone, offset).window(time)["end"]
+    width = microseconds(size, "size")
+    if kind == "session":
+        return F.timestamp_micros(F.unix_micros(time) + F.lit(width))
+    if kind == "sliding":
+        apart = width = pane(width)
+    else:
+        apart = width if hop is None else microseconds(hop, "hop")
+        width = apart if panes_pay(width, apart) else width
+    start = floor(time, apart, shift(offset, apart))
+    return F.timestamp_micros(F.unix_micros(start) + F.lit(width))
+
+
+def panes_pay(width: int, step: int) -> bool:
+    """Whether panes of one step make up windows of this width, at less cost than copying each
+    event."""
+    return width % step == 0 and width // step >= PANES_FROM
+
+
+def floor(time: Column, width: int, start: int = 0) -> Column:
+    """Return the last multiple of `width` microseconds, counted from 1970 plus `start`, at or
+    before the time."""
+    micros = F.unix_micros(time)
+    return F.timestamp_micros(micros - F.pmod(micros - F.lit(start), F.lit(width)))
+
+
+def shift(offset: str | timedelta, width: int) -> int:
+    """Return an alignment in microseconds that is at least 0 and less than one width."""
+    return microseconds(offset, "offset", least=-(10**18)) % width
+
+
+def pane(width: int) -> int:
+    """Return the length of a sliding window's panes: both of its ends belong to it, so one
+    microsecond more."""
+    return width + 1
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Windows of `width` microseconds, side by side, one of which starts `start` microseconds after
+    1970 began."""
+
+    width: int
+    start: int
+
+    def window(self, time: Column) -> Column:
+        """Return the window that holds an instant, as a struct of start inclusive and end
+        exclusive."""
+        begin = floor(time, self.width, self.start)
+        return F.struct(begin.alias("start"), earlier(begin, F.lit(-self.width)).alias("end"))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Windows that grow by a step inside a cycle, and start anew with the next.
+
+    A step of a fixed length counts from the start of its cycle, and the last one is cut at the
+    cycle's end; steps of a calendar are its own periods."""
+
+    cycle: Grid | Calendar
+    step: int | Calendar
+
+    def pane(self, time: Column, cycle: Column) -> Column:
+        """Return the step that holds an instant of a cycle, as a struct of start inclusive and end
+        exclusive."""
+        if isinstance(self.step, Calendar):
+            return self.step.window(time)
+        start, end = F.unix_micros(cycle["start"]), F.unix_micros(cycle["end"])
+        begin = start + whole(F.unix_micros(time) - start, self.step) * F.lit(self.step)
+        return F.struct(
+            F.timestamp_micros(begin).alias("start"),
+            F.timestamp_micros(F.least(begin + F.lit(self.step), end)).alias("end"),
+        )
+
+    def ends(self, time: Column, cycle: Column) -> Column:
+        """Return the ends of the steps from an instant's own to the last of its cycle."""
+        step = self.step
+        if isinstance(step, Calendar):
+            numbers = F.sequence(step.number(time), step.number(earlier(cycle["end"], F.lit(1))))
+            # A date that the zone has skipped ends where it begins.
+            return F.array_distinct(
+                F.transform(numbers, lambda number: step.start(number + F.lit(1)))
+            )
+        start, end = F.unix_micros(cycle["start"]), F.unix_micros(cycle["end"])
+        numbers = F.sequence(
+            whole(F.unix_micros(time) - start, step), whole(end - start - F.lit(1), step)
+        )
+        return F.transform(
+            numbers,
+            lambda number: F.timestamp_micros(
+                F.least(start + (number + F.lit(1)) * F.lit(step), end)
+            ),
+        )
+
+
+def steps(
+    step: str | timedelta, size: str | timedelta, offset: str | timedelta, zone: str | None
+) -> Steps:
+    """Return the steps of a size, and refuse those that do not fill it."""
+    if zone is None:
+        length, width = fixed(step, "step"), fixed(size, "size")
+        if width % length:
+            raise _uneven(step, size, "a size that is a multiple of the step.", "1 hour", "1 day")
+        return Steps(Grid(width, shift(offset, width)), length)
+    cycle = calendar(size, zone, offset)
+    if is_period(step):
+        period = calendar(step, zone, offset, "step")
+        if not cycle.holds(period):
+            need = "1 day in any size, else days in days, weeks in weeks, months in months, a whole number of times."
+            raise _uneven(step, size, need, "1 day", "1 month")
+        return Steps(cycle, period)
+    length = fixed(step, "step")
+    if DAY % length:
+        raise _uneven(
+            step,
+            size,
+            "with a zone a step that goes into 24 hours, or one of the calendar.",
+            "1 hour",
+            size,
+        )
+    return Steps(cycle, length)
+
+
+def _uneven(
+    step: object, size: object, need: str, better_step: object, better_size: object
+) -> ArgumentError:
+    given = f"step is {step!r} and size={size!r}: the last window of a cycle would not end with it."
+    return ArgumentError(given, need, f"step={better_step!r}, size={better_size!r}")

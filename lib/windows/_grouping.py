@@ -1,0 +1,162 @@
+"""What all windows share: the call's checks, and the grouping of rows by window and key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
+
+from ..aggregates import Aggregate, Kind, partials
+from ..columns import (
+    WATERMARK_KEY,
+    column,
+    names,
+    quoted,
+    require,
+    require_event_time,
+    require_free,
+)
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
+
+WINDOW = "window"
+SPAN = "tidegate:window"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Checked arguments of a window transform."""
+
+    events: DataFrame
+    time: str
+    by: tuple[str, ...]
+    aggs: dict[str, Aggregate | Column]
+
+    @property
+    def at(self) -> Column:
+        """The event-time column."""
+        return quoted(self.time)
+
+    @property
+    def keys(self) -> list[Column]:
+        """The by columns."""
+        return [quoted(name) for name in self.by]
+
+    @property
+    def mergeable(self) -> dict[str, Aggregate] | None:
+        """The aggregates when all of them merge, else None."""
+        merging = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
+        return merging if len(merging) == len(self.aggs) else None
+
+    def over(self, window: Column, *cuts: Column) -> DataFrame:
+        """Aggregate the rows of each window and key; `cuts` part the rows further and are not in
+        the result."""
+        answers = [
+            (agg.finish(agg.partial(self.at)) if isinstance(agg, Aggregate) else agg).alias(name)
+            for name, agg in self.aggs.items()
+        ]
+        try:
+            rows = self.events.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*answers)
+        except AnalysisException as fault:
+            raise ColumnError(
+                f"aggs cannot be computed: {_first_line(fault)}",
+                "an Aggregate such as count(), or a Spark aggregate expression such as "
+                "F.stddev('ms').",
+            ) from fault
+        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
+
+    def spanning(self, window: Column) -> DataFrame:
+        """Aggregate the rows of each key and window, where the window is any struct of start and
+        end of a row."""
+        spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
+        return replace(self, events=spans).over(quoted(SPAN))
+
+    def parts(self) -> Grouping:
+        """The same grouping with its aggregates left unfinished; all of them must merge."""
+        return replace(self, aggs=dict(partials(self.mergeable or {})))
+
+    def merged(self, parts: DataFrame, window: Column) -> DataFrame:
+        """Merge rows of unfinished aggregates that share a window and a key, and finish them."""
+        aggs = self.mergeable or {}
+        merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
+        rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
+        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
+
+
+def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:
+    """Add a column SPAN of windows, to be grouped by, which Spark closes when the watermark of `time` passes their end.
+
+    Spark knows a window by a mark on its column, and takes its second field for the end, whatever
+    has computed it."""
+    watermark = (frame.schema[time].metadata or {}).get(WATERMARK_KEY)
+    mark = {} if watermark is None else {WATERMARK_KEY: watermark}
+    return frame.withColumn(SPAN, window).withMetadata(SPAN, {"spark.timeWindow": True, **mark})
+
+
+def grouping(
+    events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str
+) -> Grouping:
+    """Check what a window transform was given, before any stream starts."""
+    keys = names(by)
+    require_event_time(events, time)
+    require(events, keys)
+    if not aggs:
+        raise ArgumentError(
+            "aggs is empty.",
+            "at least one aggregate by the name of its column.",
+            "aggs={'n': count()}",
+        )
+    for name, agg in aggs.items():
+        if not isinstance(agg, Aggregate | Column):
+            raise ColumnTypeError(
+                f"aggs[{name!r}] is {agg!r}, a {type(agg).__name__}.",
+                "an Aggregate such as count(), or a Spark aggregate expression.",
+                f"aggs={{{name!r}: count()}}",
+            )
+        if isinstance(agg, Aggregate):
+            _require_inputs(events, name, agg)
+    require_free([WINDOW], keys, "by")
+    require_free([WINDOW, *keys], aggs)
+    return Grouping(events, time, tuple(keys), dict(aggs))
+
+
+def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
+    for value, kind in agg.inputs:
+        found = type_of(events, column(value), f"aggs[{name!r}]")
+        if not _fits(found, kind):
+            raise ColumnTypeError(
+                f"aggs[{name!r}] reads a column of type {found.simpleString()}.",
+                "a number." if kind == "number" else "a type whose values have an order.",
+                "cast it with withColumn before the transform.",
+            )
+
+
+def type_of(events: DataFrame, value: Column, what: str) -> DataType:
+    """Return the type of an expression over the events, and refuse one that cannot be computed."""
+    try:
+        return events.select(value).schema[0].dataType
+    except AnalysisException as fault:
+        raise ColumnError(
+            f"{what} cannot be computed: {_first_line(fault)}",
+            f"the columns are {', '.join(events.columns)}.",
+        ) from fault
+
+
+def _fits(found: DataType, kind: Kind) -> bool:
+    if kind == "number":
+        return isinstance(found, NumericType)
+    if kind == "ordered":
+        if isinstance(found, StructType):
+            return all(_fits(field.dataType, kind) for field in found)
+        return (
+            _fits(found.elementType, kind)
+            if isinstance(found, ArrayType)
+            else not isinstance(found, MapType | VariantType)
+        )
+    return True
+
+
+def _first_line(fault: AnalysisException) -> str:
+    return str(fault).split("\n", 1)[0].split(" SQLSTATE", 1)[0]

@@ -1,0 +1,83 @@
+"""The last number of an application id, told from the newest commits, is the one that Delta works
+out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.commit import delta_log
+from tidegate.errors import ReplayMismatchError
+from tidegate.jvm import delta_state
+from tidegate.sinks import Append
+
+from ..sinks.batches import batch, rows
+
+APP = "j/q/append"
+
+
+def done(spark: SparkSession, path: str) -> int | None:
+    """Return the number as the sink finds it, and check it against Delta's own."""
+    found = delta_log.DeltaCommitLog(spark, path, lambda options: None).done(APP)
+    state = delta_state(spark, path)
+    assert found == (state.transaction(APP) if state.version >= 0 else None)
+    return found
+
+
+def test_other_writers_commits_between_ours_change_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    assert done(spark, path) is None
+    spark.range(1).write.format("delta").save(path)
+    assert done(spark, path) is None
+    Append(path=path).write(spark.range(1), batch(4))
+    for other in ("k/q/append", "j/q/append2"):
+        spark.range(1).write.format("delta").mode("append").option("txnAppId", other).option(
+            "txnVersion", "9"
+        ).save(path)
+    assert done(spark, path) == 4
+    assert done(spark, path) == 4
+    assert Append(path=path).write(spark.range(1), batch(4)) == "skipped"
+    assert Append(path=path).write(spark.range(1), batch(5)) == "written"
+    assert done(spark, path) == 5
+
+
+def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_asked(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_log, "_FEW", 2)
+    path, log = str(tmp_path / "t"), tmp_path / "t" / "_delta_log"
+    Append(path=path).write(spark.range(1), batch(2))
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
+    for _ in range(4):
+        spark.range(1).write.format("delta").mode("append").save(path)
+    assert done(spark, path) == 2
+    spark.range(1).write.format("delta").mode("append").save(path)
+    assert (log / f"{5:020d}.checkpoint.parquet").exists()
+    for version in range(6):
+        (log / f"{version:020d}.json").unlink()
+    assert done(spark, path) == 2
+
+
+def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, copy = tmp_path / "t", tmp_path / "copy"
+    sink = Append(path=str(path))
+    sink.write(spark.range(1), batch(0))
+    shutil.copytree(path, copy)
+    sink.write(spark.range(1), batch(1))
+    assert done(spark, str(path)) == 1
+    shutil.rmtree(path)
+    shutil.copytree(copy, path)
+    for _ in range(2):
+        spark.range(1).write.format("delta").mode("append").save(str(path))
+    assert done(spark, str(path)) == 0
+    with pytest.raises(ReplayMismatchError, match="planned now are offsets other-0"):
+        sink.write(spark.range(1), batch(0, "other"))
+    assert sink.write(spark.range(1), batch(1)) == "written"
+    assert len(rows(spark, str(path))) == 4

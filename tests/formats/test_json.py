@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.errors import ArgumentError, ColumnError
+from tidegate.formats.json import json_format
+
+from ..sources.raw import raw
+
+SCHEMA = "page STRING, ms BIGINT, at TIMESTAMP, where STRUCT<city: STRING NOT NULL>"
+
+GOOD: list[tuple[bytes, tuple[object, ...]]] = [
+    (b'{"page":"/a","ms":1}', ("/a", 1)),
+    (b' \n{"page":"/a","ms":1}\r\n ', ("/a", 1)),
+    (b"{}", (None, None)),
+    (b'{"page":null}', (None, None)),
+    (b'{"page":7,"ms":1}', ("7", 1)),
+    (b'{"page":{"x":[1]},"ms":1}', ('{"x":[1]}', 1)),
+    (b'{"page":"a}b{","ms":1}', ("a}b{", 1)),
+    (b'{"page":"/a","page":"/b"}', ("/b", None)),
+    (b'{"page":"/a","unknown":{"deep":[{}]}}', ("/a", None)),
+    ('{"page":"é\\u00e9\\ufffd\ufffd"}'.encode(), ("éé\ufffd\ufffd", None)),
+    (b'{"where":{"city":"x"}}', (None, None)),
+    (b'{"where":null}', (None, None)),
+    (b'{"PAGE":"/a"}', (None, None)),
+    (b'{"at":"2024-05-01T12:00:00Z"}', (None, None)),
+    (b'{"at":12}', (None, None)),
+]
+
+BAD: list[tuple[bytes | None, str]] = [
+    (None, "null value"),
+    (b"", "empty value"),
+    (b" \n", "empty value"),
+    (b'{"page":"\xff\xfe"}', "invalid UTF-8"),
+    (b"\xff", "invalid UTF-8"),
+    (b"null", "not a JSON object"),
+    (b"5", "not a JSON object"),
+    (b'"text"', "not a JSON object"),
+    (b'[{"page":"/a"}]', "not a JSON object"),
+    (b'\xef\xbb\xbf{"page":"/a"}', "not a JSON object"),
+    (b'{"page":"/a"', "malformed JSON"),
+    (b'{"page":"/a","ms":', "malformed JSON"),
+    (b"{page:1}", "malformed JSON"),
+    (b"{'page':1}", "malformed JSON"),
+    (b'{"ms":NaN}', "malformed JSON"),
+    (b'{"page":"/a"/* no */}', "malformed JSON"),
+    (b'{"page":"a\x01b"}', "malformed JSON"),
+    (b'{"page":' + b"[" * 5_000 + b"]" * 5_000 + b"}", "malformed JSON"),
+    (b'{"unknown":' + b"[" * 100_000 + b"}", "malformed JSON"),
+    (b'{"page":"/a"} xyz', "text after the JSON object"),
+    (b'{"page":"/a"}{"page":"/b"}', "text after the JSON object"),
+    (b'{"page":"/a"},{"page":"/b"}', "text after the JSON object"),
+    (b'{"page":"/a"}\n{"page":"/b"}', "text after the JSON object"),
+    (b'{"page":"/a"}}', "text after the JSON object"),
+    (b'{"page":"/a"}]', "text after the JSON object"),
+    (b'{"page":"/a"},', "text after the JSON object"),
+    (b'{"ms":"1"}', "wrong type: ms"),
+    (b'{"ms":1.5}', "wrong type: ms"),
+    (b'{"ms":99999999999999999999}', "wrong type: ms"),
+    (b'{"at":"yesterday","ms":[]}', "wrong type: ms, at"),
+    (b'{"where":[1]}', "wrong type: where"),
+    (b'{"where":{}}', "missing field: where.city"),
+    (b'{"where":{"city":null}}', "missing field: where.city"),
+]
+
+
+def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession) -> None:
+    form = json_format(SCHEMA)
+    values = [*[value for value, _ in GOOD], *[value for value, _ in BAD]]
+    decoded = form.decode(raw(spark, values))
+    rows = decoded.orderBy("offset").select("record.page", "record.ms", "bad").collect()
+    assert [row[:2] for row in rows[: len(GOOD)]] == [expected for _, expected in GOOD]
+    assert [row.bad for row in rows] == [False] * len(GOOD) + [True] * len(BAD)
+    reasons = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
+    assert [row.reason for row in reasons] == [reason for _, reason in BAD]
+
+
+def test_a_required_field_that_is_missing_is_named(spark: SparkSession) -> None:
+    form = json_format("page STRING NOT NULL, ms BIGINT NOT NULL, x INT")
+    decoded = form.decode(raw(spark, [b'{"x":1}', b'{"page":"/a"}', b'{"page":"/a","ms":1}']))
+    assert [row.bad for row in decoded.orderBy("offset").collect()] == [True, True, False]
+    reasons = [
+        row.reason for row in form.diagnose(decoded.where("bad")).orderBy("offset").collect()
+    ]
+    assert reasons == ["missing field: page, ms", "missing field: ms"]
+
+
+def test_a_tombstone_can_be_a_row(spark: SparkSession) -> None:
+    decoded = json_format("page STRING", tombstones="row").decode(raw(spark, [None, b""]))
+    assert [row.bad for row in decoded.orderBy("offset").collect()] == [False, True]
+
+
+def test_ten_megabytes_are_read_and_ten_broken_ones_do_no_harm(spark: SparkSession) -> None:
+    large = b'{"page":"' + b"x" * 10_000_000 + b'"'
+    decoded = json_format("page STRING").decode(raw(spark, [large + b"}", large]))
+    rows = (
+        decoded.select(F.length("record.page").alias("n"), "bad")
+        .orderBy(F.desc_nulls_last("n"))
+        .collect()
+    )
+    assert rows[0] == (10_000_000, False)
+    assert rows[1].bad
+
+
+def test_a_wrong_type_is_found_though_its_field_is_not_used(spark: SparkSession) -> None:
+    """The optimiser may prune the fields that nobody reads; what is malformed must not change with
+    them."""
+    decoded = json_format("page STRING, ms BIGINT").decode(raw(spark, [b'{"page":"/a","ms":"x"}']))
+    assert decoded.where("not bad").select("record.page").count() == 0
+    assert decoded.where("not bad").count() == 0
+
+
+def test_a_value_is_parsed_once_in_the_plan(spark: SparkSession) -> None:
+    decoded = json_format("page STRING, ms BIGINT, at TIMESTAMP").decode(raw(spark, [b"{}"]))
+    used = decoded.select("record.page", "record.ms", "record.at", "bad", F.col("record.ms") + 1)
+    plan = used._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("columnNameOfCorruptRecord") == 1
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_the_session_zone_does_not_move_a_timestamp_without_offset(
+    spark: SparkSession, zone: str
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        decoded = json_format("at TIMESTAMP").decode(raw(spark, [b'{"at":"1970-01-02T00:00:00"}']))
+        row = decoded.select(F.unix_seconds("record.at")).head()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert row == (86_400,)
+
+
+def test_a_schema_that_holds_nothing_or_names_twice_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ColumnError, match="more than once"):
+        json_format("page STRING, PAGE STRING")
+    with pytest.raises(ArgumentError, match="tombstones"):
+        json_format("page STRING", tombstones="gone")  # type: ignore[arg-type]
