@@ -84,6 +84,9 @@ PINNED: dict[Callable[..., object], str] = {
         "DataFrame"
     ),
     joins.late_from: "(time: Column, within: Within) -> Column",
+    formats.json_format: (
+        "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead') -> JsonFormat"
+    ),
     formats.debezium: FORMAT,
     formats.maxwell: FORMAT,
     changes.newest: "(changes: DataFrame) -> DataFrame",
