@@ -47,8 +47,9 @@ def versions(changes: DataFrame) -> DataFrame:
     Args:
         changes: a batch of the rows of `debezium` or `maxwell`.
 
-    Returns: the table's columns, `valid_from`, `valid_to`, `is_current`, `op` (the change that
-        began the version), `position`.
+    Returns:
+        the table's columns, `valid_from`, `valid_to`, `is_current`, `op` (the change that began the
+        version), `position`.
 
     Raises:
         ColumnError, ColumnTypeError: at the call.
@@ -68,9 +69,10 @@ def revised(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFra
     `truncated` says whether there is a truncate among the changes, which touches all keys that
     lived then or later.
 
-    Returns: the table's columns, and `was`: the row that the table has for this key and valid_from,
-        null where there is none. In a row that has to go all but key, valid_from and `was` is null,
-        `op` included.
+    Returns:
+        the table's columns, and `was`: the row that the table has for this key and valid_from, null
+        where there is none. In a row that has to go all but key, valid_from and `was` is null, `op`
+        included.
     """
     keys, names = key_names(changes), row_names(changes)
     known = _touched(table.select(*map(quoted, names), *VALIDITY), changes, keys, truncated)

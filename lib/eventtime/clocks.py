@@ -106,9 +106,9 @@ def clock_offsets(
     device, and by valid_from <= received < valid_to or the latest before. A checkpoint is bound to
     every, device, sent and received.
 
-    Args: events: a batch, or a stream with a watermark on `received`. Rows with a null among the
-        three, or
-            a clock that is off by more than 10,000 years, are left out.
+    Args:
+        events: a batch, or a stream with a watermark on `received`. Rows with a null among the
+            three, or a clock that is off by more than 10,000 years, are left out.
         device: the column that tells the devices apart.
         sent: when a message was sent, by the device's clock; a timestamp.
         received: when it was received, by the server's; a timestamp.
@@ -116,9 +116,10 @@ def clock_offsets(
         step: the least difference that is a step of the clock.
         messages: how many messages on each side confirm a step.
 
-    Returns: The device column, `valid_from` inclusive and `valid_to` exclusive (by the server's
-        clock), `offset` (bigint, microseconds to add to the device's times, see `shifted`),
-        `messages` (how many pairs of times it rests on).
+    Returns:
+        The device column, `valid_from` inclusive and `valid_to` exclusive (by the server's clock),
+        `offset` (bigint, microseconds to add to the device's times, see `shifted`), `messages` (how
+        many pairs of times it rests on).
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.

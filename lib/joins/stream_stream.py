@@ -67,17 +67,21 @@ def stream_stream(
     by key; a part, in one row of state, must stay below 2 GB. The result has no watermark of its
     own. A checkpoint is bound to on, within, how and both sides' columns.
 
-    Args: left, right: two batches, or two streams, each with a watermark on its time. Both may be
-        made of one stream. on: the columns whose values must be equal: text, binary, whole numbers,
-        decimals, booleans, dates, timestamps. within: how far before and how far after the left
-        row's time a right row may be. how: which rows come out. time: the event-time column, or
-        (left's, right's). suffixes: what is put after a column's name that both sides have, or that
-        is "event_time".
+    Args:
+        left, right: two batches, or two streams, each with a watermark on its time. Both may be
+            made of one stream.
+        on: the columns whose values must be equal: text, binary, whole numbers, decimals, booleans,
+            dates, timestamps.
+        within: how far before and how far after the left row's time a right row may be.
+        how: which rows come out.
+        time: the event-time column, or (left's, right's).
+        suffixes: what is put after a column's name that both sides have, or that is "event_time".
 
-    Returns: for semi and anti the columns of `left`. Else the `on` columns; `event_time`, the later
-        of a pair's two times, and for a row that matches nothing the last instant at which a match
-        could have come (its own time plus `after`, for right rows plus `before`, if that is
-        positive); the other columns of `left`, its time included; those of `right`.
+    Returns:
+        for semi and anti the columns of `left`. Else the `on` columns; `event_time`, the later of a
+        pair's two times, and for a row that matches nothing the last instant at which a match could
+        have come (its own time plus `after`, for right rows plus `before`, if that is positive);
+        the other columns of `left`, its time included; those of `right`.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.

@@ -51,13 +51,17 @@ def stream_table(
     executors where it is small. With `as_of` an event of a key with v versions is compared with v /
     64 + 64 of them.
 
-    Args: events: a batch, or a stream. table: a batch; with `as_of` it has a column `valid_from`,
-        and may have `valid_to`. on: the key's columns, which both have under the same names and
-        types. how: which events come out. as_of: the events' time column, a timestamp. order:
-        columns by which versions of a key that began at the same instant follow one another: a
-        place in a log.
+    Args:
+        events: a batch, or a stream.
+        table: a batch; with `as_of` it has a column `valid_from`, and may have `valid_to`.
+        on: the key's columns, which both have under the same names and types.
+        how: which events come out.
+        as_of: the events' time column, a timestamp.
+        order: columns by which versions of a key that began at the same instant follow one another:
+            a place in a log.
 
-    Returns: The events' columns; for "inner" and "left" then the table's, without the key and
+    Returns:
+        The events' columns; for "inner" and "left" then the table's, without the key and
         `valid_to`. No other column may be in both.
 
     Raises:

@@ -44,9 +44,10 @@ def table_table(
         on: the columns that must be equal, in both frames, of the same types.
         how: "inner", "left" or "full".
 
-    Returns: the `on` columns once, the other columns of the left, those of the right, and
-        `_weight`: 1 or -1. The result is a change as the arguments are, so that a third table can
-        be joined to it.
+    Returns:
+        the `on` columns once, the other columns of the left, those of the right, and `_weight`: 1
+        or -1. The result is a change as the arguments are, so that a third table can be joined to
+        it.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.

@@ -54,11 +54,13 @@ def near_duplicates(
         permutations: the length of signatures.
         recall: the least chance of finding a pair that is as similar as `threshold`.
 
-    Returns: `time` of the later document, `document` and `duplicate_of` (keys; of documents at one
+    Returns:
+        `time` of the later document, `document` and `duplicate_of` (keys; of documents at one
         instant the greater key is the document), `similarity`.
 
-    Raises: ArgumentError, ColumnError, ColumnTypeError, WatermarkError, SetupError (no datasketch):
-        at the call.
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError, WatermarkError, SetupError (no datasketch): at
+        the call.
 
     Source: Indyk, Motwani, Approximate Nearest Neighbors (1998); Broder (1997).
 

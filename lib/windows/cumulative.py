@@ -56,14 +56,19 @@ def cumulative(
     when the watermark reaches its end. A checkpoint is bound to step, size, offset, zone, by and
     aggs.
 
-    Args: events: a batch, or a stream with a watermark on `time`. step: by how much a window is
-        longer than the one before. size: the length of the longest window, a multiple of the step.
-        by: key columns. aggs: the aggregate of each result column; bare Spark aggregate columns are
-        taken too. time: the event-time column, a timestamp. offset: shifts the alignment of cycles;
-        any sign. zone: the zone whose calendar counts, such as "Europe/Berlin"; without one "1 day"
-        is 24 hours of UTC.
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        step: by how much a window is longer than the one before.
+        size: the length of the longest window, a multiple of the step.
+        by: key columns.
+        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        time: the event-time column, a timestamp.
+        offset: shifts the alignment of cycles; any sign.
+        zone: the zone whose calendar counts, such as "Europe/Berlin"; without one "1 day" is 24
+            hours of UTC.
 
-    Returns: `window` (struct of start inclusive and end exclusive), the by columns, one column an
+    Returns:
+        `window` (struct of start inclusive and end exclusive), the by columns, one column an
         aggregate.
 
     Raises:

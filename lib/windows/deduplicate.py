@@ -50,12 +50,15 @@ def deduplicate(
     pane has closed (`decided`); later events of its key still count it as seen. A checkpoint is
     bound to key, horizon, hold and order.
 
-    Args: events: a batch, or a stream with a watermark on `time`. key: the columns that make two
-        events the same, of any type that can be grouped by. horizon: how far back a duplicate is
-        looked for. hold: how long an event may wait beyond the watermark; at most the horizon, and
-        at least a hundredth of it. order: columns that tell which of two events at the same time is
-        the first, such as their place in the log
-            ("topic", "partition", "offset"); beyond them all other columns count, in their order.
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        key: the columns that make two events the same, of any type that can be grouped by.
+        horizon: how far back a duplicate is looked for.
+        hold: how long an event may wait beyond the watermark; at most the horizon, and at least a
+            hundredth of it.
+        order: columns that tell which of two events at the same time is the first, such as their
+            place in the log ("topic", "partition", "offset"); beyond them all other columns count,
+            in their order.
         time: the event-time column, a timestamp.
 
     Returns:

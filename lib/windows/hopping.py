@@ -41,13 +41,18 @@ def hopping(
     of all of them once its pane has closed. In append mode a window comes out once, when the
     watermark reaches its end. A checkpoint is bound to size, hop, offset, by and aggs.
 
-    Args: events: a batch, or a stream with a watermark on `time`. size: the length of a window.
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        size: the length of a window.
         hop: from one window's start to the next; at most `size`, or events between windows would be
-        lost. by: key columns. aggs: the aggregate of each result column; bare Spark aggregate
-        columns are taken too. time: the event-time column, a timestamp. offset: shifts the
-        alignment; any sign.
+            lost.
+        by: key columns.
+        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        time: the event-time column, a timestamp.
+        offset: shifts the alignment; any sign.
 
-    Returns: `window` (struct of start inclusive and end exclusive), the by columns, one column an
+    Returns:
+        `window` (struct of start inclusive and end exclusive), the by columns, one column an
         aggregate.
 
     Raises:

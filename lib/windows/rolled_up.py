@@ -44,10 +44,12 @@ def rolled_up(
         offset: shifts the alignment of the larger windows.
         zone: the zone whose calendar counts.
 
-    Returns: `window`, the by columns, the partials; `tidegate.aggregates.finished` turns them into
+    Returns:
+        `window`, the by columns, the partials; `tidegate.aggregates.finished` turns them into
         answers.
 
-    Raises: ArgumentError, ColumnError, ColumnTypeError: at the call. When it runs, an error for a
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError: at the call. When it runs, an error for a
         window that two larger ones share, such as an hour of a zone whose days begin at half past.
 
     >>> from tidegate.aggregates import count, finished, partials

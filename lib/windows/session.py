@@ -43,13 +43,17 @@ def session(
     watermark reaches its end. A checkpoint is bound to by, aggs and whether `longest` is given;
     durations may change, and hold for events from then on.
 
-    Args: events: a batch, or a stream with a watermark on `time`. gap: a duration, or a column of
-        day-time intervals (`F.make_dt_interval`), one for each event. by: key columns. aggs: the
-        aggregate of each result column; bare Spark aggregate columns are taken too. time: the
-        event-time column, a timestamp. longest: the longest stretch of events in one session, at
-        least the gap where that is fixed.
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        gap: a duration, or a column of day-time intervals (`F.make_dt_interval`), one for each
+            event.
+        by: key columns.
+        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        time: the event-time column, a timestamp.
+        longest: the longest stretch of events in one session, at least the gap where that is fixed.
 
-    Returns: `window` (struct of start inclusive and end exclusive), the by columns, one column an
+    Returns:
+        `window` (struct of start inclusive and end exclusive), the by columns, one column an
         aggregate.
 
     Raises:

@@ -64,8 +64,9 @@ def sliding(
         keep: further columns of the event itself that its row bears; with `windows="each"` only.
         windows: which windows come out, "each" or "all".
 
-    Returns: `window` (struct of start and end, here both inclusive), the by columns, the kept
-        columns, one column an aggregate.
+    Returns:
+        `window` (struct of start and end, here both inclusive), the by columns, the kept columns,
+        one column an aggregate.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.

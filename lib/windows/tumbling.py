@@ -43,13 +43,18 @@ def tumbling(
     when its window's end is at or before the watermark. In append mode a window comes out once,
     when the watermark reaches its end. A checkpoint is bound to size, offset, zone, by and aggs.
 
-    Args: events: a batch, or a stream with a watermark on `time`. size: the length of a window, a
-        microsecond or more. by: key columns. aggs: the aggregate of each result column; bare Spark
-        aggregate columns are taken too. time: the event-time column, a timestamp. offset: shifts
-        the alignment; any sign. zone: the zone whose calendar counts, such as "Europe/Berlin";
-        without one "1 day" is 24 hours of UTC.
+    Args:
+        events: a batch, or a stream with a watermark on `time`.
+        size: the length of a window, a microsecond or more.
+        by: key columns.
+        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        time: the event-time column, a timestamp.
+        offset: shifts the alignment; any sign.
+        zone: the zone whose calendar counts, such as "Europe/Berlin"; without one "1 day" is 24
+            hours of UTC.
 
-    Returns: `window` (struct of start inclusive and end exclusive), the by columns, one column an
+    Returns:
+        `window` (struct of start inclusive and end exclusive), the by columns, one column an
         aggregate.
 
     Raises:
