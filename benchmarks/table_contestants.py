@@ -74,7 +74,7 @@ def timelines(folder: Path, buckets: int) -> View:
 def by_view(spark: SparkSession, folder: Path, buckets: int) -> Write:
     """The library's way."""
     view = timelines(folder, buckets)
-    return lambda frame, number: void(view.write(frame, planned(number)))
+    return lambda frame, number: void(view.write({"rows": frame}, planned(number)))
 
 
 def void(_: object) -> None:

@@ -4,11 +4,11 @@ from ..commit.outcome import Outcome
 from .append import Append
 from .corrected import Corrected, rebuilt
 from .current import Current
-from .fan_out import FanOut, Mapped, tables
+from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen, KeyFilter
 from .history import History
 from .side_table import SideTable
-from .sink import Sink
+from .sink import Sink, sole
 from .snapshot import Snapshot
 from .temporal_join import TemporalJoin
 from .upsert import Upsert
@@ -31,5 +31,5 @@ __all__ = [
     "Upsert",
     "VersionTable",
     "rebuilt",
-    "tables",
+    "sole",
 ]

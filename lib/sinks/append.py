@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
 
@@ -12,9 +12,10 @@ from ..commit.batch import Batch
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from .sink import sole
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Append:
     """Append each batch's rows to a Delta table: the sink for rows that never change, such as closed windows.
 
@@ -31,12 +32,20 @@ class Append:
     """
 
     path: str
+    _: KW_ONLY
     partition_by: Sequence[str] = ()
     step: str = "append"
     evolve: bool = False
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the one table."""
+        return [(self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""
+        frame = sole(frames)
 
         def write(options: CommitOptions) -> None:
             table.existing(frame, self.path, self.partition_by, evolve=self.evolve)

@@ -4,7 +4,7 @@ taken back."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..jvm import delta_state
 from .append import counts
+from .sink import sole
 
 WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
 _JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
@@ -43,7 +44,7 @@ class Meeting(Protocol):
         """The rows, and the window that each one's window becomes part of."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Corrected:
     """Merge each batch's windows into those that a table has, and note each answer that changes. Exactly once.
 
@@ -78,6 +79,7 @@ class Corrected:
     """
 
     path: str
+    _: KW_ONLY
     log: str | None
     windows: Meeting
     aggs: Mapping[str, Aggregate]
@@ -100,8 +102,16 @@ class Corrected:
         """The columns that make a row of the current table one."""
         return [WINDOW, *self.windows.by]
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the log, where one is kept, and the current table."""
+        log = [] if self.log is None else [(self.log, self.log_step)]
+        return [*log, (self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Merge the batch's windows, or skip them when the table already has this batch."""
+        frame = sole(frames)
         require(frame, [*self.keys, *self.aggs], "keys and aggs")
         spark = frame.sparkSession
         changes = self._changes(spark, table.plain(frame), batch).persist()

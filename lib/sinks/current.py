@@ -3,8 +3,8 @@ cut it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from operator import and_
 
@@ -21,12 +21,13 @@ from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ColumnTypeError
 from .append import counts
+from .sink import sole
 from .upsert import quoted_in
 
 _FLOOR, _OLD, _NEW = "__tidegate_floor", "old", "new"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Current:
     """Keep the rows of a changing table as they are now, exactly once for each batch of changes.
 
@@ -53,12 +54,20 @@ class Current:
     """
 
     path: str
+    _: KW_ONLY
     newest: Callable[[DataFrame], DataFrame]
     partition_by: Sequence[str] = ()
     step: str = "current"
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the one table."""
+        return [(self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Apply the changes, or skip them when the table already has this batch."""
+        frame = sole(frames)
         keys = key_names(frame)
 
         def write(options: CommitOptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame
 from ..commit.batch import Batch
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError
-from .corrected import Corrected
-from .sink import Sink
+from .sink import ROWS, Sink, sole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +33,17 @@ class Mapped:
         """The step's name in the application id."""
         return self.sink.step
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the tables of the sink."""
+        return self.sink.tables()
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Make the rows and write them; their number is not known beforehand."""
-        made = self.rows(frame).persist()
+        made = self.rows(sole(frames)).persist()
         try:
-            return self.sink.write(made, batch)
+            return self.sink.write({ROWS: made}, batch)
         finally:
             made.unpersist()
 
@@ -57,7 +62,7 @@ class FanOut:
     sinks: Sequence[Sink]
 
     def __post_init__(self) -> None:
-        places = tables(self)
+        places = self.tables()
         if not places or len(set(places)) < len(places):
             raise ArgumentError(
                 f"sinks are {places}.",
@@ -75,17 +80,12 @@ class FanOut:
         """The target's step."""
         return self.sinks[-1].step
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the tables of all sinks."""
+        return [place for sink in self.sinks for place in sink.tables()]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Write the batch to each table that does not have it; the outcome is the target's."""
-        return [sink.write(frame, batch, rows_out=rows_out) for sink in self.sinks][-1]
-
-
-def tables(sink: Sink) -> list[tuple[str, str]]:
-    """List the path and step of each table that a sink writes."""
-    if isinstance(sink, Mapped):
-        return tables(sink.sink)
-    if isinstance(sink, Corrected) and sink.log is not None:
-        return [(sink.log, sink.log_step), (sink.path, sink.step)]
-    if isinstance(sink, FanOut):
-        return [place for each in sink.sinks for place in tables(each)]
-    return [(sink.path, sink.step)]
+        return [sink.write(frames, batch, rows_out=rows_out) for sink in self.sinks][-1]

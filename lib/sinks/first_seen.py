@@ -4,8 +4,8 @@ any state."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from operator import or_
 from typing import Protocol
@@ -21,9 +21,10 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ConfigError, ReplayMismatchError
 from ..jvm import delta_state
 from .append import Append
+from .sink import ROWS, sole
 
 _KNOWN, _RANK = "__tidegate_known", "__tidegate_rank"
-_SEEN, _REBUILT = "seen", "rebuilt"
+_REPEATED, _SEEN, _REBUILT = "repeated", "seen", "rebuilt"
 
 
 class KeyFilter(Protocol):
@@ -46,7 +47,7 @@ class KeyFilter(Protocol):
         """One row: keys, planned, false_positives, allowed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FirstSeen:
     """Append the rows whose key no earlier row had; set the others aside in a table of their own. Exactly once.
 
@@ -80,6 +81,7 @@ class FirstSeen:
     """
 
     path: str
+    _: KW_ONLY
     repeated: str
     seen: str
     known: KeyFilter
@@ -99,12 +101,19 @@ class FirstSeen:
                 f"refuse_at is {self.refuse_at!r}.", "a factor above 1.", "refuse_at=2.0"
             )
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the repeated rows, the target and the filter."""
+        return [(self.repeated, _REPEATED), (self.path, self.step), (self.seen, _SEEN)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Write the batch's new rows, or skip them when the table already has this batch."""
+        frame = sole(frames)
         spark = frame.sparkSession
         written = last_batch(spark, self.path, batch, self.step)
         if written is not None and written >= batch.number:
-            outcome = self._target().write(frame, batch, rows_out=rows_out)
+            outcome = self._target().write(frames, batch, rows_out=rows_out)
         else:
             self._require_memory(spark, batch, written)
             outcome = self._split(frame, batch)
@@ -119,8 +128,9 @@ class FirstSeen:
                 marked.where(quoted(_KNOWN) == value).drop(_KNOWN) for value in (False, True)
             )
             if counts.get(True):
-                Append(path=self.repeated, step="repeated").write(old, batch, rows_out=counts[True])
-            return self._target().write(new, batch, rows_out=counts.get(False, 0))
+                repeated = Append(self.repeated, step=_REPEATED)
+                repeated.write({ROWS: old}, batch, rows_out=counts[True])
+            return self._target().write({ROWS: new}, batch, rows_out=counts.get(False, 0))
         finally:
             marked.unpersist()
 

@@ -3,8 +3,8 @@ in their place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from delta.tables import DeltaTable
@@ -18,6 +18,7 @@ from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from .append import counts
 from .current import key_names, same_key
+from .sink import sole
 from .upsert import quoted_in
 
 
@@ -29,7 +30,7 @@ class Revised(Protocol):
         null `op`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class History:
     """Keep every version of every row of a changing table, with the time of its validity, exactly once for each batch.
 
@@ -55,13 +56,21 @@ class History:
     """
 
     path: str
+    _: KW_ONLY
     versions: Callable[[DataFrame], DataFrame]
     revised: Revised
     partition_by: Sequence[str] = ()
     step: str = "history"
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the one table."""
+        return [(self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Take up the changes, or skip them when the table already has this batch."""
+        frame = sole(frames)
         keys, changes = key_names(frame), table.plain(frame)
 
         def write(options: CommitOptions) -> None:

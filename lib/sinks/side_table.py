@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
 
@@ -14,7 +14,7 @@ from ..commit.outcome import Outcome
 from ..errors import AccountingError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SideTable:
     """Append a batch's rejected rows, exactly once and exactly as many as were counted when it ran.
 
@@ -28,6 +28,7 @@ class SideTable:
     ReplayMismatchError and ConflictError."""
 
     path: str
+    _: KW_ONLY
     step: str = "dead"
 
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 
 from ..commit.batch import Batch
 from ..commit.outcome import Outcome
+from ..errors import ArgumentError
+
+ROWS = "rows"
+"""The name of the one frame that a transform has made."""
 
 
 class Sink(Protocol):
-    """A table that takes each batch exactly once."""
+    """One Delta table or several that take each batch exactly once."""
 
     @property
     def path(self) -> str:
-        """The Delta table's path."""
+        """The path of the target: the Delta table for which there is the job."""
 
     @property
     def step(self) -> str:
-        """The step's name in the application id; no two steps of a job share one."""
+        """The target's step in the application id; no two steps of a job share one."""
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
-        """Write the batch's rows, or skip them when the table already has this batch."""
+    def tables(self) -> list[tuple[str, str]]:
+        """List the path and the step of every table that the sink writes, in the order of writing."""
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
+        """Write the batch's rows, or skip them when the table already has this batch.
+
+        frames: by the name "rows" what the job's transform has made; in a job without one, the rows
+        of each input by the input's name.
+        """
+
+
+def sole(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the only frame that there is.
+
+    Raises ArgumentError for several: rows of different inputs are not rows of one table.
+    """
+    if len(frames) != 1:
+        raise ArgumentError(
+            f"the batch has the frames {', '.join(frames) or 'none'}.",
+            "one frame, for a sink that writes rows of one kind.",
+            "a transform or each_batch that makes one frame of them, or a sink that takes frames "
+            "by name, such as a View.",
+        )
+    return next(iter(frames.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -13,8 +13,7 @@ from ..commit.batch import Batch
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ConfigError
 from ..jvm import delta_state
-from .fan_out import tables
-from .sink import Sink
+from .sink import ROWS, Sink, sole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,9 @@ class Snapshot:
     version: str = "table_version"
 
     def __post_init__(self) -> None:
-        if len(tables(self.sink)) != 1:
+        if len(self.tables()) != 1:
             raise ArgumentError(
-                f"the sink writes {len(tables(self.sink))} tables, and a crash between them could "
+                f"the sink writes {len(self.tables())} tables, and a crash between them could "
                 "mix two versions.",
                 "a sink of one table.",
                 "make the others from this one by a job of their own.",
@@ -64,9 +63,16 @@ class Snapshot:
         """The step's name in the application id."""
         return self.sink.step
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the sink's table."""
+        return self.sink.tables()
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Make the rows with the table's newest version and write them; their number is not known
         beforehand."""
+        frame = sole(frames)
         newest = delta_state(frame.sparkSession, self.table).version
         if newest < 0:
             raise ConfigError(
@@ -78,4 +84,5 @@ class Snapshot:
         )
         made = self.rows(frame, table)
         require_free(made.columns, [self.version], "version")
-        return self.sink.write(made.withColumn(self.version, F.lit(newest).cast("bigint")), batch)
+        told = made.withColumn(self.version, F.lit(newest).cast("bigint"))
+        return self.sink.write({ROWS: told}, batch)

@@ -3,8 +3,8 @@ they have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ from ..errors import ArgumentError, ReplayMismatchError
 from ..jvm import delta_state
 from ..tagged import untagged
 from .append import Append
+from .sink import ROWS, sole
 from .version_table import VersionTable
 
 _BATCH, _MET, _STATE = "__tidegate_batch", "__tidegate_met", "__tidegate_state"
@@ -29,7 +30,7 @@ _ASKED = -1
 every batch."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TemporalJoin:
     """Join events with the table whose changelog comes beside them, as it was when they happened. Exactly once.
 
@@ -76,6 +77,7 @@ class TemporalJoin:
     """
 
     path: str
+    _: KW_ONLY
     waiting: str
     versions: VersionTable
     join: Callable[[DataFrame, DataFrame], DataFrame]
@@ -89,11 +91,7 @@ class TemporalJoin:
     step: str = "append"
 
     def __post_init__(self) -> None:
-        paths = [
-            path
-            for path in (self.path, self.waiting, self.versions.path, self.misses)
-            if path is not None
-        ]
+        paths = [path for path, _ in self.tables()]
         if len(set(paths)) < len(paths):
             raise ArgumentError(
                 f"the tables are {', '.join(paths)}.", "a path of its own for each."
@@ -111,8 +109,21 @@ class TemporalJoin:
                 "as long as the lateness, or longer.",
             )
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the versions, the misses where they have a table, the target and the waiting events."""
+        misses = [] if self.misses is None else [(self.misses, _MISSES)]
+        return [
+            (self.versions.path, self.versions.step),
+            *misses,
+            (self.path, self.step),
+            (self.waiting, _WAITING),
+        ]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Take up the batch's changes and events, and write the rows that are decided by now."""
+        frame = sole(frames)
         spark = frame.sparkSession
         if self._finished(spark, batch):
             return "skipped"
@@ -198,13 +209,13 @@ class TemporalJoin:
             rows = (
                 asked.where(quoted(_STATE) == "missed").select(*map(quoted, columns)).drop(_BATCH)
             )
-            Append(path=self.misses, step=_MISSES).write(rows, batch, rows_out=missed)
+            Append(self.misses, step=_MISSES).write({ROWS: rows}, batch, rows_out=missed)
         issued = ["met"] if self.misses is not None else ["met", "missed"]
         count = met if self.misses is not None else met + missed
         if not count:
             return "written"
         rows = asked.where(quoted(_STATE).isin(issued)).drop(_BATCH, _STATE)
-        return Append(path=self.path, step=self.step).write(rows, batch, rows_out=count)
+        return Append(self.path, step=self.step).write({ROWS: rows}, batch, rows_out=count)
 
     def _keep(self, later: DataFrame, batch: Batch, opened: Sequence[int]) -> None:
         """Let events wait, in place of all that waited since the batches that were opened."""

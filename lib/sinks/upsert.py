@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnError
 from .append import counts
+from .sink import sole
 
 if TYPE_CHECKING:
     from ..aggregates import Aggregate
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _SEEN, _PRINT = "__tidegate_seen", "__tidegate_print"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Upsert:
     """Write each batch's rows over those of the same key, exactly once.
 
@@ -50,6 +51,7 @@ class Upsert:
     """
 
     path: str
+    _: KW_ONLY
     keys: Sequence[str]
     aggs: Mapping[str, Aggregate] | None = None
     partition_by: Sequence[str] = ()
@@ -65,8 +67,15 @@ class Upsert:
         if both:
             raise ColumnError(f"{', '.join(both)} is a key and an aggregate.", "one of the two.")
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the one table."""
+        return [(self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Upsert the rows, or skip them when the table already has this batch."""
+        frame = sole(frames)
         require(frame, [*self.keys, *(self.aggs or ())], "keys and aggs")
 
         def write(options: CommitOptions) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -22,7 +22,7 @@ REWRITE_EVERY = 50
 """Batches between two rewritings of the table, which cost as much as the table is large."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VersionTable:
     """A Delta table of versions: rows with `valid_from`, and `valid_to` where a version is a deletion.
 
@@ -38,6 +38,7 @@ class VersionTable:
     not pass for the newest."""
 
     path: str
+    _: KW_ONLY
     on: str | Sequence[str]
     order: Sequence[str]
     partition: Sequence[str] = ()

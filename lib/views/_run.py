@@ -90,7 +90,7 @@ class Changing(Protocol):
     def lookup(self) -> list[str]:
         """The columns by which its rows can be found."""
 
-    def tables(self) -> list[Changing]:
+    def members(self) -> list[Changing]:
         """List it and the tables that it is made of, each before those that it is made of."""
 
     def change(self, run: Run) -> DataFrame:

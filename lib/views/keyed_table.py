@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,7 +33,7 @@ _NEW, _OLD, _ROW, _KNOWN, _BY = (
 _WEIGHTS = ((-1, _OLD), (1, _NEW))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class KeyedTable:
     """A table that a changelog keeps current, as one side of a `View`; not a sink by itself.
 
@@ -63,6 +63,7 @@ class KeyedTable:
     """
 
     path: str
+    _: KW_ONLY
     step: str
     changes: Callable[[DataFrame], DataFrame]
     key: str | Sequence[str]
@@ -88,7 +89,7 @@ class KeyedTable:
         """The columns that the view joins on."""
         return names(self.by, "by")
 
-    def tables(self) -> list[Changing]:
+    def members(self) -> list[Changing]:
         """List this table alone."""
         return [self]
 

@@ -3,8 +3,8 @@ either."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from delta.tables import DeltaTable
@@ -36,7 +36,7 @@ from .keyed_table import KeyedTable
 _ROW = "__tidegate_row"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class View:
     """Keep the join of two tables in a Delta table, up to date with each batch of their changes. Exactly once.
 
@@ -90,6 +90,7 @@ class View:
     """
 
     path: str
+    _: KW_ONLY
     left: KeyedTable | View
     right: KeyedTable | View
     join: Joining
@@ -124,7 +125,7 @@ class View:
                 "the right without a match could have one key.",
                 "a full join on the whole key of a side, or on columns outside of a key.",
             )
-        places = [(each.path, each.step) for each in self.tables()]
+        places = self.tables()
         if len({path for path, _ in places}) < len(places) or len(
             {step for _, step in places}
         ) < len(places):
@@ -143,19 +144,26 @@ class View:
         """The columns by which rows are looked up."""
         return names(self.by or self.on, "by")
 
-    def tables(self) -> list[Changing]:
+    def members(self) -> list[Changing]:
         """List the view and the tables that it is made of, in the order in which they are
         written."""
-        return [self, *self.left.tables(), *self.right.tables()]
+        return [self, *self.left.members(), *self.right.members()]
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def tables(self) -> list[tuple[str, str]]:
+        """List the view's table and those that it is made of."""
+        return [(each.path, each.step) for each in self.members()]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         """Bring the view and its tables up to date, those of them that do not have the batch."""
-        spark, tables = frame.sparkSession, self.tables()
+        frame = frames["rows"]
+        spark = frame.sparkSession
         self._require_together(spark, batch)
         with Run(frame, batch.number) as run:
             outcomes = [
                 commit_once(spark, each.path, batch, each.step, partial(each.store, run), {})
-                for each in tables
+                for each in self.members()
             ]
         if self.compact_every and (batch.number + 1) % self.compact_every == 0:
             self.compact(spark)
@@ -246,7 +254,7 @@ class View:
                 delta_state(spark, each.path).version >= 0,
                 last_batch(spark, each.path, batch, each.step),
             )
-            for each in self.tables()
+            for each in self.members()
         }
         waiting = list(found.values())
         while waiting and (-1 if waiting[0][1] is None else waiting[0][1]) >= batch.number:

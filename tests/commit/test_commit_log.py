@@ -34,15 +34,15 @@ def test_other_writers_commits_between_ours_change_nothing(
     assert done(spark, path) is None
     spark.range(1).write.format("delta").save(path)
     assert done(spark, path) is None
-    Append(path=path).write(spark.range(1), batch(4))
+    Append(path=path).write({"rows": spark.range(1)}, batch(4))
     for other in ("k/q/append", "j/q/append2"):
         spark.range(1).write.format("delta").mode("append").option("txnAppId", other).option(
             "txnVersion", "9"
         ).save(path)
     assert done(spark, path) == 4
     assert done(spark, path) == 4
-    assert Append(path=path).write(spark.range(1), batch(4)) == "skipped"
-    assert Append(path=path).write(spark.range(1), batch(5)) == "written"
+    assert Append(path=path).write({"rows": spark.range(1)}, batch(4)) == "skipped"
+    assert Append(path=path).write({"rows": spark.range(1)}, batch(5)) == "written"
     assert done(spark, path) == 5
 
 
@@ -51,7 +51,7 @@ def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_aske
 ) -> None:
     monkeypatch.setattr(delta_log, "_FEW", 2)
     path, log = str(tmp_path / "t"), tmp_path / "t" / "_delta_log"
-    Append(path=path).write(spark.range(1), batch(2))
+    Append(path=path).write({"rows": spark.range(1)}, batch(2))
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
     for _ in range(4):
         spark.range(1).write.format("delta").mode("append").save(path)
@@ -68,9 +68,9 @@ def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
 ) -> None:
     path, copy = tmp_path / "t", tmp_path / "copy"
     sink = Append(path=str(path))
-    sink.write(spark.range(1), batch(0))
+    sink.write({"rows": spark.range(1)}, batch(0))
     shutil.copytree(path, copy)
-    sink.write(spark.range(1), batch(1))
+    sink.write({"rows": spark.range(1)}, batch(1))
     assert done(spark, str(path)) == 1
     shutil.rmtree(path)
     shutil.copytree(copy, path)
@@ -78,6 +78,6 @@ def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
         spark.range(1).write.format("delta").mode("append").save(str(path))
     assert done(spark, str(path)) == 0
     with pytest.raises(ReplayMismatchError, match="planned now are offsets other-0"):
-        sink.write(spark.range(1), batch(0, "other"))
-    assert sink.write(spark.range(1), batch(1)) == "written"
+        sink.write({"rows": spark.range(1)}, batch(0, "other"))
+    assert sink.write({"rows": spark.range(1)}, batch(1)) == "written"
     assert len(rows(spark, str(path))) == 4

@@ -3,6 +3,7 @@ process."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -29,6 +30,9 @@ class InFront:
     def step(self) -> str:
         return self.inner.step
 
+    def tables(self) -> list[tuple[str, str]]:
+        return self.inner.tables()
+
 
 @dataclass
 class Crashing(InFront):
@@ -37,8 +41,10 @@ class Crashing(InFront):
 
     writes: int = 0
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
-        outcome = self.inner.write(frame, batch, rows_out=rows_out)
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
+        outcome = self.inner.write(frames, batch, rows_out=rows_out)
         self.writes += 1
         if self.writes == 2:
             raise CrashError

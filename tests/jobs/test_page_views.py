@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,9 +34,11 @@ class Signalled(InFront):
 
     number: signal.Signals
 
-    def write(self, frame: DataFrame, batch: Batch, *, rows_out: int | None = None) -> Outcome:
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
         os.kill(os.getpid(), self.number)
-        return self.inner.write(frame, batch, rows_out=rows_out)
+        return self.inner.write(frames, batch, rows_out=rows_out)
 
 
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:

@@ -66,7 +66,7 @@ def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused
     assert set(config.output.tables()) == {f"output.{name}" for name in names}
     view = job(config).sink
     assert isinstance(view, View)
-    written = [Path(each.path).name for each in view.tables()]
+    written = [Path(path).name for path, _ in view.tables()]
     assert written == ["timelines", "named_posts", "posts", "users", "follows"], (
         "a view before what it is made of"
     )

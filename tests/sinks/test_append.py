@@ -20,9 +20,9 @@ def test_a_batch_is_written_once_and_its_replay_is_skipped(
 ) -> None:
     path, frame = str(tmp_path / "t"), spark.range(3)
     sink = Append(path=path)
-    assert sink.write(frame, batch(0, rows_in=5, dead=2), rows_out=3) == "written"
-    assert sink.write(frame, batch(1)) == "written"
-    assert [sink.write(frame, batch(n)) for n in (0, 1)] == ["skipped", "skipped"]
+    assert sink.write({"rows": frame}, batch(0, rows_in=5, dead=2), rows_out=3) == "written"
+    assert sink.write({"rows": frame}, batch(1)) == "written"
+    assert [sink.write({"rows": frame}, batch(n)) for n in (0, 1)] == ["skipped", "skipped"]
     assert [row.id for row in rows(spark, path, "id")] == [0, 0, 1, 1, 2, 2]
     stamp = json.loads(commits(path)[0]["userMetadata"])
     assert stamp == {
@@ -36,11 +36,11 @@ def test_the_same_number_with_other_offsets_is_refused_and_nothing_written(
 ) -> None:
     path = str(tmp_path / "t")
     for number in range(3):
-        Append(path=path).write(spark.range(1), batch(number))
+        Append(path=path).write({"rows": spark.range(1)}, batch(number))
     with pytest.raises(
         ReplayMismatchError, match=r"batch 1 .*plan-1 .*planned now are offsets other-1"
     ):
-        Append(path=path).write(spark.range(5), batch(1, "other"))
+        Append(path=path).write({"rows": spark.range(5)}, batch(1, "other"))
     assert len(rows(spark, path)) == 3
 
 
@@ -54,7 +54,7 @@ def test_a_number_without_a_stamp_of_ours_is_refused(spark: SparkSession, tmp_pa
     )
     foreign.save(path)
     with pytest.raises(ReplayMismatchError, match="no stamp of ours"):
-        Append(path=path).write(spark.range(1), batch(4))
+        Append(path=path).write({"rows": spark.range(1)}, batch(4))
     assert len(rows(spark, path)) == 1
 
 
@@ -67,8 +67,8 @@ def test_a_write_that_does_not_commit_is_not_taken_for_written(
 
 def test_two_steps_may_share_a_table(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    assert Append(path=path).write(spark.range(1), batch(0)) == "written"
-    assert Append(path=path, step="second").write(spark.range(1), batch(0)) == "written"
+    assert Append(path=path).write({"rows": spark.range(1)}, batch(0)) == "written"
+    assert Append(path=path, step="second").write({"rows": spark.range(1)}, batch(0)) == "written"
     assert len(rows(spark, path)) == 2
 
 
@@ -79,7 +79,7 @@ def test_a_table_that_forgets_its_transactions_is_refused(
     name = "delta.setTransactionRetentionDuration"
     spark.range(1).write.format("delta").option(name, "interval 1 days").save(path)
     with pytest.raises(ConfigError, match="forgets"):
-        Append(path=path).write(spark.range(1), batch(0))
+        Append(path=path).write({"rows": spark.range(1)}, batch(0))
 
 
 def test_columns_that_changed_are_named_before_anything_is_written(
@@ -89,19 +89,19 @@ def test_columns_that_changed_are_named_before_anything_is_written(
     frame = spark.range(1).select(
         "id", F.lit("a").alias("page"), F.struct(F.lit(1).alias("x")).alias("s")
     )
-    Append(path=path, partition_by=["page"]).write(frame, batch(0))
+    Append(path=path, partition_by=["page"]).write({"rows": frame}, batch(0))
     other = frame.select(F.col("id").cast("string"), F.col("s"), F.lit(1).alias("new"))
     with pytest.raises(
         ConfigError, match="page is missing; new is new; id was bigint and is string"
     ):
-        Append(path=path).write(other, batch(1))
+        Append(path=path).write({"rows": other}, batch(1))
     deeper = frame.withColumn("s", F.struct(F.lit("1").alias("x")))
     with pytest.raises(ConfigError, match="s was struct<x:int> and is struct<x:string>"):
-        Append(path=path).write(deeper, batch(1))
+        Append(path=path).write({"rows": deeper}, batch(1))
     with pytest.raises(ConfigError, match="partition_by"):
-        Append(path=path, partition_by=["id"]).write(frame, batch(1))
+        Append(path=path, partition_by=["id"]).write({"rows": frame}, batch(1))
     wider = frame.withColumn("new", F.lit(1))
-    assert Append(path=path, evolve=True).write(wider, batch(1)) == "written"
+    assert Append(path=path, evolve=True).write({"rows": wider}, batch(1)) == "written"
     assert rows(spark, path, F.col("new").asc_nulls_first())[1].new == 1
 
 
@@ -110,7 +110,7 @@ def test_the_table_does_not_inherit_the_stream_s_watermark(
 ) -> None:
     path, key = str(tmp_path / "t"), "spark.watermarkDelayMs"
     time = F.lit(datetime(2024, 1, 1, tzinfo=UTC)).alias("event_time", metadata={key: 10})
-    Append(path=path).write(spark.range(1).select(time), batch(0))
+    Append(path=path).write({"rows": spark.range(1).select(time)}, batch(0))
     assert key not in spark.read.format("delta").load(path).schema["event_time"].metadata
 
 

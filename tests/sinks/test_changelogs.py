@@ -70,7 +70,10 @@ def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_writ
     for number, part in enumerate(cut):
         both = FanOut(sinks=sinks(root))
         frame = changes(spark, part, done).persist()
-        assert [both.write(frame, batch(number)) for _ in range(2)] == ["written", "skipped"]
+        assert [both.write({"rows": frame}, batch(number)) for _ in range(2)] == [
+            "written",
+            "skipped",
+        ]
         frame.unpersist()
         done += len(part)
     require(spark, root, log)
@@ -108,13 +111,15 @@ def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
             for module in (history, current):
                 monkeypatch.setattr(module, "commit_once", mortal(str(tmp_path / deaths[number])))
             with pytest.raises(CrashError):
-                FanOut(sinks=sinks(tmp_path)).write(frame, batch(number))
+                FanOut(sinks=sinks(tmp_path)).write({"rows": frame}, batch(number))
             monkeypatch.undo()
-        FanOut(sinks=sinks(tmp_path)).write(frame, batch(number))
+        FanOut(sinks=sinks(tmp_path)).write({"rows": frame}, batch(number))
     require(spark, tmp_path, [change for part in LOG for change in part])
     assert [len(commits(sink.path)) for sink in sinks(tmp_path)] == [3, 3]
     with pytest.raises(ReplayMismatchError):
-        FanOut(sinks=sinks(tmp_path)).write(changes(spark, LOG[0]), batch(2, plan="another"))
+        FanOut(sinks=sinks(tmp_path)).write(
+            {"rows": changes(spark, LOG[0])}, batch(2, plan="another")
+        )
 
 
 @pytest.mark.chaos
@@ -122,13 +127,13 @@ def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for number, part in enumerate(LOG):
-        FanOut(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+        FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, part)}, batch(number))
     again = [
         change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"
     ]
     paths = [str(tmp_path / name) for name in ("history", "current")]
     before = [sorted(map(str, rows(spark, path))) for path in paths]
-    FanOut(sinks=sinks(tmp_path)).write(changes(spark, again, 100), batch(3))
+    FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, again, 100)}, batch(3))
     assert [sorted(map(str, rows(spark, path))) for path in paths] == before
     assert files(paths[0]) == 0
     assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
@@ -147,7 +152,7 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
         [Change("create", "a", "new", (5,), 40), Change("tombstone", "e", None, None, 50)],
     ]
     for number, part in enumerate(log):
-        FanOut(sinks=sinks(tmp_path)).write(changes(spark, part), batch(number))
+        FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, part)}, batch(number))
     require(spark, tmp_path, [change for part in log for change in part])
     assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
@@ -157,7 +162,7 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past, _ = sinks(tmp_path)
-    past.write(changes(spark, LOG[0]), batch(0))
+    past.write({"rows": changes(spark, LOG[0])}, batch(0))
     left = [1]
 
     def while_another_writes(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
@@ -173,11 +178,11 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
 
     monkeypatch.setattr(commit, "ATTEMPTS", 2)
     hurried = History(path=past.path, versions=versions, revised=while_another_writes)
-    assert hurried.write(changes(spark, LOG[1]), batch(1)) == "written"
+    assert hurried.write({"rows": changes(spark, LOG[1])}, batch(1)) == "written"
     assert {row.position[0] for row in rows(spark, past.path) if row.op == "create"} == {2, 3, 4}
     left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
-        hurried.write(changes(spark, LOG[2]), batch(2))
+        hurried.write({"rows": changes(spark, LOG[2])}, batch(2))
 
 
 def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
@@ -186,14 +191,14 @@ def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
     past, now = sinks(tmp_path)
     for sink in (past, now):
         with pytest.raises(ColumnTypeError, match="changes"):
-            sink.write(spark.range(1), batch(0))
+            sink.write({"rows": spark.range(1)}, batch(0))
         spark.range(1).write.format("delta").save(sink.path)
         with pytest.raises(ConfigError, match="do not fit"):
-            sink.write(changes(spark, LOG[0]), batch(0))
+            sink.write({"rows": changes(spark, LOG[0])}, batch(0))
 
 
 def test_a_batch_is_known_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
     plan: Batch = batch(0)
-    FanOut(sinks=sinks(tmp_path)).write(changes(spark, []), plan)
+    FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, [])}, plan)
     for sink in sinks(tmp_path):
         assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]

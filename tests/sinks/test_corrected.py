@@ -63,7 +63,7 @@ def written(
     spark: SparkSession, sink: Corrected, number: int, watermark: int, made: Transform, *own: Event
 ) -> None:
     frame = made(events(spark, own))
-    sink.write(frame, batch(number, watermark=AT + timedelta(seconds=watermark)))
+    sink.write({"rows": frame}, batch(number, watermark=AT + timedelta(seconds=watermark)))
 
 
 def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(
@@ -93,7 +93,7 @@ def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(
         (60, 120, "/", 1, 1, True),
         (120, 180, "/", 1, 1, True),
     ]
-    assert sink.write(minutes(events(spark, [(30, "/", 8)])), batch(1)) == "skipped"
+    assert sink.write({"rows": minutes(events(spark, [(30, "/", 8)]))}, batch(1)) == "skipped"
 
 
 def test_a_straggler_between_two_sessions_withdraws_both_and_issues_one(

@@ -81,27 +81,27 @@ def test_a_key_passes_once_though_batches_run_again_after_crashes_between_the_ta
     for number, events in enumerate(BATCHES):
         if number in deaths:
             with pytest.raises(CrashError):
-                tables.sink.write(frame(spark, *events), batch(number))
-        tables.sink.write(frame(spark, *events), batch(number))
+                tables.sink.write({"rows": frame(spark, *events)}, batch(number))
+        tables.sink.write({"rows": frame(spark, *events)}, batch(number))
     assert deaths == {}
     assert (tables.places(spark, "path"), tables.places(spark, "repeated")) == (NEW, OLD)
     assert (
         len(commits(str(tmp_path / "path"))) == len(commits(str(tmp_path / "seen"))) == len(BATCHES)
     )
 
-    assert tables.sink.write(frame(spark, *BATCHES[3]), batch(3)) == "skipped"
+    assert tables.sink.write({"rows": frame(spark, *BATCHES[3])}, batch(3)) == "skipped"
     with pytest.raises(ReplayMismatchError):
-        tables.sink.write(frame(spark, ("x", 99)), batch(3, plan="another"))
+        tables.sink.write({"rows": frame(spark, ("x", 99))}, batch(3, plan="another"))
 
 
 def test_a_filter_that_is_gone_is_built_anew_from_the_target_and_may_be_larger(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = Tables(tmp_path)
-    tables.sink.write(frame(spark, *BATCHES[0]), batch(0))
+    tables.sink.write({"rows": frame(spark, *BATCHES[0])}, batch(0))
     (tmp_path / "seen").rename(tmp_path / "gone")
     tables = Tables(tmp_path, known=BloomTable(key="key", keys=100_000))
-    tables.sink.write(frame(spark, ("b", 4), ("c", 5)), batch(1))
+    tables.sink.write({"rows": frame(spark, ("b", 4), ("c", 5))}, batch(1))
     assert (tables.places(spark, "path"), tables.places(spark, "repeated")) == (
         Counter([1, 2, 3, 5]),
         Counter([4]),
@@ -112,10 +112,10 @@ def test_a_filter_and_a_target_of_different_batches_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = Tables(tmp_path)
-    tables.sink.write(frame(spark, ("a", 1)), batch(0))
-    Append(path=str(tmp_path / "path")).write(frame(spark, ("b", 2)), batch(1))
+    tables.sink.write({"rows": frame(spark, ("a", 1))}, batch(0))
+    Append(path=str(tmp_path / "path")).write({"rows": frame(spark, ("b", 2))}, batch(1))
     with pytest.raises(ReplayMismatchError, match=r"delete .*seen"):
-        tables.sink.write(frame(spark, ("b", 3)), batch(2))
+        tables.sink.write({"rows": frame(spark, ("b", 3))}, batch(2))
     assert tables.places(spark, "path") == Counter([1, 2])
 
 
@@ -129,11 +129,11 @@ def test_growth_past_the_plan_is_warned_of_and_then_refused(
             "cast(id as string) as key", "cast(id as int) as place"
         )
 
-    tables.sink.write(keys(0, 1_150), batch(0))
+    tables.sink.write({"rows": keys(0, 1_150)}, batch(0))
     with pytest.warns(UserWarning, match=r"made for 1,000 keys and holds about 1,1\d0"):
-        tables.sink.write(keys(1_150, 1_500), batch(1))
+        tables.sink.write({"rows": keys(1_150, 1_500)}, batch(1))
     with pytest.raises(ConfigError, match="plan for more keys"):
-        tables.sink.write(keys(1_500, 1_600), batch(2))
+        tables.sink.write({"rows": keys(1_500, 1_600)}, batch(2))
     assert max(tables.places(spark, "path")) < 1_500
     passed = tables.places(spark, "path").total() + tables.places(spark, "repeated").total()
     assert passed == 1_500

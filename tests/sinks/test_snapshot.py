@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ConfigError
 from tidegate.joins import stream_table
-from tidegate.sinks import Append, FanOut
+from tidegate.sinks import Append, FanOut, FirstSeen
 from tidegate.sinks.snapshot import Snapshot
+from tidegate.sketches import BloomTable
 
 from .batches import batch, rows
 
@@ -30,15 +31,15 @@ def test_each_batch_meets_one_version_of_the_table_and_says_which(
         table.write.format("delta").mode("overwrite").save(plans)
 
     with pytest.raises(ConfigError, match="is no Delta table"):
-        sink.write(events, batch(0))
+        sink.write({"rows": events}, batch(0))
     planned("free")
-    assert sink.write(events, batch(0)) == "written"
+    assert sink.write({"rows": events}, batch(0)) == "written"
     planned("paid")
     planned("team")
-    assert sink.write(events, batch(1)) == "written"
+    assert sink.write({"rows": events}, batch(1)) == "written"
     # A batch that runs again after a crash is not written anew with what the table is by then.
     planned("none")
-    assert sink.write(events, batch(1)) == "skipped"
+    assert sink.write({"rows": events}, batch(1)) == "skipped"
     found = {tuple(row) for row in rows(spark, target)}
     assert found == {("a", "free", 0), ("b", None, 0), ("a", "team", 2), ("b", None, 2)}
     for _, plan, version in found - {("b", None, 0), ("b", None, 2)}:
@@ -59,7 +60,7 @@ def test_the_table_may_change_while_its_version_is_read(
     sink = Snapshot(
         table=plans, rows=while_another_writes, sink=Append(path=target), version="plans.version"
     )
-    sink.write(spark.createDataFrame([("a",)], "user string"), batch(0))
+    sink.write({"rows": spark.createDataFrame([("a",)], "user string")}, batch(0))
     assert sorted(map(tuple, rows(spark, target))) == [("a", number, 0) for number in range(3)]
 
 
@@ -67,6 +68,10 @@ def test_several_tables_and_a_taken_name_are_refused(spark: SparkSession, tmp_pa
     two = FanOut(sinks=[Append(path="a"), Append(path="b")])
     with pytest.raises(ArgumentError, match="writes 2 tables"):
         Snapshot(table="plans", rows=joined, sink=two)
+    known = BloomTable(key="user", keys=1_000)
+    three = FirstSeen("a", repeated="b", seen="c", known=known)
+    with pytest.raises(ArgumentError, match="writes 3 tables"):
+        Snapshot(table="plans", rows=joined, sink=three)
     spark.range(1).write.format("delta").save(str(tmp_path / "plans"))
     taken = Snapshot(
         table=str(tmp_path / "plans"),
@@ -74,4 +79,4 @@ def test_several_tables_and_a_taken_name_are_refused(spark: SparkSession, tmp_pa
         sink=Append(path=str(tmp_path / "t")),
     )
     with pytest.raises(ColumnError, match="table_version"):
-        taken.write(spark.range(1), batch(0))
+        taken.write({"rows": spark.range(1)}, batch(0))

@@ -58,7 +58,7 @@ class Tables:
 
     def write(self, spark: SparkSession, number: int, cut: Cut, plan: str = "plan") -> Outcome:
         frame = tagged(events=events_frame(spark, cut[0]), changes=history(spark, cut[1]))
-        return self.sink.write(frame, batch(number, plan))
+        return self.sink.write({"rows": frame}, batch(number, plan))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         return spark.read.format("delta").load(str(self.root / name))
@@ -252,7 +252,7 @@ def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_
     for number, changes in enumerate(log):
         events = [Event(3, "b", 1), Event(10, "b", 2)] if number == 0 else []
         frame = tagged(events=events_frame(spark, events), changes=history(spark, changes))
-        sink.write(frame, batch(number))
+        sink.write({"rows": frame}, batch(number))
         assert Tables(tmp_path).ids(spark, "waiting") == ([2] if number == 2 else [1, 2])
     assert Tables(tmp_path).answers(spark) == Counter([(1, "y", 2)])
 

@@ -40,11 +40,11 @@ def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing
     ]
     sink = Upsert(path=path, keys=["page"], aggs=AGGS)
     for number, events in enumerate(cut):
-        assert sink.write(partials(spark, events), batch(number)) == "written"
+        assert sink.write({"rows": partials(spark, events)}, batch(number)) == "written"
         assert settings_left(spark) == []
-    assert sink.write(partials(spark, cut[2]), batch(2)) == "skipped"
+    assert sink.write({"rows": partials(spark, cut[2])}, batch(2)) == "skipped"
     with pytest.raises(ReplayMismatchError):
-        sink.write(partials(spark, cut[2]), batch(2, "other"))
+        sink.write({"rows": partials(spark, cut[2])}, batch(2, "other"))
 
     by_page: dict[str | None, list[int | None]] = defaultdict(list)
     for page, ms in (event for events in cut for event in events):
@@ -72,10 +72,12 @@ def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(
     sink = Upsert(path=path, keys=["page", "day"])
     shape = "page STRING, day INT, n INT"
     sink.write(
-        spark.createDataFrame([("/a", 1, 1), (None, 1, 1), ("/a", None, 1)], shape), batch(0)
+        {"rows": spark.createDataFrame([("/a", 1, 1), (None, 1, 1), ("/a", None, 1)], shape)},
+        batch(0),
     )
     sink.write(
-        spark.createDataFrame([("/a", 1, 2), (None, 1, 2), (None, None, 2)], shape), batch(1)
+        {"rows": spark.createDataFrame([("/a", 1, 2), (None, 1, 2), (None, None, 2)], shape)},
+        batch(1),
     )
     assert {tuple(row) for row in rows(spark, path)} == {
         ("/a", 1, 2),
@@ -94,17 +96,17 @@ def test_a_key_that_is_there_twice_is_named_before_anything_is_written(
     twice = spark.createDataFrame([("/a", 1), ("/a", 2), ("/b", 1)], "page STRING, n INT")
     for number in range(2):
         with pytest.raises(ColumnError, match=r"2 rows of the key \{'page': '/a'\}"):
-            sink.write(twice, batch(number))
+            sink.write({"rows": twice}, batch(number))
         if number == 0:
             assert not Path(path).exists()
-            sink.write(twice.where("page = '/b'"), batch(0))
+            sink.write({"rows": twice.where("page = '/b'")}, batch(0))
     assert len(rows(spark, path)) == 1
 
 
 def test_a_merge_that_fails_leaves_no_setting_behind(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["id"])
-    sink.write(spark.range(2), batch(0))
+    sink.write({"rows": spark.range(2)}, batch(0))
     broken = spark.range(2).select(
         F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("bigint").alias("id")
     )
@@ -119,7 +121,7 @@ def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["page"], aggs={"views": count()})
     one = spark.createDataFrame([("/a", 1)], "page STRING, views BIGINT")
-    sink.write(one, batch(0))
+    sink.write({"rows": one}, batch(0))
     added = Upsert._added
     left = [2]
 
@@ -134,11 +136,11 @@ def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
         return read
 
     monkeypatch.setattr(Upsert, "_added", while_another_writes)
-    assert sink.write(one, batch(1)) == "written"
+    assert sink.write({"rows": one}, batch(1)) == "written"
     assert [tuple(row) for row in rows(spark, path)] == [("/a", 11)]
     left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
-        sink.write(one, batch(2))
+        sink.write({"rows": one}, batch(2))
 
 
 def test_a_sink_without_keys_or_with_a_key_for_an_aggregate_is_refused(spark: SparkSession) -> None:
@@ -149,7 +151,7 @@ def test_a_sink_without_keys_or_with_a_key_for_an_aggregate_is_refused(spark: Sp
     with pytest.raises(ColumnError, match="is a key and an aggregate"):
         Upsert(path="t", keys=["n"], aggs={"n": count()})
     with pytest.raises(ColumnError, match="page"):
-        Upsert(path="t", keys=["page"]).write(spark.range(1), batch(0))
+        Upsert(path="t", keys=["page"]).write({"rows": spark.range(1)}, batch(0))
 
 
 def _options() -> CommitOptions:

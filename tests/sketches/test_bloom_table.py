@@ -92,8 +92,8 @@ def test_a_kept_table_takes_each_batch_once_and_answers_a_stream(
         for texts in (["a", "b"], ["c", None])
     ]
     for number, part in enumerate(parts):
-        assert sink.write(known.blocks(part), batch(number)) == "written"
-        assert sink.write(known.blocks(part), batch(number)) == "skipped"
+        assert sink.write({"rows": known.blocks(part)}, batch(number)) == "written"
+        assert sink.write({"rows": known.blocks(part)}, batch(number)) == "skipped"
     table = spark.read.format("delta").load(path)
     assert_df_equality(table, known.blocks(parts[0].union(parts[1])), ignore_nullable=True)
     with StreamDriver(

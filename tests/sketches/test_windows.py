@@ -114,7 +114,11 @@ def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(
     for number in range(2):
         rows = spark.createDataFrame(EVENTS[number::2], SCHEMA).groupBy("page")
         sink.write(
-            rows.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]),
+            {
+                "rows": rows.agg(
+                    *[agg.partial(F.lit(None)).alias(name) for name, agg in AGGS.items()]
+                )
+            },
             batch(number),
         )
     table = spark.read.format("delta").load(path)
@@ -125,4 +129,4 @@ def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(
     damaged = table.withColumn("users", F.overlay("users", F.lit(b"x"), 70, 1))
     damaged.write.format("delta").mode("overwrite").save(path)
     with pytest.raises(Exception, match="damaged: its check sum"):
-        sink.write(table.where("page = '/a'"), batch(2))
+        sink.write({"rows": table.where("page = '/a'")}, batch(2))

@@ -115,8 +115,8 @@ def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_di
         for number, events in enumerate(cut):
             rows = frame(spark, events)
             with pytest.raises(CrashError):
-                joined_view(root, how).write(rows, batch(number))
-            joined_view(root, how, compact_every=2).write(rows, batch(number))
+                joined_view(root, how).write({"rows": rows}, batch(number))
+            joined_view(root, how, compact_every=2).write({"rows": rows}, batch(number))
             for event in events:
                 logs[event[1]].apply(event)
             found = cases(root)
@@ -149,25 +149,27 @@ def kept_rows(spark: SparkSession) -> set[int]:
 def test_a_batch_that_the_tables_have_is_skipped_and_tables_of_different_batches_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    joined_view(tmp_path).write(changes_of(spark, ("left", 1, "a", "x", 1, False)), batch(0))
+    joined_view(tmp_path).write(
+        {"rows": changes_of(spark, ("left", 1, "a", "x", 1, False))}, batch(0)
+    )
     shutil.copytree(tmp_path / "right", tmp_path / "copy")
     second, before = changes_of(spark, ("right", 2, "a", "y", 1, False)), kept_rows(spark)
-    assert joined_view(tmp_path).write(second, batch(1)) == "written"
+    assert joined_view(tmp_path).write({"rows": second}, batch(1)) == "written"
     assert kept_rows(spark) == before
-    assert joined_view(tmp_path).write(second, batch(1)) == "skipped"
+    assert joined_view(tmp_path).write({"rows": second}, batch(1)) == "skipped"
     with pytest.raises(ReplayMismatchError, match="planned now"):
-        joined_view(tmp_path).write(second, batch(1, plan="another"))
+        joined_view(tmp_path).write({"rows": second}, batch(1, plan="another"))
     with pytest.raises(ReplayMismatchError, match="view has None"):
-        joined_view(tmp_path).write(second, replace(batch(0), query_id="another"))
+        joined_view(tmp_path).write({"rows": second}, replace(batch(0), query_id="another"))
     with pytest.raises(ConfigError, match=r"buckets is 8, and .*view was made with 4"):
-        joined_view(tmp_path, buckets=8).write(second, batch(2))
+        joined_view(tmp_path, buckets=8).write({"rows": second}, batch(2))
     shutil.rmtree(tmp_path / "right")
     shutil.copytree(tmp_path / "copy", tmp_path / "right")
     with pytest.raises(ReplayMismatchError, match="right has 0"):
-        joined_view(tmp_path).write(second, batch(2))
+        joined_view(tmp_path).write({"rows": second}, batch(2))
     shutil.rmtree(tmp_path / "right")
     with pytest.raises(ReplayMismatchError, match="right has no table"):
-        joined_view(tmp_path).write(second, batch(2))
+        joined_view(tmp_path).write({"rows": second}, batch(2))
     assert cases(tmp_path)[0] == Counter({("a", 1, "x", 2, "y"): 1})
 
 
@@ -176,7 +178,8 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(
 ) -> None:
     with pytest.raises(Exception, match="has a null in its key, case, left_id"):
         joined_view(tmp_path).write(
-            spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA), batch(0)
+            {"rows": spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA)},
+            batch(0),
         )
     renamed = kept(tmp_path, "left")
     taken = replace(
@@ -185,7 +188,7 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(
     )
     with pytest.raises(ColumnError, match="_bucket would be a column"):
         joined_view(tmp_path, left=taken).write(
-            changes_of(spark, ("left", 1, "a", "x", 1, False)), batch(0)
+            {"rows": changes_of(spark, ("left", 1, "a", "x", 1, False))}, batch(0)
         )
     assert not (tmp_path / "view").exists()
 
@@ -193,7 +196,7 @@ def test_a_null_in_a_key_and_a_column_of_a_reserved_name_are_refused(
 def files(spark: SparkSession, whole: View) -> list[tuple[int, int]]:
     """Count the files of each table, those of recent rows and the others."""
     found = []
-    for each in whole.tables():
+    for each in whole.members():
         recent = F.col(BUCKET) == RECENT
         rows = spark.read.format("delta").load(each.path)
         found.append((len(rows.where(recent).inputFiles()), len(rows.where(~recent).inputFiles())))
@@ -218,12 +221,13 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
             others
         )
 
-    large.write(changes(spark.range(rows), 1, "old"), batch(0))
+    large.write({"rows": changes(spark.range(rows), 1, "old")}, batch(0))
     large.compact(spark)
     ids = [number * rows // changed for number in range(changed)]
     with Scans(spark) as scans:
         large.write(
-            changes(spark.createDataFrame([(id_,) for id_ in ids], "id int"), 2, "new"), batch(1)
+            {"rows": changes(spark.createDataFrame([(id_,) for id_ in ids], "id int"), 2, "new")},
+            batch(1),
         )
     # A row of a table has one bucket by its key and one by the join key; a bucket is a file, and
     # about 500 of the rows.
@@ -261,7 +265,7 @@ def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_to
     small, log = joined_view(tmp_path), Log()
 
     def write(number: int, *events: tuple[Side, int, str | None, str | None, int, bool]) -> None:
-        small.write(changes_of(spark, *events), batch(number))
+        small.write({"rows": changes_of(spark, *events)}, batch(number))
         for side, *rest in events:
             log.apply((side, 0, *rest))  # type: ignore[arg-type]
         assert cases(tmp_path)[0] == joined(log.table("left"), log.table("right"), "inner"), number

@@ -58,7 +58,7 @@ def _merge(job: Job, sink: Corrected, windows: Windows, gained: DataFrame, numbe
             None,
         )
         watermark = EPOCH + timedelta(microseconds=newest or 0)
-        sink.write(windows(rows), _batch(job, number, watermark, str(count)))
+        sink.write({"rows": windows(rows)}, _batch(job, number, watermark, str(count)))
         return int(count)
     finally:
         rows.unpersist()

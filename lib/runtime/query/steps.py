@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch, planned, require_current
 from ...errors import TidegateError
-from ...sinks import tables
 from ..job import Counted, Job, Summary
 from ..process.failures import plain
 from ..process.stop import Stop
@@ -115,7 +114,7 @@ class Steps:
         # An empty result needs no commit; the first one makes the table, and shows at once whether
         # it is ours.
         empty = not rows_out and batch.number > 0 and job.corrections is None
-        return "empty" if empty else job.sink.write(rows, batch, rows_out=rows_out)
+        return "empty" if empty else job.sink.write({"rows": rows}, batch, rows_out=rows_out)
 
     def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
@@ -130,7 +129,7 @@ def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
     rejected = [job.dead, *[given.late for given in job.inputs]]
     for path, step in [
-        *tables(job.sink),
+        *job.sink.tables(),
         *[(kept.path, kept.step) for kept in rejected if kept is not None],
     ]:
         require_current(spark, path, first, step)
