@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv/bin/python
 WORKERS ?= 2
+# The variable keeps mkdocs-material from printing its notice about its successor.
+DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench chaos notebooks broker wheel lock clean
+.PHONY: help setup demo test check format bench chaos notebooks broker docs wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,11 +21,12 @@ demo: setup ## run the main job on a made-up click stream, from an embedded Kafk
 test: setup check ## run all checks and tests, in two processes; WORKERS=0 takes one
 	$(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
 
-check: setup ## look at style and types: ruff and mypy
+check: setup ## look at style, types and pages: ruff, mypy and mkdocs
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/mypy bootstrap
+	$(DOCS) --strict --quiet
 
 format: setup ## put the code into the project's form
 	.venv/bin/ruff check --fix-only --quiet .
@@ -42,6 +45,9 @@ notebooks: setup ## execute the notebooks in place
 broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
 	@$(VENV) -m tidegate.testing $(if $(PORT),--port $(PORT))
 
+docs: setup ## build the pages into site/
+	$(DOCS)
+
 wheel: setup ## build the wheel into dist/, and the same as tidegate.zip for spark-submit --py-files
 	rm -rf dist
 	$(VENV) -m build --wheel --no-isolation
@@ -57,5 +63,5 @@ lock: setup ## choose new versions for requirements.lock and jars.lock
 	@$(PYTHON) -m bootstrap --lock-jars
 
 clean: ## remove what was built and what runs left behind; .venv and .jars stay
-	rm -rf dist build .run .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	rm -rf dist build site .run .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -59,8 +59,8 @@ def near_duplicates(
         instant the greater key is the document), `similarity`.
 
     Raises:
-        ArgumentError, ColumnError, ColumnTypeError, WatermarkError, SetupError (no datasketch): at
-        the call.
+        ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
+        SetupError: at the call, without datasketch.
 
     Source: Indyk, Motwani, Approximate Nearest Neighbors (1998); Broder (1997).
 

@@ -50,7 +50,8 @@ def rolled_up(
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call. When it runs, an error for a
-        window that two larger ones share, such as an hour of a zone whose days begin at half past.
+            window that two larger ones share, such as an hour of a zone whose days begin at half
+            past.
 
     >>> from tidegate.aggregates import count, finished, partials
     >>> from tidegate.windows import tumbling

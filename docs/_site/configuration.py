@@ -1,0 +1,207 @@
+"""The configuration reference: sections, keys, types and defaults from the models of the jobs.
+
+What a key means is said where people edit it, in the comments of conf/jobs/<job>.toml."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import BaseMetadata
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from tidegate.runtime.config import sections
+from tidegate.runtime.config.job_config import Config
+
+ROOT = Path(__file__).parents[2]
+FIRST = "page_views"
+"""The job whose file says most."""
+KINDS = {
+    "Duration": "duration",
+    "Span": "duration, or a period of a calendar",
+    "Wait": "duration, or 0 seconds",
+    "Moment": "time with a zone",
+    "Offsets": "offsets",
+    "Names": "names",
+}
+"""What the named types of the models are called here; others by their own names."""
+PLAIN: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    datetime: "time with a zone",
+    type(None): "nothing",
+}
+SECTION = re.compile(r"^\[(?P<name>[a-z_]+)\]")
+COMMENT = re.compile(r"^(?:# )?(?:or: )?(?P<key>[a-z_]+) = .*?\s# (?P<told>.*)$")
+BEFORE = """# Configuration
+
+A job reads `conf/jobs/<job>.toml`, or the file that `--config` names. `--set section.key=value` on
+the command line counts before the environment (`TIDEGATE_SECTION__KEY`), the environment before the
+file, and the file before the defaults below. `--show-config` shows the merged configuration and
+where each value comes from; secrets are masked.
+
+An option of Kafka that is a secret is given as `env:NAME` or `file:PATH`, never in plain text.
+
+This page is made from the models that check the configuration, and from the comments of the files.
+"""
+
+
+def page() -> str:
+    """Return the page: the sections that jobs share, then each job with those of its own."""
+    jobs = dict(_jobs())
+    shared = _shared(jobs.values())
+    parts = [BEFORE, "## Sections that jobs share\n"]
+    for section, names in shared.items():
+        title = ", ".join(f"[{name}]" for name in names)
+        parts += [f"### {title}\n", _section(section, _comments(names, [FIRST, *jobs]))]
+    parts.append("## Jobs\n")
+    for name, model in jobs.items():
+        parts += [f"### {name}\n", _about(name), _listed(model, shared)]
+        for key, section in _sections(model):
+            if section not in shared:
+                parts += [f"#### [{key}] of {name}\n", _section(section, _comments([key], [name]))]
+    return "\n".join(parts)
+
+
+def _jobs() -> Iterator[tuple[str, type[Config]]]:
+    """Yield each job's name and the model of its configuration."""
+    for file in sorted((ROOT / "conf" / "jobs").glob("*.toml")):
+        module = importlib.import_module(f"jobs.{file.stem}")
+        for value in vars(module).values():
+            if (
+                inspect.isclass(value)
+                and issubclass(value, Config)
+                and value.__module__ == module.__name__
+            ):
+                yield file.stem, value
+
+
+def _about(job: str) -> str:
+    module = importlib.import_module(f"jobs.{job}")
+    return f"{(inspect.getdoc(module) or '').splitlines()[0]}\n"
+
+
+def _sections(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        for one in _models(field.annotation):
+            yield field.alias or name, one
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _models(part)
+
+
+def _shared(models: Any) -> dict[type[BaseModel], list[str]]:
+    """Return the sections of the library, each with the names under which jobs have them."""
+    found: dict[type[BaseModel], list[str]] = {}
+    for model in models:
+        for name, section in _sections(model):
+            if section.__module__.startswith("tidegate."):
+                names = found.setdefault(section, [])
+                if name not in names:
+                    names.append(name)
+    return found
+
+
+def _listed(model: type[BaseModel], shared: dict[type[BaseModel], list[str]]) -> str:
+    names = list(dict.fromkeys(f"`[{name}]`" for name, _ in _sections(model)))
+    return f"Sections: {', '.join(names)}.\n"
+
+
+def _section(section: type[BaseModel], comments: dict[str, str]) -> str:
+    lines = [_purpose(section), "", "| key | value | default | |", "|---|---|---|---|"]
+    for name, field in section.model_fields.items():
+        key = field.alias or name
+        told = field.description or comments.get(key, "")
+        lines.append(
+            f"| `{key}` | {_cell(_value(field))} | {_cell(_default(field))} | {_cell(told)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _purpose(section: type[BaseModel]) -> str:
+    return re.sub(r"^\[[a-z_]+\][^:]*: ", "", inspect.getdoc(section) or "").strip()
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return _default_text(field.get_default(call_default_factory=True, validated_data={}))
+    if field.default is PydanticUndefined:
+        return "required"
+    return _default_text(field.default)
+
+
+def _default_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"`{value}`" if value or value == 0 else "empty"
+
+
+def _value(field: FieldInfo) -> str:
+    annotation: Any = field.annotation
+    for extra in field.metadata:
+        annotation = Annotated[annotation, extra]
+    return _type(annotation)
+
+
+def _type(annotation: Any) -> str:
+    for name, alias in vars(sections).items():
+        if typing.get_origin(alias) is Annotated and alias == annotation:
+            return KINDS.get(name, PLAIN[str] if alias.__origin__ is str else name)
+    origin: Any = typing.get_origin(annotation)
+    parts = typing.get_args(annotation)
+    if origin is Annotated:
+        bounds = [_bound(extra) for extra in parts[1:]]
+        return " ".join([_type(parts[0]), *filter(None, bounds)])
+    if origin is Literal:
+        return ", ".join(f"`{part}`" for part in parts)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_type(part) for part in parts if part is not type(None)))
+    if origin in (list, tuple):
+        return f"list of {_type(parts[0])}"
+    if origin is dict:
+        return f"table of {_type(parts[1])}"
+    return PLAIN.get(annotation, "section")
+
+
+def _bound(extra: Any) -> str:
+    names = {"gt": "above", "ge": "from", "lt": "below", "le": "to"}
+    if not isinstance(extra, BaseMetadata):
+        return ""
+    return " ".join(
+        f"{word} {getattr(extra, name)}" for name, word in names.items() if hasattr(extra, name)
+    )
+
+
+def _comments(sections: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
+    """Return what the files say of the keys of some sections; the first that says it counts."""
+    told: dict[str, str] = {}
+    for job in jobs:
+        current = ""
+        for line in (ROOT / "conf" / "jobs" / f"{job}.toml").read_text("utf-8").splitlines():
+            begins = SECTION.match(line)
+            current = begins["name"] if begins else current
+            found = COMMENT.match(line)
+            if found and current in sections:
+                told.setdefault(found["key"], found["told"])
+    return told
