@@ -8,10 +8,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidegate.testing.ledger import Sent, expected
+
+from ..tables import rows
 
 Row = tuple[int, int, str, int, int, float, int]
 """Window start and end in ms, page, views, bytes, slowest, and the sum of `ms` in tenths, which is
@@ -61,7 +62,7 @@ def read_by_spark(spark: SparkSession, path: Path) -> Counter[Row]:
 
 def read_by_deltalake(path: Path) -> Counter[Row]:
     """Read the windows of a table without Spark."""
-    return _windows(DeltaTable(path).to_pyarrow_table().to_pylist())
+    return _windows(rows(path))
 
 
 def _windows(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
@@ -95,21 +96,14 @@ def read_dead(path: Path) -> Counter[tuple[Place, bytes]]:
     """Read place and bytes of the dead letters."""
     columns = ["topic", "partition", "offset", "value"]
     return Counter(
-        ((r["topic"], r["partition"], r["offset"]), r["value"]) for r in _rows(path, columns)
+        ((r["topic"], r["partition"], r["offset"]), r["value"]) for r in rows(path, columns)
     )
 
 
 def read_late(path: Path) -> Counter[Place]:
     """Read the places of the late rows; none if the table was never written."""
     columns = ["topic", "partition", "offset"]
-    return Counter((r["topic"], r["partition"], r["offset"]) for r in _rows(path, columns))
-
-
-def _rows(path: Path, columns: list[str]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (
-        DeltaTable(path).to_pyarrow_table(columns=columns).to_pylist() if path.exists() else []
-    )
-    return found
+    return Counter((r["topic"], r["partition"], r["offset"]) for r in rows(path, columns))
 
 
 def require_same(found: Counter[Thing], wanted: Counter[Thing], what: str) -> None:

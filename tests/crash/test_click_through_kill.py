@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from tidegate.testing import Broker
-from tidegate.testing.searches import TOPICS, Topic, produce, searches
 
-from ..jobs.click_rates import OPTIONS, rates, read_rates, require_all_rows
+from ..worlds.click_through import (
+    OPTIONS,
+    TOPICS,
+    Topic,
+    produce,
+    rates,
+    read_rates,
+    require_all_rows,
+    searches,
+)
 from .left import batches
 from .submitted import SubmittedJob
 

@@ -19,7 +19,8 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, clicks
 from tidegate.testing.ledger import produce
 
-from ..jobs.corrected import LATENESS_MS, accepted, answers, closed, kept_aside, rows, tumbled
+from ..tables import rows
+from ..worlds.page_views import LATENESS_MS, accepted, answers, closed, kept_aside, tumbled
 from .left import batches
 from .submitted import SubmittedJob
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tidegate.testing import Broker
-from tidegate.testing.customers import customers as made
-from tidegate.testing.customers import produce
 
-from ..jobs.changelog import (
+from ..worlds.customer_history import (
     OPTIONS,
     customers,
     dead,
-    dead_places,
     expected_customers,
     expected_history,
-    history,
+    produce,
+    read_customers,
+    read_dead,
+    read_history,
 )
 from .left import batches
 from .oracle import require_same
@@ -31,7 +31,7 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
-    ledger = produce(broker.servers, topic, made(1_000, seed=7, people=80))
+    ledger = produce(broker.servers, topic, customers(1_000, seed=7, people=80))
     options = {
         **OPTIONS,
         "kafka.servers": broker.servers,
@@ -59,6 +59,6 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     assert summary["skipped"] == 1, "the batch that was in both tables"
     past, now = left()
     assert past == now == list(range(len(past)))
-    require_same(customers(job.root / "customers"), expected_customers(ledger), "customers")
-    require_same(history(job.root / "customer_history"), expected_history(ledger), "versions")
-    require_same(dead_places(job.root / "dead_letters"), dead(ledger), "dead letters")
+    require_same(read_customers(job.root / "customers"), expected_customers(ledger), "customers")
+    require_same(read_history(job.root / "customer_history"), expected_history(ledger), "versions")
+    require_same(read_dead(job.root / "dead_letters"), dead(ledger), "dead letters")

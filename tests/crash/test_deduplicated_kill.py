@@ -10,7 +10,7 @@ import pytest
 from tidegate.testing import Broker
 from tidegate.testing.ledger import produce
 
-from ..jobs.redelivery import OPTIONS, for_ever, out, places, redelivered, within
+from ..worlds.deduplicated import OPTIONS, for_ever, out, places, redelivered, within
 from .left import batches
 from .submitted import SubmittedJob
 

@@ -9,7 +9,8 @@ import pytest
 
 from tidegate.testing import Broker
 
-from ..jobs.enrichment import enriched, rows, sent
+from ..tables import rows
+from ..worlds.enriched_activity import read_enriched, sent
 from .left import batches
 from .submitted import SubmittedJob
 
@@ -35,7 +36,7 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
         assert not (root / "_checkpoints" / "enriched_activity" / "commits" / str(newest)).exists()
     summary = submitted.run()
     assert summary["skipped"] == 1
-    assert enriched(root / "activity") == world.decided
+    assert read_enriched(root / "activity") == world.decided
     assert Counter(row["event_id"] for row in rows(root / "waiting")) == world.waiting
     assert len(rows(root / "profile_versions")) == sum(map(len, world.changes.values()))
     assert len(rows(root / "dead_letters")) == 5

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.testing import Broker
-from tidegate.testing.timelines import TOPICS, Topic, events, expected, send
 
-from ..jobs.networks import options, timelines
+from ..worlds.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
 from .left import batches
 from .oracle import require_same
 from .submitted import SubmittedJob
@@ -45,4 +44,4 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
     summary = job.run()
     assert summary["skipped"] == 1, "the view had the batch that was killed"
     assert [batches(job.root, name) for name in TABLES] == [[0, 1]] * len(TABLES)
-    require_same(timelines(job.root), expected(made), "timelines")
+    require_same(read_timelines(job.root), expected(made), "timelines")

@@ -11,7 +11,7 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 
-from ..jobs.visitors import OPTIONS, agree
+from ..worlds.unique_visitors import OPTIONS, agree
 from .left import batches
 from .submitted import SubmittedJob
 

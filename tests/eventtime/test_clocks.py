@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from random import Random
 from statistics import median_low
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidegate.commit import EPOCH
 from tidegate.errors import (
     ArgumentError,
     ColumnError,
@@ -30,7 +31,6 @@ from tidegate.testing import StreamDriver
 SECOND = 1_000_000
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
 BASE = 1_760_000_400 * SECOND // HOUR * HOUR
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = "device string, sent timestamp, received timestamp"
 
 

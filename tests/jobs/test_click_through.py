@@ -13,9 +13,19 @@ from tidegate.runtime.job import Job
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
-from tidegate.testing.searches import TOPICS, Topic, produce, searches
 
-from .click_rates import OPTIONS, pairs, rates, read_pairs, read_rates, require_all_rows
+from ..worlds.click_through import (
+    OPTIONS,
+    TOPICS,
+    Topic,
+    pairs,
+    produce,
+    rates,
+    read_pairs,
+    read_rates,
+    require_all_rows,
+    searches,
+)
 
 
 def planned(broker: Broker, named: dict[Topic, str], root: Path, *overrides: str) -> Job:

@@ -21,14 +21,14 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, START, Click, clicks
 from tidegate.testing.ledger import Sent, produce
 
-from .corrected import (
+from ..tables import rows
+from ..worlds.page_views import (
     GAP_MS,
     LATENESS_MS,
     accepted,
     answers,
     closed,
     kept_aside,
-    rows,
     tumbled,
     visited,
 )

@@ -15,17 +15,17 @@ from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.sinks import FanOut
 from tidegate.testing import Broker
-from tidegate.testing.customers import customers as made
-from tidegate.testing.customers import produce
 
-from .changelog import (
+from ..worlds.customer_history import (
     OPTIONS,
     customers,
     dead,
-    dead_places,
     expected_customers,
     expected_history,
-    history,
+    produce,
+    read_customers,
+    read_dead,
+    read_history,
 )
 from .crashing import Crashing
 
@@ -54,7 +54,7 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
-    ledger = produce(broker.servers, topic, made(2_000, seed=6, people=100))
+    ledger = produce(broker.servers, topic, customers(2_000, seed=6, people=100))
     kinds = Counter(sent.event.op for sent in ledger if not sent.event.fault)
     assert (
         min(kinds[op] for op in ("snapshot", "create", "update", "delete", "tombstone", "truncate"))
@@ -70,9 +70,9 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
     assert done.skipped == 0
     assert 1_250 < done.rows_in < 1_350, "all but the first batch"
 
-    assert customers(tmp_path / "customers") == expected_customers(ledger)
-    assert history(tmp_path / "customer_history") == expected_history(ledger)
-    assert dead_places(tmp_path / "dead_letters") == dead(ledger)
+    assert read_customers(tmp_path / "customers") == expected_customers(ledger)
+    assert read_history(tmp_path / "customer_history") == expected_history(ledger)
+    assert read_dead(tmp_path / "dead_letters") == dead(ledger)
     assert dead(ledger).total() == 12
 
 

@@ -21,8 +21,8 @@ from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 from tidegate.windows import tumbling
 
+from ..worlds.deduplicated import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
 from .crashing import Crashing
-from .redelivery import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
 
 BATCH = 1_000
 

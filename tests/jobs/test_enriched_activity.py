@@ -18,7 +18,8 @@ from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 
-from .enrichment import World, enriched, rows, sent
+from ..tables import rows
+from ..worlds.enriched_activity import World, read_enriched, sent
 
 SHIPPED = project_root() / "conf" / "jobs" / "enriched_activity.toml"
 
@@ -38,7 +39,7 @@ def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_the_hi
     done = started(spark, world, by_log, "changelog", **sizes)
     good = [event for event in world.events if not event.broken]
     assert (done.rows_in, done.rows_out, done.dead) == (1_500 + 460, len(good) + 460, 5)
-    assert enriched(by_log / "activity") == world.decided
+    assert read_enriched(by_log / "activity") == world.decided
     assert Counter(row["event_id"] for row in rows(by_log / "waiting")) == world.waiting
     assert len(rows(by_log / "dead_letters")) == 5
     assert len(rows(by_log / "profile_versions")) == 460
@@ -58,7 +59,7 @@ def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_the_hi
     )
     more = {"enrich.profiles": tmp_path / "profiles", "activity.max_rows": 800}
     assert started(spark, world, by_table, "history", **more).rows_out == len(good)
-    assert enriched(by_table / "activity") == Counter(world.met(event) for event in good)
+    assert read_enriched(by_table / "activity") == Counter(world.met(event) for event in good)
     assert {row["table_version"] for row in rows(by_table / "activity")} == {0}
 
 

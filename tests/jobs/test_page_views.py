@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.page_views import PageViews, job
@@ -21,6 +20,7 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, clicks
 from tidegate.testing.ledger import Sent, expected, produce
 
+from .. import tables
 from .crashing import InFront
 
 pytestmark = pytest.mark.broker
@@ -60,9 +60,9 @@ def sent(broker: Broker, topic: str, count: int) -> list[Sent]:
 
 
 def place(root: Path, table: str) -> set[tuple[int, int]]:
-    rows = DeltaTable(root / table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
-    found = {(row["partition"], row["offset"]) for row in rows}
-    assert len(found) == len(rows)
+    stored = tables.rows(root / table, ["partition", "offset"])
+    found = {(row["partition"], row["offset"]) for row in stored}
+    assert len(found) == len(stored)
     return found
 
 
@@ -88,7 +88,7 @@ def test_a_job_stopped_by_sigterm_and_started_again_gives_what_the_ledger_says(
         row.asDict(recursive=True)
         for row in spark.read.format("delta").load(whole.sink.path).collect()
     ]
-    for rows in (by_spark, DeltaTable(whole.sink.path).to_pyarrow_table().to_pylist()):
+    for rows in (by_spark, tables.rows(Path(whole.sink.path))):
         assert len(rows) == len(closed)
         for row in rows:
             view = closed[int(row["window"]["start"].timestamp() * 1000), row["page"]]

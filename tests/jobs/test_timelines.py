@@ -13,10 +13,9 @@ from tidegate.runtime.job import Job
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
-from tidegate.testing.timelines import TOPICS, Topic, events, expected, send
 from tidegate.views.view import View
 
-from .networks import options, timelines
+from ..worlds.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
 
 SHIPPED = project_root() / "conf" / "jobs" / "timelines.toml"
 
@@ -41,11 +40,11 @@ def test_timelines_follow_posts_deletions_follows_unfollows_and_new_names(
     made = events(1_200, users=30)
     send(broker.servers, topics, made[:700])
     first = run(planned(broker, topics, tmp_path), spark)
-    assert timelines(tmp_path) == expected(made[:700])
+    assert read_timelines(tmp_path) == expected(made[:700])
 
     send(broker.servers, topics, made[700:])
     done = run(planned(broker, topics, tmp_path, "view.compact_every=2"), spark)
-    assert timelines(tmp_path) == expected(made)
+    assert read_timelines(tmp_path) == expected(made)
     assert first.rows_in + done.rows_in == len(made)
     assert first.dead + done.dead == sum(event.broken for event in made) > 0
 

@@ -21,7 +21,7 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 
-from .visitors import AGGS, OPTIONS, agree, agrees
+from ..worlds.unique_visitors import AGGS, OPTIONS, agree, agrees
 
 SHIPPED = project_root() / "conf" / "jobs" / "unique_visitors.toml"
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.commit import EPOCH
+
 SECOND = 1_000_000
 BASE = 1_760_000_000 * SECOND
 SPAN = 60
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVENTS = "event_time timestamp, user string, id int"
 VERSIONS = "user string, valid_from timestamp, valid_to timestamp, plan string, place int"
 

@@ -27,8 +27,8 @@ from tidegate.views.view import View
 
 from ..joins.histories import SCHEMA, Event, Log, Side, history
 from ..joins.tables import Joined, Kind, joined
-from ..sinks import second_engine
 from ..sinks.batches import batch, commits
+from ..tables import rows as stored
 
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
 
@@ -65,7 +65,7 @@ def frame(spark: SparkSession, events: list[Event]) -> DataFrame:
 def cases(root: Path) -> dict[int, Counter[Joined]]:
     """Read a view without Spark, case by case."""
     found: dict[int, Counter[Joined]] = defaultdict(Counter)
-    for row in second_engine.read(root / "view"):
+    for row in stored(root / "view"):
         found[row["case"]][tuple(row[name] for name in COLUMNS[1:])] += 1
     return found
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import Aggregate, count, last, smallest, total
+from tidegate.commit import EPOCH
 from tidegate.testing import StreamDriver
 
 from .oracle import SECOND, Answer, Event
@@ -22,7 +23,6 @@ AGGS: dict[str, Aggregate] = {
     "low": smallest("value"),
     "last": last("value"),
 }
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Transform = Callable[[DataFrame], DataFrame]
 

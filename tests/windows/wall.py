@@ -9,7 +9,9 @@ from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from .frames import EPOCH, instant
+from tidegate.commit import EPOCH
+
+from .frames import instant
 from .oracle import Answer, Event, answer, by_key
 
 Unit = Literal["day", "week", "month"]

@@ -1,4 +1,4 @@
-"""A topic with redelivery, and what must be left of it by the producer's ledger."""
+"""The world of jobs/deduplicated.py: a topic with redelivery, and what must be left of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from deltalake import DeltaTable
 
 from tidegate.testing.clicks import SCHEMA, Click, clicks
 from tidegate.testing.ledger import Sent
+
+from ..tables import rows
 
 HORIZON_MS, HOLD_MS, LATENESS_MS = 8_000, 2_000, 10_000
 OPTIONS = {
@@ -68,7 +67,5 @@ def out(records: Sequence[Sent], ledger: Sequence[Sent]) -> Counter[Place]:
 
 
 def places(table: Path) -> Counter[Place]:
-    rows: list[dict[str, Any]] = (
-        DeltaTable(table).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
-    )
-    return Counter((row["partition"], row["offset"]) for row in rows)
+    found = rows(table, ["partition", "offset"])
+    return Counter((row["partition"], row["offset"]) for row in found)

@@ -1,5 +1,4 @@
-"""What a page views job that corrects its windows must have in its tables, by the producer's
-ledger."""
+"""The world of jobs/page_views.py: what corrected windows must hold by the producer's ledger."""
 
 from __future__ import annotations
 
@@ -8,20 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
 from tidegate.testing.ledger import Sent, expected
 
+from ..tables import rows
 from ..windows.oracle import Event, session
 
 SIZE_MS, GAP_MS, LATENESS_MS = 60_000, 5_000, 10_000
 Row = tuple[int, int, str, int]
 """Start and end in ms, page, views."""
-
-
-def rows(table: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
-    return found
 
 
 def answers(table: Iterable[dict[str, Any]]) -> Counter[Row]:
@@ -58,7 +51,7 @@ def closed(found: Counter[Row], ledger: Iterable[Sent]) -> Counter[Row]:
 def kept_aside(root: Path) -> set[tuple[int, int]]:
     """Return the places of the rows in the late table."""
     late = root / "late_rows"
-    return {(row["partition"], row["offset"]) for row in rows(late)} if late.exists() else set()
+    return {(row["partition"], row["offset"]) for row in rows(late)}
 
 
 def accepted(ledger: Iterable[Sent], root: Path) -> list[Sent]:

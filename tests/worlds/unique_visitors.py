@@ -1,5 +1,4 @@
-"""What the minutes, hours and days of visitors must be by the producer's ledger, in plain
-Python."""
+"""The world of jobs/unique_visitors.py: what minutes, hours and days must be, in plain Python."""
 
 from __future__ import annotations
 

@@ -1,21 +1,33 @@
-"""Seeded activity of users, and the changelog of their profiles: new users, upgrades, moves, closed
-accounts."""
+"""The world of jobs/enriched_activity.py: what users do, and the changelog of their profiles.
+
+Made from a seed and lifelike in its faults; what the tables must hold, and what they hold.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from .delivery import Record, deliver
+from tidegate.testing import Broker
+from tidegate.testing.delivery import Record, deliver
+
+from ..tables import rows
 
 ACTIVITY = "event_id string not null, user_id string, action string, event_time timestamp"
 PROFILES = "user_id string not null, country string, plan string, changed_at timestamp"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+LATENESS_MS = 5_000
+PATIENCE_MS = 20_000
+Enriched = tuple[str, str | None, str | None, int | None]
+"""An event's id, and the country, the plan and the beginning in ms of the profile that it met."""
+
 _ACTIONS = ("view", "search", "order", "rate")
 _COUNTRIES = ("DE", "FR", "JP", "BR", "KE", "CA")
 _PLANS = ("free", "team", "pro")
@@ -37,8 +49,9 @@ class Sendable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One thing that a user did; `at` is the event time and `arrived` the broker's time, both in ms since 1970.
+    """One thing that a user did.
 
+    `at` is the event time and `arrived` the broker's time, both in ms since 1970.
     `user` is None where nobody was signed in.
     """
 
@@ -161,10 +174,11 @@ def profiles(
 def send(
     servers: str, topic: str, records: Sequence[Sendable], *, partitions: int = 4
 ) -> list[tuple[int, int]]:
-    """Send records in their order, those of one key to one partition, and give the partition and offset of each.
+    """Send records in their order, and return the partition and offset of each.
 
-    The record's timestamp is its arrival, which is long ago: create the topic with
-    `retention_ms=-1`. A record that is not acknowledged raises a SourceError."""
+    The records of one key go to one partition. The record's timestamp is its arrival, which is long
+    ago: create the topic with `retention_ms=-1`. A record that is not acknowledged raises a
+    SourceError."""
     keys = [record.key() for record in records]
     chosen = [zlib.crc32(key or b"%d" % number) % partitions for number, key in enumerate(keys)]
     rows = zip(records, keys, chosen, strict=True)
@@ -193,3 +207,79 @@ def _user(number: int) -> str:
 
 def _moment(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class World:
+    """What was sent."""
+
+    options: dict[str, object]
+    events: list[Activity]
+    changes: dict[str, list[tuple[Profile, tuple[int, int]]]]
+    reached: int
+
+    def met(self, event: Activity) -> Enriched:
+        """Return what an event meets by its own time."""
+        profile = met(event, self.changes.get(event.user or "", []))
+        if profile is None:
+            return event.event_id, None, None, None
+        return event.event_id, profile.country, profile.plan, profile.at
+
+    @property
+    def decided(self) -> Counter[Enriched]:
+        """Return the rows of those events that the changelog has passed, and by their patience
+        where they met nothing."""
+        due = [
+            (event, self.met(event))
+            for event in self.events
+            if not event.broken and event.at < self.reached
+        ]
+        return Counter(row for event, row in due if row[1] or event.at + PATIENCE_MS < self.reached)
+
+    @property
+    def waiting(self) -> Counter[str]:
+        """Return the events that must wait in the end."""
+        decided = {row[0] for row in self.decided}
+        return Counter(
+            e.event_id for e in self.events if not e.broken and e.event_id not in decided
+        )
+
+
+def sent(broker: Broker, topic: str, count: int = 1_500, changes: int = 300) -> World:
+    """Send activity of some 75 seconds, and changes of the first 60."""
+    names = {
+        name: broker.create_topic(f"{topic}-{name}", partitions=4, retention_ms=-1)
+        for name in ("did", "are")
+    }
+    events, log = activity(count), profiles(changes, seconds=60)
+    send(broker.servers, names["did"], events)
+    keyed: dict[str, list[tuple[Profile, tuple[int, int]]]] = {}
+    newest: dict[int, int] = {}
+    for change, place in zip(log, send(broker.servers, names["are"], log), strict=True):
+        keyed.setdefault(change.user, []).append((change, place))
+        newest[place[0]] = max(newest.get(place[0], change.at), change.at)
+    options: dict[str, object] = {
+        "kafka.servers": broker.servers,
+        "activity.topics": names["did"],
+        "activity.schema": ACTIVITY,
+        "activity.lateness": "5 seconds",
+        "profiles.topics": names["are"],
+        "profiles.schema": PROFILES,
+        "profiles.time": "changed_at",
+        "profiles.lateness": f"{LATENESS_MS} milliseconds",
+        "enrich.patience": f"{PATIENCE_MS} milliseconds",
+    }
+    return World(options, events, keyed, min(newest.values()) - LATENESS_MS)
+
+
+def read_enriched(table: Path) -> Counter[Enriched]:
+    """Read the target."""
+    return Counter(
+        (
+            row["event_id"],
+            row["country"],
+            row["plan"],
+            None if row["valid_from"] is None else round(row["valid_from"].timestamp() * 1000),
+        )
+        for row in rows(table)
+    )

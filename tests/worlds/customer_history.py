@@ -1,22 +1,36 @@
-"""A seeded table of customers as Debezium writes its changes to a topic, lifelike in its faults."""
+"""The world of jobs/customer_history.py: customers whose changes Debezium writes to a topic.
+
+Made from a seed and lifelike in its faults; what the tables must hold, and what they hold.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from ..errors import ArgumentError
-from .delivery import Record, deliver
+from tidegate.errors import ArgumentError
+from tidegate.testing.delivery import Record, deliver
+
+from ..changes import oracle
+from ..changes.oracle import Change
+from ..tables import rows
 
 SCHEMA = (
     "id BIGINT NOT NULL, name STRING NOT NULL, email STRING, city STRING, credit DECIMAL(10, 2)"
 )
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+COLUMNS = ("id", "name", "email", "city", "credit")
+OPTIONS = {"input.schema": SCHEMA, "changes.key": "id"}
+Valid = tuple[str, str | None, int, int | None]
+"""One version: the key, the row as text, and the milliseconds from when to when it was valid."""
+
 Op = Literal["create", "update", "delete", "snapshot", "truncate", "tombstone"]
 _CODES = {"create": "c", "update": "u", "delete": "d", "snapshot": "r", "truncate": "t"}
 _NAMES = ("Ann", "Bo", "Cem", "Dörte", "Eve", "Femi", "Gül", "Hana", "Ivo", "Jun")
@@ -35,7 +49,7 @@ FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of the topic: what happened to which customer, where in the database's log and when.
+    """One record of the topic: what happened to whom, where in the database's log, and when.
 
     `at` and `sent` are milliseconds since 1970, by the database and by Kafka. A tombstone has no
     `lsn`; `row` is what the change left. A record with a fault tells of nothing."""
@@ -103,13 +117,13 @@ def _damaged(told: dict[str, Any], fault: str) -> bytes:
 
 
 def customers(count: int, *, seed: int = 5, people: int = 200, broken: int = 12) -> list[Event]:
-    """Make a topic's records in the order of their arrival, the same for the same arguments on every machine.
+    """Make a topic's records in the order of their arrival.
 
-    A snapshot of half of the people comes first; then customers are made, move, get credit, change
-    several times in one millisecond, are deleted (each with its tombstone), come back, and get
-    another id. After three fifths the table is truncated. Some changes are held up and come late;
-    now and then the connector starts again and sends up to sixty records a second time. `broken`
-    records cannot be read.
+    The same arguments make the same records on every machine. A snapshot of half of the people
+    comes first; then customers are made, move, get credit, change several times in one millisecond,
+    are deleted (each with its tombstone), come back, and get another id. After three fifths the
+    table is truncated. Some changes are held up and come late; now and then the connector starts
+    again and sends up to sixty records a second time. `broken` records cannot be read.
 
     >>> len(customers(1_000))
     1000
@@ -266,10 +280,10 @@ class Sent:
 def produce(
     servers: str, topic: str, events: Sequence[Event], *, partitions: int = 3
 ) -> list[Sent]:
-    """Send the records in their order, a key's always to one partition, and give the ledger in the same order.
+    """Send the records in their order, and return the ledger in the same order.
 
-    The record's timestamp is `sent`: create the topic with `retention_ms=-1`. Raises SourceError
-    for a record that the broker did not acknowledge."""
+    A key's records always go to one partition. The record's timestamp is `sent`: create the topic
+    with `retention_ms=-1`. Raises SourceError for a record that the broker did not acknowledge."""
     records = (
         Record(topic, event.value(), event.sent, event.key(), (event.id or 0) % partitions)
         for event in events
@@ -277,3 +291,62 @@ def produce(
     return [
         Sent(*place, event) for place, event in zip(deliver(servers, records), events, strict=True)
     ]
+
+
+def log(ledger: Iterable[Sent]) -> list[Change]:
+    """Return the changes that the topic tells of, each partition's in its order."""
+    return [
+        Change(
+            sent.event.op,
+            None if sent.event.id is None else str(sent.event.id),
+            None if sent.event.row is None else _row_text(sent.event.row),
+            None if sent.event.lsn is None else (sent.event.lsn,),
+            sent.event.sent if sent.event.op == "tombstone" else sent.event.at,
+        )
+        for sent in ledger
+        if sent.event.fault is None
+    ]
+
+
+def expected_customers(ledger: Iterable[Sent]) -> Counter[str]:
+    """Return the customers that there are after all changes."""
+    return Counter(str(value) for value in oracle.current(log(ledger)).values())
+
+
+def expected_history(ledger: Iterable[Sent]) -> Counter[Valid]:
+    """Return every version of every customer."""
+    return Counter((v.key, v.value, v.start, v.end) for v in oracle.history(log(ledger)))
+
+
+def dead(ledger: Iterable[Sent]) -> Counter[tuple[int, int]]:
+    """Return the places of the records that cannot be read."""
+    return Counter((sent.partition, sent.offset) for sent in ledger if sent.event.fault)
+
+
+def read_customers(table: Path) -> Counter[str]:
+    """Read the current table."""
+    return Counter(_row_text(row) for row in rows(table) if not row["deleted"])
+
+
+def read_history(table: Path) -> Counter[Valid]:
+    """Read the versions that were valid for any time."""
+    found = rows(table)
+    assert all(row["is_current"] == (row["valid_to"] is None) for row in found)
+    return Counter(
+        (str(row["id"]), _row_text(row), _millis(row["valid_from"]), _millis(row["valid_to"]))
+        for row in found
+        if row["valid_to"] is None or row["valid_from"] < row["valid_to"]
+    )
+
+
+def read_dead(table: Path) -> Counter[tuple[int, int]]:
+    """Read the places of the dead letters."""
+    return Counter((row["partition"], row["offset"]) for row in rows(table))
+
+
+def _row_text(row: dict[str, Any]) -> str:
+    return json.dumps({name: None if row[name] is None else str(row[name]) for name in COLUMNS})
+
+
+def _millis(at: Any) -> Any:
+    return None if at is None else round(at.timestamp() * 1000)

@@ -1,5 +1,7 @@
-"""A seeded small network: users who change their names, follow and unfollow, write posts and delete
-them."""
+"""The world of jobs/timelines.py: users who change their names, follow, unfollow, post and delete.
+
+Made from a seed and lifelike in its faults; what the timelines must hold, and what they hold.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Literal, TypeVar
 
-from .delivery import Record, deliver
+from tidegate.testing import Broker
+from tidegate.testing.delivery import Record, deliver
+
+from ..tables import rows
 
 Thing = TypeVar("Thing")
 Topic = Literal["posts", "follows", "users"]
@@ -47,8 +53,9 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of one row: `key` tells the row, `version` counts its changes, `at` is the event time in ms.
+    """One change of one row.
 
+    `key` tells the row, `version` counts its changes, and `at` is the event time in ms.
     `fields` are the row's other fields; a deletion has none.
     """
 
@@ -88,12 +95,13 @@ def events(
     again: float = 0.05,
     broken: int = 5,
 ) -> list[Event]:
-    """Make changes in the order in which they happen, the same for the same arguments on every machine.
+    """Make changes in the order in which they happen.
 
-    A few users write and are followed far more than others; a user may write before the first
-    record of the name, and names change. `rate` is changes a second. Of `count`, the share `again`
-    is sent a second time, up to hundreds of changes later and perhaps after a newer change of the
-    row, and `broken` records cannot be read.
+    The same arguments make the same changes on every machine. A few users write and are followed
+    far more than others; a user may write before the first record of the name, and names change.
+    `rate` is changes a second. Of `count`, the share `again` is sent a second time, up to hundreds
+    of changes later and perhaps after a newer change of the row, and `broken` records cannot be
+    read.
 
     >>> made = events(1_000)
     >>> len(made), sorted({event.op for event in made})
@@ -191,10 +199,10 @@ class _Network:
 
 
 def send(servers: str, topics: Mapping[Topic, str], made: Iterable[Event]) -> None:
-    """Send the events in their order, the changes of a row to one partition; an event's time is its record's.
+    """Send the events in their order, the changes of a row to one partition.
 
-    Create the topics with `retention_ms=-1`, since the events are old. A record that the broker did
-    not acknowledge raises a SourceError."""
+    An event's time is its record's. Create the topics with `retention_ms=-1`, since the events are
+    old. A record that the broker did not acknowledge raises a SourceError."""
     keyed = ((event, "/".join(value for _, value in event.key).encode()) for event in made)
     deliver(
         servers, (Record(topics[event.topic], event.value(), event.at, key) for event, key in keyed)
@@ -225,4 +233,19 @@ def expected(made: Iterable[Event]) -> Counter[Entry]:
         for post in rows["posts"]
         for follow in rows["follows"]
         if follow["followee"] == post["author"]
+    )
+
+
+def options(broker: Broker, topics: dict[Topic, str]) -> dict[str, object]:
+    """Return what the job needs to read the topics, and few buckets: the network is small."""
+    own = {f"{name}.topics": topic for name, topic in topics.items()}
+    return {"kafka.servers": broker.servers, "view.buckets": 4, **own}
+
+
+def read_timelines(root: Path) -> Counter[Entry]:
+    """Read the timelines without Spark."""
+    columns = ["follower", "author", "post_id", "text", "name"]
+    found = rows(root / "timelines", columns)
+    return Counter(
+        (row["follower"], row["author"], row["post_id"], row["text"], row["name"]) for row in found
     )

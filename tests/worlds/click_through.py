@@ -1,5 +1,7 @@
-"""Seeded searches and clicks by session, lifelike in their faults, and what a join of the two must
-make of them."""
+"""The world of jobs/click_through.py: searches and the clicks that follow them, by session.
+
+Made from a seed and lifelike in its faults; what the tables must hold, and what they hold.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Literal
 
-from .delivery import Record, deliver
+from tidegate.testing.delivery import Record, deliver
+
+from ..tables import rows
 
 Topic = Literal["searches", "clicks"]
 TOPICS: tuple[Topic, ...] = ("searches", "clicks")
@@ -20,15 +25,27 @@ SCHEMAS: dict[Topic, str] = {
     "clicks": "click_id string not null, session_id string, url string, position int, event_time "
     "timestamp",
 }
+BEFORE_MS, AFTER_MS, WINDOW_MS = 10_000, 300_000, 600_000
+OPTIONS = {
+    **{f"{topic}.schema": SCHEMAS[topic] for topic in TOPICS},
+    **{f"{topic}.lateness": "30 seconds" for topic in TOPICS},
+    "join.before": f"{BEFORE_MS} milliseconds",
+    "join.after": f"{AFTER_MS} milliseconds",
+    "window.size": f"{WINDOW_MS} milliseconds",
+}
+Rate = tuple[int, int, str, int, int, int]
+"""Window start and end in ms, page, searches, clicked, clicks."""
+
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 _TOPICS = ("shoes", "maps", "bread", "trains", "rain", "violin", "tides", "lamps")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A search, whose `place` is the page of its results, or a click, whose `place` is the URL that it opens.
+    """A search or a click, as its topic says.
 
-    `at` is the event time and `arrived` the broker's time, both in ms since 1970.
+    `place` is the page of a search's results, or the URL that a click opens. `at` is the event time
+    and `arrived` the broker's time, both in ms since 1970.
     """
 
     topic: Topic
@@ -72,14 +89,15 @@ def searches(
     minutes: int = 60,
     disorder: float = 20.0,
 ) -> list[Event]:
-    """Make the searches and clicks of so many sessions in the order of their arrival, the same for the same arguments.
+    """Make the searches and clicks of so many sessions in the order of their arrival.
 
-    A session searches one to three times, minutes apart; two of five searches are clicked, once to
-    three times, within seconds or some minutes. Searches are up to `disorder` seconds under way and
-    clicks hardly any, so that many a click comes before its search. One in twenty sessions has no
-    id; one record in a hundred comes twice, one in a hundred cannot be read, and one in a hundred
-    is hours late: these arrive in the last third only. Half a day later a last search and a last
-    click, of sessions of their own, close all that is open."""
+    The same arguments make the same events. A session searches one to three times, minutes
+    apart; two of five searches are clicked, once to three times, within seconds or some minutes.
+    Searches are up to `disorder` seconds under way and clicks hardly any, so that many a click
+    comes before its search. One in twenty sessions has no id; one record in a hundred comes twice,
+    one in a hundred cannot be read, and one in a hundred is hours late: these arrive in the last
+    third only. Half a day later a last search and a last click, of sessions of their own, close all
+    that is open."""
     random, first, made = Random(seed), int(start.timestamp() * 1000), list[Event]()
     for number in range(sessions):
         session = None if random.random() < 0.05 else f"session-{seed}-{number}"
@@ -135,7 +153,7 @@ def _spoilt(random: Random, event: Event, end: int) -> Event:
 def produce(
     servers: str, topics: Mapping[Topic, str], events: Sequence[Event], *, partitions: int = 2
 ) -> Ledger:
-    """Send the events in their order, spread evenly over each topic's partitions, and give the ledger.
+    """Send the events in their order, evenly over each topic's partitions; return the ledger.
 
     A record's timestamp is the event's arrival, which may be long ago: create the topics with
     `retention_ms=-1`. A record that the broker did not acknowledge raises a SourceError."""
@@ -171,3 +189,81 @@ def matched(
                 (event, [c for c in own if event.at - before_ms <= c.at <= event.at + after_ms])
             )
     return found
+
+
+def rates(ledger: Ledger) -> Counter[Rate]:
+    """Count the searches and clicks in plain Python; what comes twice counts once."""
+    found: dict[tuple[int, str], dict[str, set[str]]] = {}
+    for search, clicks in matched(ledger.values(), BEFORE_MS, AFTER_MS):
+        window = found.setdefault((search.at // WINDOW_MS * WINDOW_MS, search.place), {})
+        window.setdefault(search.id, set()).update(click.id for click in clicks)
+    return Counter(
+        (
+            start,
+            start + WINDOW_MS,
+            page,
+            len(own),
+            sum(map(bool, own.values())),
+            sum(map(len, own.values())),
+        )
+        for (start, page), own in found.items()
+    )
+
+
+def pairs(ledger: Ledger) -> Counter[tuple[str, str | None]]:
+    """Join the searches with their clicks in plain Python, with all that comes twice."""
+    found = matched(ledger.values(), BEFORE_MS, AFTER_MS)
+    ids = [(search.id, [click.id for click in clicks]) for search, clicks in found]
+    return Counter((search, click) for search, clicks in ids for click in clicks or (None,))
+
+
+def read_rates(table: Path) -> Counter[Rate]:
+    """Read the table of rates."""
+    return Counter(
+        (
+            round(row["window"]["start"].timestamp() * 1000),
+            round(row["window"]["end"].timestamp() * 1000),
+            row["page"],
+            row["searches"],
+            row["clicked"],
+            row["clicks"],
+        )
+        for row in rows(table)
+    )
+
+
+def read_pairs(table: Path) -> Counter[tuple[str, str | None]]:
+    """Read the table of joined rows."""
+    return Counter((row["search_id"], row["click_id"]) for row in rows(table))
+
+
+def places(table: Path) -> Counter[tuple[str, int, int]]:
+    """Read the places of rejected rows."""
+    return Counter((row["topic"], row["partition"], row["offset"]) for row in rows(table))
+
+
+def rejected(
+    ledger: Ledger, named: dict[Topic, str], wanted: Iterable[Event]
+) -> Counter[tuple[str, int, int]]:
+    """Return the places of some events."""
+    chosen = set(map(id, wanted))
+    return Counter(
+        (named[topic], partition, offset)
+        for (topic, partition, offset), event in ledger.items()
+        if id(event) in chosen
+    )
+
+
+def require_all_rows(root: Path, ledger: Ledger, named: dict[Topic, str]) -> None:
+    """Check that each record is in the result, or in the one table of rejected rows that it belongs
+    to."""
+    dead = [event for event in ledger.values() if event.broken]
+    assert places(root / "dead_letters") == rejected(ledger, named, dead)
+    for topic in TOPICS:
+        late = [
+            event
+            for event in ledger.values()
+            if event.topic == topic and event.straggler and not event.broken
+        ]
+        assert late
+        assert places(root / f"late_{topic}") == rejected(ledger, named, late)
