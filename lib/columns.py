@@ -1,5 +1,4 @@
-"""The one place where names, columns and durations that a caller gives are checked and
-normalised."""
+"""The one place where what a caller gives is checked: names, columns, schemas and durations."""
 
 from __future__ import annotations
 
@@ -7,11 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import DataType, StructType, TimestampType
 
-from .errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
+from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, WatermarkError
 
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
@@ -39,32 +39,28 @@ def microseconds(duration: str | timedelta, what: str = "duration", *, least: in
     >>> microseconds("1 minute 30 seconds")
     90000000
     """
-    value = _parsed(duration, what)
+    value = _counted(duration, what)
     if value < least:
-        kind = (
-            "positive"
-            if least == 1
-            else "zero or more"
-            if least == 0
-            else f"at least {least} microseconds"
-        )
+        smallest = {0: "zero or more", 1: "positive"}.get(least, f"at least {least} microseconds")
         raise ArgumentError(
-            f"{what} is {duration!r}.", f"{kind}: {DURATION_FORMS}.", f"{what}='10 seconds'"
+            f"{what} is {duration!r}.", f"{smallest}: {DURATION_FORMS}.", f"{what}='10 seconds'"
         )
     if value > _LONGEST:
         raise ArgumentError(f"{what} is {duration!r}, longer than a century.", f"{DURATION_FORMS}.")
     return value
 
 
-def _parsed(duration: str | timedelta, what: str) -> int:
+def _counted(duration: str | timedelta, what: str) -> int:
+    """Return the microseconds of a duration, whatever its sign and length."""
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)
     if not isinstance(duration, str):
         raise ColumnTypeError(
             f"{what} is {duration!r}, a {type(duration).__name__}.", f"{DURATION_FORMS}."
         )
-    text, total, at = duration.strip().lower(), 0, 0
-    text = text.removeprefix("interval ")
+    text = duration.strip().lower().removeprefix("interval ")
+    total = 0
+    at = 0
     while match := _PART.match(text, at):
         number, unit = match.groups()
         if unit in ("month", "year"):
@@ -75,7 +71,8 @@ def _parsed(duration: str | timedelta, what: str) -> int:
             )
         if unit not in _UNITS:
             break
-        total, at = total + int(number) * _UNITS[unit], match.end()
+        total += int(number) * _UNITS[unit]
+        at = match.end()
     if at == 0 or text[at:].strip():
         raise ArgumentError(
             f"{what} is {duration!r}.", f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}."
@@ -114,6 +111,59 @@ def column(value: str | Column) -> Column:
 def quoted(name: str) -> Column:
     """Return the top-level column of just this name, whatever characters are in it."""
     return F.col(f"`{name.replace('`', '``')}`")
+
+
+def first_line(fault: Exception) -> str:
+    """Return what one of Spark's errors says, without its plan and its SQLSTATE."""
+    return str(fault).split("\n", 1)[0].split(" SQLSTATE", 1)[0]
+
+
+def schema_of(given: str | StructType, what: str = "schema") -> StructType:
+    """Return a schema that was given as DDL text or as a StructType, and has a field at least.
+
+    Only Spark can read DDL text, so this needs a running session; a StructType needs none.
+    """
+    found = _read_ddl(given, what) if isinstance(given, str) else given
+    if not isinstance(found, StructType) or not found.fields:
+        raise ArgumentError(
+            f"{what} is {given!r}.",
+            "at least one field, as DDL text or StructType.",
+            f"{what}='page STRING, ms INT'",
+        )
+    return found
+
+
+def _read_ddl(text: str, what: str) -> DataType:
+    try:
+        return StructType.fromDDL(text)
+    except PySparkRuntimeError as fault:
+        raise SetupError(
+            f"{what} is DDL text, which Spark reads, and no Spark session is running.",
+            "DDL text once there is a session; a StructType at any time.",
+            f"make the session before this call, or write {what} as a StructType.",
+        ) from fault
+    except AnalysisException as fault:
+        raise ArgumentError(
+            f"{what} is {text!r}, which cannot be read: {first_line(fault)}",
+            "DDL text: names and types, parted by commas.",
+            f"{what}='page STRING, ms INT'",
+        ) from fault
+
+
+def type_of(frame: DataFrame, value: str | Column, what: str) -> DataType:
+    """Return the type of a column or an expression, and refuse one that cannot be computed."""
+    try:
+        if isinstance(value, str):
+            # Spark logs a page of JSON for a name that it does not find, so it is not asked.
+            if value.lower() not in {name.lower() for name in frame.columns}:
+                require(frame, [value], what)
+            value = quoted(value)
+        return frame.select(value).schema[0].dataType
+    except AnalysisException as fault:
+        raise ColumnError(
+            f"{what} cannot be computed: {first_line(fault)}",
+            f"the columns are {', '.join(frame.columns)}.",
+        ) from fault
 
 
 def require(frame: DataFrame, wanted: Iterable[str], what: str = "by") -> None:

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from ..columns import names, require
-from ..errors import ArgumentError, ColumnError, ColumnTypeError
+from ..columns import names, require, schema_of
+from ..errors import ColumnError, ColumnTypeError
 
 CREATE, UPDATE, DELETE, SNAPSHOT, TRUNCATE, TOMBSTONE = (
     "create",
@@ -52,11 +52,7 @@ ADDED = ("op", "position", "changed_at", "deleted", "valid_from", "valid_to", "i
 
 def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[StructType, list[str]]:
     """Check the columns of the table that changes, and the names of its key."""
-    given = StructType.fromDDL(columns) if isinstance(columns, str) else columns
-    if not isinstance(given, StructType) or not given.fields:
-        raise ArgumentError(
-            f"columns is {columns!r}.", "at least one, as DDL text or StructType.", "'id INT'"
-        )
+    given = schema_of(columns, "columns")
     keys = names(key, "key")
     missing = [name for name in keys if name not in given.names]
     if missing or not keys:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from ..columns import schema_of
 from ..errors import ArgumentError, ColumnError
 
 _CORRUPT = "__tidegate_corrupt"
@@ -52,13 +53,7 @@ def json_format(
 
     A value is parsed once. Only when its first closing brace is not its last byte but white space
     (nested objects, braces in texts) is it scanned a second time, for what follows the object."""
-    given = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(given, StructType) or not given.fields:
-        raise ArgumentError(
-            f"schema is {schema!r}.",
-            "at least one field, as DDL text or StructType.",
-            "'page STRING'",
-        )
+    given = schema_of(schema)
     lowered = [name.lower() for name in given.fieldNames()]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})
     if twice:

@@ -12,12 +12,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructT
 from ..aggregates import Aggregate, Kind, partials
 from ..columns import (
     WATERMARK_KEY,
-    column,
+    first_line,
     names,
     quoted,
     require,
     require_event_time,
     require_free,
+    type_of,
 )
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
@@ -61,7 +62,7 @@ class Grouping:
             rows = self.events.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*answers)
         except AnalysisException as fault:
             raise ColumnError(
-                f"aggs cannot be computed: {_first_line(fault)}",
+                f"aggs cannot be computed: {first_line(fault)}",
                 "an Aggregate such as count(), or a Spark aggregate expression such as "
                 "F.stddev('ms').",
             ) from fault
@@ -124,24 +125,13 @@ def grouping(
 
 def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
     for value, kind in agg.inputs:
-        found = type_of(events, column(value), f"aggs[{name!r}]")
+        found = type_of(events, value, f"aggs[{name!r}]")
         if not _fits(found, kind):
             raise ColumnTypeError(
                 f"aggs[{name!r}] reads a column of type {found.simpleString()}.",
                 "a number." if kind == "number" else "a type whose values have an order.",
                 "cast it with withColumn before the transform.",
             )
-
-
-def type_of(events: DataFrame, value: Column, what: str) -> DataType:
-    """Return the type of an expression over the events, and refuse one that cannot be computed."""
-    try:
-        return events.select(value).schema[0].dataType
-    except AnalysisException as fault:
-        raise ColumnError(
-            f"{what} cannot be computed: {_first_line(fault)}",
-            f"the columns are {', '.join(events.columns)}.",
-        ) from fault
 
 
 def _fits(found: DataType, kind: Kind) -> bool:
@@ -156,7 +146,3 @@ def _fits(found: DataType, kind: Kind) -> bool:
             else not isinstance(found, MapType | VariantType)
         )
     return True
-
-
-def _first_line(fault: AnalysisException) -> str:
-    return str(fault).split("\n", 1)[0].split(" SQLSTATE", 1)[0]

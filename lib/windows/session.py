@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DayTimeIntervalType
 
 from ..aggregates import Aggregate
-from ..columns import interval, microseconds
+from ..columns import interval, microseconds, type_of
 from ..errors import ColumnTypeError
 from ._grid import floor
-from ._grouping import Grouping, grouping, type_of
+from ._grouping import Grouping, grouping
 
 
 def session(
