@@ -24,26 +24,40 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_PART = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?(?=\s|$)")
+_SHORT = {
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
+    "M": "month",
+}
+_PART = re.compile(r"\s*(-?\d+)\s*([A-Za-z]+)(?=[\s\d]|$)")
 _LONGEST = 100 * 366 * _UNITS["day"]
-DURATION_FORMS = (
-    "a timedelta, or text such as '10 seconds', '1 hour 30 minutes' or '250 milliseconds'"
-)
+DURATION_TEXT = "text such as '10 seconds', '1 hour 30 minutes', '250 milliseconds' or '5m'"
+DURATION_FORMS = f"a timedelta, or {DURATION_TEXT}"
 
 
 def microseconds(duration: str | timedelta, what: str = "duration", *, least: int = 1) -> int:
     """Return a fixed duration in microseconds; `least` is the smallest value allowed.
 
-    Months and years have no fixed length and are refused, as is anything beyond a century.
+    Months and years have no fixed length and are refused, as is anything beyond a century. Units
+    may be short: us, ms, s, m, h, d, w.
 
-    >>> microseconds("1 minute 30 seconds")
-    90000000
+    >>> microseconds("1 minute 30 seconds"), microseconds("5m")
+    (90000000, 300000000)
     """
     value = _counted(duration, what)
     if value < least:
-        smallest = {0: "zero or more", 1: "positive"}.get(least, f"at least {least} microseconds")
+        kind = {0: "zero or more", 1: "positive"}.get(least, f"at least {_told(least)}")
+        example = _told(max(least, 10 * _UNITS["second"]))
         raise ArgumentError(
-            f"{what} is {duration!r}.", f"{smallest}: {DURATION_FORMS}.", f"{what}='10 seconds'"
+            f"{what} is {duration!r}.", f"{kind}: {DURATION_FORMS}.", f"{what}='{example}'"
         )
     if value > _LONGEST:
         raise ArgumentError(f"{what} is {duration!r}, longer than a century.", f"{DURATION_FORMS}.")
@@ -58,11 +72,12 @@ def _counted(duration: str | timedelta, what: str) -> int:
         raise ColumnTypeError(
             f"{what} is {duration!r}, a {type(duration).__name__}.", f"{DURATION_FORMS}."
         )
-    text = duration.strip().lower().removeprefix("interval ")
+    text = re.sub(r"^\s*interval\s+", "", duration, flags=re.IGNORECASE)
     total = 0
     at = 0
     while match := _PART.match(text, at):
-        number, unit = match.groups()
+        number = match[1]
+        unit = _unit(match[2])
         if unit in ("month", "year"):
             raise ArgumentError(
                 f"{what} is {duration!r}, and a {unit} has no fixed length.",
@@ -78,6 +93,22 @@ def _counted(duration: str | timedelta, what: str) -> int:
             f"{what} is {duration!r}.", f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}."
         )
     return total
+
+
+def _told(micros: int) -> str:
+    """Return a positive duration as text, in the largest unit of which it is a multiple."""
+    unit = max((unit for unit in _UNITS if micros % _UNITS[unit] == 0), key=_UNITS.__getitem__)
+    number = micros // _UNITS[unit]
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def _unit(written: str) -> str:
+    """Return a unit by its whole name in the singular; an unknown one as it was written."""
+    # Capitals count in a short form alone: 5M would be months to some and minutes to others.
+    if written in _SHORT:
+        return _SHORT[written]
+    name = written.lower().removesuffix("s")
+    return _SHORT.get(name, name) if len(name) > 1 else written
 
 
 def interval(micros: int) -> str:

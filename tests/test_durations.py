@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from tidegate.columns import microseconds
+from tidegate.errors import ArgumentError
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("5m", 5 * MINUTE),
+        ("5 min", 5 * MINUTE),
+        ("5 minutes", 5 * MINUTE),
+        ("5 Minutes", 5 * MINUTE),
+        ("10s", 10 * SECOND),
+        ("10 secs", 10 * SECOND),
+        ("250ms", 250_000),
+        ("7us", 7),
+        ("1h30m", 90 * MINUTE),
+        ("1 hour 30 minutes", 90 * MINUTE),
+        ("interval 2 days", 2 * 24 * 60 * MINUTE),
+        ("1w", 7 * 24 * 60 * MINUTE),
+    ],
+)
+def test_a_duration_is_read_with_long_and_with_short_units(text: str, wanted: int) -> None:
+    assert microseconds(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["5", "m", "5S", "5 sm", "5 parsecs", "1h x", "1 hour,", ""])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError, match="or '5m'; the units are"):
+        microseconds(text)
+
+
+@pytest.mark.parametrize("text", ["1 month", "2 months", "5M"])
+def test_a_month_has_no_fixed_length(text: str) -> None:
+    with pytest.raises(ArgumentError, match="a month has no fixed length"):
+        microseconds(text)
+
+
+def test_the_hint_of_a_duration_that_is_too_short_is_long_enough() -> None:
+    with pytest.raises(ArgumentError) as told:
+        microseconds("1 minute", "longest", least=30 * MINUTE)
+    assert told.value.allowed.startswith("at least 30 minutes")
+    assert told.value.hint == "longest='30 minutes'"
