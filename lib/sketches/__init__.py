@@ -1,6 +1,6 @@
-"""Sketches: small summaries of many values that merge, with the bounds of their error."""
+"""Sketches: small summaries of many values that merge, with known bounds of their error."""
 
-from .bloom import contains, fullness, members
+from .bloom import bloom, fullness, might_contain
 from .bloom_size import BloomSize
 from .bloom_table import BloomTable
 from .datasketch import to_datasketch
@@ -15,7 +15,7 @@ from .theta import difference, intersection, theta, theta_bounds, theta_estimate
 __all__ = [
     "BloomSize",
     "BloomTable",
-    "contains",
+    "bloom",
     "count_error",
     "difference",
     "distinct",
@@ -24,7 +24,7 @@ __all__ = [
     "fullness",
     "intersection",
     "is_sound",
-    "members",
+    "might_contain",
     "near_duplicates",
     "quantile",
     "quantile_bounds",

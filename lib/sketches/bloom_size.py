@@ -1,5 +1,4 @@
-"""The arithmetic of Bloom filters: how many bits, and how often an unknown key is taken for a known
-one."""
+"""The arithmetic of Bloom filters: how many bits, and how often an unknown key passes for known."""
 
 from __future__ import annotations
 
@@ -11,18 +10,19 @@ from ..errors import ArgumentError
 SLICE_BITS = 32_768
 """What one of Spark's bitmaps holds, and so the longest slice."""
 BLOCK_BITS = 32_768
-"""The largest block of many: a join copies a block for each key that is asked for, so smaller ones
-are faster. One holds some 3,400 keys at 0.01, enough that the uneven fill of blocks costs no more
-than a thousandth of the bits."""
+"""The largest block of many: a join copies a block for each key that is asked for, so that smaller
+blocks are faster. A block holds some 3,400 keys at 0.01, enough that the uneven fill of blocks
+costs no more than a thousandth of the bits."""
 RAREST = 1e-9
+"""The least rate of false positives that can be asked for."""
 
 
 @dataclass(frozen=True)
 class BloomSize:
-    """The measures of a filter: `blocks` filters, in which each key belongs to one, of `slices` bitmaps of `bits` bits.
+    """The measures of a filter: `blocks` blocks, each of `slices` bitmaps of `bits` bits.
 
-    A key sets one bit in each slice of its block. It is taken for known when all of these bits are
-    set."""
+    A key belongs to one block and sets one bit in each of its slices. It is taken for known when
+    all of these bits are set."""
 
     blocks: int
     slices: int
@@ -34,18 +34,28 @@ class BloomSize:
         return self.blocks * self.slices * slice_bytes(self.bits)
 
     def rate(self, keys: int) -> float:
-        """Return the false-positive rate that is to be expected with so many different keys.
+        """Return the rate of false positives that is to be expected with `keys` different keys.
 
-        In one block it is fill^slices, exactly in the mean, as slices fill independently. Of many
-        blocks it is the mean over their numbers of keys, which are binomial; three points
-        (Gauss-Hermite) stand for those."""
+        The rate of one block is fill^slices, exactly in the mean, since slices fill independently.
+        The rate of many blocks is the mean over the blocks, whose numbers of keys are binomial:
+        three points (Gauss-Hermite) stand for that distribution."""
         mean = keys / self.blocks
         spread = sqrt(3 * mean * (1 - 1 / self.blocks))
-        points = ((1 / 6, max(0.0, mean - spread)), (2 / 3, mean), (1 / 6, mean + spread))
-        return sum(weight * self._filled(count) ** self.slices for weight, count in points)
+        rates = [
+            1 / 6 * self._block_rate(max(0.0, mean - spread)),
+            2 / 3 * self._block_rate(mean),
+            1 / 6 * self._block_rate(mean + spread),
+        ]
+        return sum(rates)
 
-    def _filled(self, keys: float) -> float:
-        return -expm1(keys * log1p(-1 / self.bits)) if self.bits > 1 else float(keys > 0)
+    def _block_rate(self, keys: float) -> float:
+        return self._fill(keys) ** self.slices
+
+    def _fill(self, keys: float) -> float:
+        """Return the share of a slice's bits that is set, 1 - (1 - 1 / bits)^keys."""
+        if self.bits == 1:
+            return float(keys > 0)
+        return -expm1(keys * log1p(-1 / self.bits))
 
 
 def slice_bytes(bits: int) -> int:
@@ -56,11 +66,12 @@ def slice_bytes(bits: int) -> int:
 def one_block(keys: int, false_positives: float) -> BloomSize:
     """Return the smallest single block that holds the keys at the rate.
 
+    Raises:
+        ArgumentError: for more keys than a block can hold, or an argument out of its range.
+
     >>> one_block(1_000, 0.01)
     BloomSize(blocks=1, slices=7, bits=1371)
-
-    Raises ArgumentError where the keys are more than a block can hold, or an argument is out of its
-    range."""
+    """
     found = _fitted(keys, false_positives, 1, _slices(keys, false_positives), SLICE_BITS)
     if found is None:
         raise ArgumentError(
@@ -98,10 +109,11 @@ def most_keys(false_positives: float) -> int:
 def _fitted(
     keys: int, false_positives: float, blocks: int, slices: int, longest: int
 ) -> BloomSize | None:
-    """Find the fewest bits that keep the rate; None where a slice of the longest has too few."""
-    least, most = 1, longest
-    if BloomSize(blocks, slices, most).rate(keys) > false_positives:
+    """Return the size of the fewest bits that keep the rate; None where `longest` are too few."""
+    if BloomSize(blocks, slices, longest).rate(keys) > false_positives:
         return None
+    least = 1
+    most = longest
     while least < most:
         middle = (least + most) // 2
         if BloomSize(blocks, slices, middle).rate(keys) > false_positives:

@@ -1,5 +1,4 @@
-"""What Spark counted, for plain Python: HyperLogLog registers as the package `datasketch` has
-them."""
+"""Spark's distinct counts in plain Python: HyperLogLog registers for the package `datasketch`."""
 
 from __future__ import annotations
 
@@ -19,22 +18,33 @@ if TYPE_CHECKING:
 
 MOST_PRECISION = 16
 """What datasketch goes up to."""
-_LIST, _SET, _REGISTERS = 8, 9, 10
+# The modes of a sketch, which change as values come: a list, a hash set, registers.
+_LIST = 8
+_SET = 9
+_REGISTERS = 10
+_LIST_AT = 8
+_SET_AT = 12
+_REGISTERS_AT = 40
+# A coupon: 26 bits of register, then 6 bits of rank.
+_RANK_SHIFT = 26
 
 
 def to_datasketch(stored: bytes, *, integers: Integers = "bigint") -> HyperLogLogPlusPlus:
-    """Turn a stored partial of `distinct` into a `datasketch.HyperLogLogPlusPlus` with the same registers.
+    """Turn a stored partial of `distinct` into a `datasketch.HyperLogLogPlusPlus`.
 
-    Its hash function is Spark's, so a value that Python adds by `update` lands where Spark would
-    have put it, and
-    merging two of them is merging in Spark: register for register. It takes text, bytes, floats,
-    booleans and whole numbers; `integers` says whether Spark saw the latter as bigint or as int
-    (see `tidegate.sketches.hashing.spark_hash`). The two libraries estimate a count from equal
-    registers by different formulas, both within the error of `distinct`, and differ more while
-    there are few values, which Spark still knows one by one.
+    The two have the same registers and the same hash function: a value that Python adds by
+    `update` lands where Spark would have put it, and merging in Python is merging in Spark,
+    register for register. `update` takes text, bytes, floats, booleans and whole numbers;
+    `integers` says whether Spark saw whole numbers as bigint or as int (see
+    `tidegate.sketches.hashing.spark_hash`). The two libraries estimate a count from equal registers
+    by different formulas, both within the error of `distinct`. They differ more while there are few
+    values, which Spark still knows one by one.
 
-    Needs the package datasketch, and a precision of at most 16. Raises ArgumentError for bytes that
-    are not sound or of another precision, SetupError without the package.
+    Needs the package datasketch, and a precision of at most 16.
+
+    Raises:
+        ArgumentError: for bytes that are no sound sketch, and for a greater precision.
+        SetupError: without the package.
 
     >>> from tidegate.sketches import distinct
     >>> row = clicks.groupBy().agg(distinct("user").partial(F.col("event_time")).alias("users")).head()
@@ -43,7 +53,7 @@ def to_datasketch(stored: bytes, *, integers: Integers = "bigint") -> HyperLogLo
     >>> round(users.count())
     3
     """
-    found = imported().HyperLogLogPlusPlus
+    HyperLogLog = imported().HyperLogLogPlusPlus  # noqa: N806 (a class)
     parameters, sketch = unsealed(stored, KIND)
     precision = int(parameters["precision"])
     if precision > MOST_PRECISION:
@@ -53,11 +63,11 @@ def to_datasketch(stored: bytes, *, integers: Integers = "bigint") -> HyperLogLo
             f"distinct(..., precision={MOST_PRECISION})",
         )
     hashed = partial(register_hash, precision=precision, integers=integers)
-    return found(reg=registers(sketch, precision), hashfunc=hashed)
+    return HyperLogLog(reg=registers(sketch, precision), hashfunc=hashed)
 
 
 def imported() -> Any:
-    """Return the package datasketch, or say how to get it."""
+    """Return the package datasketch, and raise SetupError where it is not installed."""
     try:
         import datasketch
     except ImportError as fault:
@@ -68,33 +78,41 @@ def imported() -> Any:
 
 
 def register_hash(value: str | bytes | int | float, *, precision: int, integers: Integers) -> int:
-    """Return the 64 bits from which datasketch takes the register and the rank that Spark's sketch takes.
+    """Return 64 bits from which datasketch takes the same register and rank as Spark's sketch.
 
-    DataSketches takes the register from the low bits of one half of its hash, and the rank from the
-    leading zeros of the other; datasketch takes both from one number."""
+    Spark's sketch takes the register from the low bits of one half of its hash, and the rank from
+    the leading zeros of the other half; datasketch takes both from one number."""
     low, high = sketch_hash(spark_hash(value, integers=integers))
-    below = (1 << precision) - 1
-    return high & ~below | low & below
+    register_bits = (1 << precision) - 1
+    return high & ~register_bits | low & register_bits
 
 
 def registers(sketch: bytes, precision: int) -> NDArray[np.int8]:
-    """Return a DataSketches HLL sketch's registers, of 8 bits in its updatable form.
+    """Return the registers of a DataSketches HLL sketch, of 8 bits in its updatable form.
 
-    Up to seven values stand in a list, more of them in a hash set, both as coupons: 26 bits of
-    register and 6 of rank, 0 where there is none. Many values stand in registers. Source: Apache
-    DataSketches, HLL `PreambleUtil`."""
+    Up to seven values stand in a list and more of them in a hash set, both as coupons: a register
+    and a rank, 0 where there is none. Many values stand in registers.
+
+    Source: Apache DataSketches, HLL `PreambleUtil`."""
     size = 1 << precision
     mode = sketch[7]
-    if mode == _REGISTERS and len(sketch) >= 40 + size:
-        ranks = np.frombuffer(sketch, np.uint8, size, 40).astype(np.int64)
-    elif mode in (_LIST, _SET):
-        coupons = np.frombuffer(sketch, "<u4", offset=8 if mode == _LIST else 12)
-        ranks = np.zeros(size, np.int64)
-        np.maximum.at(ranks, coupons & (size - 1), coupons >> 26)
+    if mode == _REGISTERS and len(sketch) >= _REGISTERS_AT + size:
+        ranks = np.frombuffer(sketch, np.uint8, size, _REGISTERS_AT).astype(np.int64)
+    elif mode == _LIST:
+        ranks = _ranks_of_coupons(sketch, _LIST_AT, size)
+    elif mode == _SET:
+        ranks = _ranks_of_coupons(sketch, _SET_AT, size)
     else:
         raise ArgumentError(
             f"The sketch has mode {mode} and {len(sketch)} bytes.",
             "a list, a set or 8-bit registers.",
         )
-    # A rank beyond the bits that datasketch has for it: one value of 2^48 or more.
+    # datasketch has no bits for a rank beyond this one, which one value of 2^48 or more has.
     return np.minimum(ranks, 65 - precision).astype(np.int8)
+
+
+def _ranks_of_coupons(sketch: bytes, start: int, size: int) -> NDArray[np.int64]:
+    coupons = np.frombuffer(sketch, "<u4", offset=start)
+    ranks = np.zeros(size, np.int64)
+    np.maximum.at(ranks, coupons & (size - 1), coupons >> _RANK_SHIFT)
+    return ranks

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import column
 from ..errors import ArgumentError
-from .bounds import unsigned
+from ._bounds import unsigned
 from .stored import LARGEST, once, opened, sealed
 
 KIND = "top"
@@ -18,22 +18,22 @@ MOST_CAPACITY = 999_999
 
 
 def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
-    """Find the n most frequent values, with their counts; approximate where there are more than `capacity` of them.
+    """Find the n most frequent values, with their counts.
 
     An array of structs: `value`, its `count`, and `error`: the value came at least count - error
-    and at most count times. The most frequent first, of equally frequent ones the smallest first.
-    While there were no more than `capacity` different values, counts are exact and error is 0. Past
-    that the error is at most `count_error(capacity)` of all values that were counted; a value is
-    listed only where it is surely more frequent than the error, so there may be fewer than n, and
-    where no value stands out none. Which of two values that are closer than the error comes first
-    may depend on the order of the rows.
+    and at most count times. The most frequent value comes first; of equally frequent values the
+    smallest. While there were no more than `capacity` different values, counts are exact and error
+    is 0. Past that, the error is at most `count_error(capacity)` of all values that were counted. A
+    value is listed only where it is surely more frequent than the error, so that there may be fewer
+    than n, and none where no value stands out. Which of two values that are closer than the error
+    comes first may depend on the order of the rows.
 
     Nulls are not listed. Values are numbers (0.0 and -0.0 are two), text, booleans, dates and
     timestamps; take binary by `F.hex`, and others as text. A partial is a struct: `sketch`, binary,
     and `of`, a null that bears the values' type. It takes up to some 2 * capacity times the size of
-    a value and 8 bytes; past 16 MiB it is an error. Sketches of different capacity or type do not
-    merge; that is an error. Merge by a key, as windows, `merged` with `by` and
-    `Upsert` do: Spark's merge fails in an aggregation without groups where a task has no rows.
+    a value and 8 bytes; past 16 MiB it is an error. Merging sketches of different capacity or type
+    is an error. Merge by a key, as windows, `merged` with `by` and `Upsert` do: Spark's merge fails
+    in an aggregation without groups where a task has no rows.
 
     Args:
         value: the column.
@@ -55,29 +55,10 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
             f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}."
         )
 
-    def partial(time: Column) -> Column:
-        state = F.call_function("approx_top_k_accumulate", column(value), F.lit(capacity))
-        return _stored(state, F.count(column(value)), _label(capacity, state["itemDataType"]))
-
-    def merge(partials: Column) -> Column:
-        payload = opened(partials["sketch"], _label(capacity, partials["of"]))
-        state = F.call_function(
-            "approx_top_k_combine", _state(payload, partials["of"], capacity), F.lit(capacity)
-        )
-        merged = _stored(state, F.sum(_seen(payload)), _label(capacity, F.max(partials["of"])))
-        return F.when(F.count(partials) > 0, merged)
-
-    def finish(partial: Column) -> Column:
-        def answer(partial: Column) -> Column:
-            payload = opened(partial["sketch"], _label(capacity, partial["of"]))
-            return once(payload, lambda payload: _answer(payload, partial["of"], n, capacity))
-
-        return once(partial, answer)
-
     return Aggregate(
-        partial=partial,
-        merge=merge,
-        finish=finish,
+        partial=lambda time: _counted(column(value), capacity),
+        merge=lambda partials: _merged(partials, capacity),
+        finish=lambda partial: once(partial, lambda whole: _finished(whole, n, capacity)),
         inputs=((value, "any"),),
     )
 
@@ -85,13 +66,14 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
 def count_error(capacity: int) -> float:
     """Return how far a count is off, at most, as a share of all values counted.
 
-    Source: Apache DataSketches, frequent items: 3.5 / (size of the map), the power of two that
-    holds 4/3 of `capacity`.
+    Source: Apache DataSketches, frequent items: 3.5 / (size of the map). The size is the power of
+    two that holds 4/3 of `capacity`.
 
     >>> round(count_error(1_000), 5)
     0.00171
     """
-    return 3.5 / max(8, 1 << ceil(log2(ceil(capacity / 0.75))))
+    places = ceil(capacity / 0.75)
+    return 3.5 / max(8, 1 << ceil(log2(places)))
 
 
 # The number of values counted stands before Spark's sketch.
@@ -99,7 +81,32 @@ _SEEN_BYTES = 8
 # An empty sketch: length and version of its head, family, sizes as powers of two, "empty"; then the
 # count of nulls.
 _EMPTY = bytes([1, 1, 10, 8, 3, 5]).ljust(16, b"\0")
-_WEIGHT_AT, _ERROR_AT = (_SEEN_BYTES + 17, _SEEN_BYTES + 24), (_SEEN_BYTES + 25, _SEEN_BYTES + 32)
+# The first and last byte, counted from 1, of how many values a sketch counted and of its error.
+_WEIGHT_AT = (_SEEN_BYTES + 17, _SEEN_BYTES + 24)
+_ERROR_AT = (_SEEN_BYTES + 25, _SEEN_BYTES + 32)
+
+
+def _counted(values: Column, capacity: int) -> Column:
+    """Return the partial of a group's values, as an aggregate."""
+    state = F.call_function("approx_top_k_accumulate", values, F.lit(capacity))
+    return _stored(state, F.count(values), _label(capacity, state["itemDataType"]))
+
+
+def _merged(partials: Column, capacity: int) -> Column:
+    """Return the partial of a group's partials, as an aggregate."""
+    of = partials["of"]
+    payload = opened(partials["sketch"], _label(capacity, of))
+    given = _state(payload, of, capacity)
+    state = F.call_function("approx_top_k_combine", given, F.lit(capacity))
+    merged = _stored(state, F.sum(_seen(payload)), _label(capacity, F.max(of)))
+    return F.when(F.count(partials) > 0, merged)
+
+
+def _finished(partial: Column, n: int, capacity: int) -> Column:
+    """Return the list of a partial's values."""
+    of = partial["of"]
+    payload = opened(partial["sketch"], _label(capacity, of))
+    return once(payload, lambda payload: _listed(payload, of, n, capacity))
 
 
 def _label(capacity: int, of: Column) -> Column:
@@ -111,15 +118,16 @@ def _seen(payload: Column) -> Column:
 
 
 def _stored(state: Column, seen: Column, label: Column) -> Column:
-    """Make a partial of the struct that Spark's functions give."""
+    """Return the partial that holds the struct of Spark's functions, and how many were counted."""
     payload = F.concat(F.unhex(F.lpad(F.hex(seen), 2 * _SEEN_BYTES, "0")), state["sketch"])
     return F.struct(sealed(payload, label).alias("sketch"), state["itemDataType"].alias("of"))
 
 
 def _state(payload: Column, of: Column, capacity: int) -> Column:
-    """Make the struct that Spark's functions take; an empty sketch for null."""
+    """Return the struct that Spark's functions take; an empty sketch for null."""
+    sketch = F.substring(payload, _SEEN_BYTES + 1, LARGEST)
     return F.struct(
-        F.coalesce(F.substring(payload, _SEEN_BYTES + 1, LARGEST), F.lit(_EMPTY)).alias("sketch"),
+        F.coalesce(sketch, F.lit(_EMPTY)).alias("sketch"),
         F.lit(capacity).alias("maxItemsTracked"),
         of.alias("itemDataType"),
         F.concat(F.lit("item "), F.typeof(of), F.lit(" not null")).alias("itemDataTypeDDL"),
@@ -127,40 +135,41 @@ def _state(payload: Column, of: Column, capacity: int) -> Column:
 
 
 def _errors(payload: Column, capacity: int) -> Column:
-    """Return the error that Spark's sketch knows of, and that of parts which it forgot.
+    """Return the error that Spark's sketch knows of, and the error of parts that it forgot.
 
-    A sketch that has dropped all its values is stored, and merged, as an empty one: its error and
-    its share of the values seen are gone. What is missing from all that were seen tells how large
-    that error can have been."""
+    A sketch that has dropped all its values is stored, and merged, as an empty one: its error is
+    gone, and so is its share of the values counted. How many values are missing from all that were
+    counted tells how large the forgotten error can have been."""
     own = F.coalesce(unsigned(payload, *_ERROR_AT), F.lit(0)).cast("bigint")
     weight = F.coalesce(unsigned(payload, *_WEIGHT_AT), F.lit(0)).cast("bigint")
     forgotten = F.ceil((_seen(payload) - weight) * F.lit(count_error(capacity)))
     return F.struct(own.alias("own"), forgotten.alias("forgotten"))
 
 
-def _answer(payload: Column, of: Column, n: int, capacity: int) -> Column:
-    # One more than are counted: Spark lists null among them.
-    found = F.call_function(
-        "approx_top_k_estimate", _state(payload, of, capacity + 1), F.lit(capacity + 1)
-    )
+def _listed(payload: Column, of: Column, n: int, capacity: int) -> Column:
+    # One more than are counted, since Spark lists null among them.
+    most = capacity + 1
+    items = F.call_function("approx_top_k_estimate", _state(payload, of, most), F.lit(most))
+    errors = _errors(payload, capacity)
+    return F.when(payload.isNotNull(), once(errors, lambda e: _first(items, e, n)))
 
-    def listed(errors: Column) -> Column:
-        error = errors["own"] + errors["forgotten"]
 
-        def stands_out(item: Column) -> Column:
-            return item["item"].isNotNull() & (item["count"] - errors["own"] > error)
+def _first(items: Column, errors: Column, n: int) -> Column:
+    """Return the n most frequent items that stand out from the error."""
+    error = errors["own"] + errors["forgotten"]
 
-        def ranked(item: Column) -> Column:
-            return F.struct(
-                (-item["count"] - errors["forgotten"]).alias("less"), item["item"].alias("value")
-            )
+    def stands_out(item: Column) -> Column:
+        least = item["count"] - errors["own"]
+        return item["item"].isNotNull() & (least > error)
 
-        def told(one: Column) -> Column:
-            return F.struct(
-                one["value"].alias("value"), (-one["less"]).alias("count"), error.alias("error")
-            )
+    # An array is sorted by its structs' fields in their order, upwards: so the count is negative.
+    def ranked(item: Column) -> Column:
+        negative = -item["count"] - errors["forgotten"]
+        return F.struct(negative.alias("negative"), item["item"].alias("value"))
 
-        first = F.slice(F.sort_array(F.transform(F.filter(found, stands_out), ranked)), 1, n)
-        return F.transform(first, told)
+    def answer(item: Column) -> Column:
+        count = -item["negative"]
+        return F.struct(item["value"].alias("value"), count.alias("count"), error.alias("error"))
 
-    return F.when(payload.isNotNull(), once(_errors(payload, capacity), listed))
+    ranking = F.sort_array(F.transform(F.filter(items, stands_out), ranked))
+    return F.transform(F.slice(ranking, 1, n), answer)

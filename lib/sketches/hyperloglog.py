@@ -1,5 +1,4 @@
-"""Distinct counts by HyperLogLog: Spark's own sketches of the Apache DataSketches family, in a
-checked envelope."""
+"""Distinct counts by HyperLogLog: Spark's own Apache DataSketches, in a checked envelope."""
 
 from __future__ import annotations
 
@@ -11,33 +10,39 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import column
 from ..errors import ArgumentError
-from .bounds import require_deviations, unsigned
+from ._bounds import require_deviations, unsigned
 from .stored import once, opened, sealed
 
 KIND = "distinct"
-LEAST_PRECISION, MOST_PRECISION = 4, 21
-# The standard error of a count from registers, times sqrt(2^precision), and that of a count from
-# 26-bit hashes.
+LEAST_PRECISION = 4
+MOST_PRECISION = 21
+# The standard error of a count from registers, times sqrt(2^precision).
 _REGISTERS_ERROR = sqrt(3 * log(2) - 1)
+# The standard error of a count from the 26-bit hashes that a sketch of few values holds.
 _HASHES_ERROR = 0.409 / 2**13
-_HAS_REGISTERS, _OUT_OF_ORDER = b"\x0a", b"\x10"
+# Bytes of DataSketches' HLL layout, counted from 1.
+_PRECISION_BYTE = 4
+_FLAGS_BYTE = 6
+_MODE_BYTE = 8
+_HAS_REGISTERS = b"\x0a"
+_OUT_OF_ORDER = b"\x10"
 
 
 def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
-    """Count the different values that are not null, approximately. A bigint; 0 where there is none.
+    """Count the different values that are not null, approximately.
 
-    The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12, 0.8 % at 14. While there
-    are few values (9 in 100 of 2^precision, or seven where precision is below 8), it is 0.005 %.
-    The answer depends on the values alone, not on their order or on how partials were merged. A
-    partial takes 104 bytes to 2^precision + 104 bytes, growing with the values.
+    A bigint; 0 where there is none. The relative standard error is 1.039 / sqrt(2^precision): 1.6 %
+    at 12, 0.8 % at 14. While there are few values (9 in 100 of 2^precision, or seven where
+    precision is below 8), it is 0.005 %. The answer depends on the values alone, not on their order
+    or on how partials were merged. A partial takes 104 bytes to 2^precision + 104 bytes, growing
+    with the values.
 
-    Values of every type count that `F.xxhash64` takes (all but maps and variants), the empty text
-    and NaN as any other; 0.0 and -0.0 are one. Nulls inside a struct or an array are passed over,
-    so that ('a', null) and (null, 'a') count
-    as one: take `F.to_json` of such values where that matters. Equal numbers of different types,
-    such as 1 as int and
-    as bigint, are two values: sketches that are merged must be of one type. Sketches of different
-    precision do not merge; that is an error.
+    Values may be of every type that `F.xxhash64` takes (all but maps and variants). The empty text
+    and NaN are values as any other; 0.0 and -0.0 are one. Nulls inside a struct or an array are
+    passed over, so that ('a', null) and (null, 'a') count as one: take `F.to_json` of such values
+    where that matters. Equal numbers of different types, such as 1 as int and as bigint, are two
+    values: sketches that are merged must be of one type. Merging sketches of different precision is
+    an error.
 
     Args:
         value: the column, or an expression of the events' columns.
@@ -76,16 +81,22 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
 
 
 def distinct_estimate(stored: str | Column) -> Column:
-    """Return the distinct count of a stored partial of `distinct`, of any precision."""
+    """Return the distinct count of a stored partial of `distinct`, of any precision, as a bigint.
+
+    Null where there is no partial. An error, when the query runs, for bytes that are no sound
+    sketch."""
     return F.hll_sketch_estimate(opened(column(stored), KIND))
 
 
 def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
-    """Return a stored partial's count with its bounds, as a struct of low, estimate and high (bigint).
+    """Return a stored partial's count with its bounds, as a struct of low, estimate and high.
 
-    The true count is within 1, 2 or 3 standard errors of the estimate in 68, 95 or 99.7 of 100
-    cases: from estimate / (1 + deviations * error) to estimate / (1 - deviations * error), with the
-    error that `distinct` states.
+    All three are bigint. The true count is within 1, 2 or 3 standard errors (`deviations`) of the
+    estimate in 68, 95 or 99.7 of 100 cases: from estimate / (1 + deviations * error) to
+    estimate / (1 - deviations * error), with the error that `distinct` states.
+
+    Raises:
+        ArgumentError: for other deviations.
 
     >>> minutes = clicks.groupBy().agg(distinct("user").partial(F.col("event_time")).alias("users"))
     >>> minutes.select(distinct_bounds("users").alias("users")).select("users.*").head()
@@ -94,38 +105,40 @@ def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
     require_deviations(deviations)
 
     def bounds(sketch: Column) -> Column:
-        precision = unsigned(sketch, 4, 4).cast("int")
-        error = F.when(
-            _has_registers(sketch), _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision))
-        )
-        reach = F.lit(deviations) * error.otherwise(_HASHES_ERROR)
+        reach = F.lit(deviations) * _error(sketch)
         estimate = F.hll_sketch_estimate(sketch)
-        ends = {
-            "low": F.round(estimate / (1 + reach)),
-            "estimate": estimate,
-            "high": F.round(estimate / (1 - reach)),
-        }
-        made = F.struct(*[end.cast("bigint").alias(name) for name, end in ends.items()])
+        made = F.struct(
+            F.round(estimate / (1 + reach)).cast("bigint").alias("low"),
+            estimate.cast("bigint").alias("estimate"),
+            F.round(estimate / (1 - reach)).cast("bigint").alias("high"),
+        )
         return F.when(sketch.isNotNull(), made)
 
     return once(opened(column(stored), KIND), bounds)
 
 
 def hashed(value: str | Column) -> Column:
-    """Return the 64-bit hash by which values of any type are counted; null for null, which Spark
-    would hash too."""
+    """Return the 64-bit hash by which values of any type are counted; null for null.
+
+    Spark would give null a hash too."""
     return F.when(column(value).isNotNull(), F.xxhash64(column(value)))
+
+
+def _error(sketch: Column) -> Column:
+    precision = unsigned(sketch, _PRECISION_BYTE, _PRECISION_BYTE).cast("int")
+    of_registers = _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision))
+    return F.when(_has_registers(sketch), of_registers).otherwise(_HASHES_ERROR)
 
 
 def _unordered(sketch: Column) -> Column:
     """Mark a sketch so that it is counted from its registers alone.
 
-    It also keeps a running estimate, a fifth closer, which depends on the order in which values
-    came; the mark says that it does not hold, as after a merge."""
-    return F.when(_has_registers(sketch), F.overlay(sketch, F.lit(_OUT_OF_ORDER), 6, 1)).otherwise(
-        sketch
-    )
+    A sketch also keeps a running estimate, a fifth closer, which depends on the order in which
+    values came. The mark says that this estimate does not hold, as after a merge: so the answer
+    depends on the values alone."""
+    marked = F.overlay(sketch, F.lit(_OUT_OF_ORDER), _FLAGS_BYTE, 1)
+    return F.when(_has_registers(sketch), marked).otherwise(sketch)
 
 
 def _has_registers(sketch: Column) -> Column:
-    return F.substring(sketch, 8, 1) == F.lit(_HAS_REGISTERS)
+    return F.substring(sketch, _MODE_BYTE, 1) == F.lit(_HAS_REGISTERS)

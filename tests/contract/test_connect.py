@@ -16,7 +16,7 @@ from tidegate.aggregates import count, finished, last, mean, partials
 from tidegate.changes import newest, versions
 from tidegate.joins import stream_stream, stream_table, table_table
 from tidegate.windows import deduplicate
-from tidegate.sketches import distinct, members, quantile, theta, top
+from tidegate.sketches import bloom, distinct, quantile, theta, top
 from tidegate.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -33,7 +33,7 @@ for frame in (
     print(type(frame).__module__, sum(row.n for row in frame.collect()))
 sketches = {
     "n": distinct("value"), "ms": quantile("value", 0.5), "top": top("value", 1), "set": theta("value"),
-    "members": members("value", keys=100),
+    "bloom": bloom("value", keys=100),
 }
 minutes = tumbling(events, "20 seconds", aggs=partials(sketches))
 hour = finished(rolled_up(minutes, "1 hour", aggs=sketches), sketches).head()

@@ -107,8 +107,8 @@ PINNED: dict[Callable[..., object], str] = {
     **dict.fromkeys((sketches.union, sketches.intersection, sketches.difference), SET),
     sketches.reason: "(stored: str | Column, wanted: str | Column) -> Column",
     sketches.is_sound: "(stored: str | Column, wanted: str | Column) -> Column",
-    sketches.members: "(value: Key, *, keys: int, false_positives: float = 0.01) -> Aggregate",
-    sketches.contains: "(stored: str | Column, value: Key) -> Column",
+    sketches.bloom: "(value: Key, *, keys: int, false_positives: float = 0.01) -> Aggregate",
+    sketches.might_contain: "(stored: str | Column, value: Key) -> Column",
     sketches.fullness: "(stored: str | Column) -> Column",
     windows.deduplicate: (
         "(events: DataFrame, key: str | Sequence[str], horizon: str | timedelta, *, hold: str | "

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidegate.aggregates import merged, partials
 from tidegate.errors import ArgumentError, ColumnError
-from tidegate.sketches import contains, fullness, is_sound, members
+from tidegate.sketches import bloom, fullness, is_sound, might_contain
 from tidegate.testing import StreamDriver
 from tidegate.windows import tumbling
 
@@ -21,7 +21,7 @@ def made(
     frame: DataFrame, value: str | list[str], keys: int, *by: str, rate: float = 0.01
 ) -> DataFrame:
     return frame.groupBy(*by).agg(
-        members(value, keys=keys, false_positives=rate).partial(F.lit(None)).alias("known")
+        bloom(value, keys=keys, false_positives=rate).partial(F.lit(None)).alias("known")
     )
 
 
@@ -47,7 +47,7 @@ def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSess
         for key in chance.sample(keys, chance.randrange(1, len(keys)))
     ]
     frame = spark.createDataFrame(rows, "example int, side int, part int, key string")
-    merge = members("key", keys=50, false_positives=0.1).merge(F.col("known")).alias("known")
+    merge = bloom("key", keys=50, false_positives=0.1).merge(F.col("known")).alias("known")
     parts = made(frame, "key", 50, "example", "side", "part", rate=0.1)
     sides = parts.groupBy("example", "side").agg(merge)
     ways = [
@@ -57,7 +57,7 @@ def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSess
     ]
     together = ways[0].union(ways[1]).union(ways[2]).distinct().cache()
     assert together.count() == 20  # the three ways gave one filter for each example
-    asked = frame.join(together, "example").withColumn("found", contains("known", "key"))
+    asked = frame.join(together, "example").withColumn("found", might_contain("known", "key"))
     answers = Counter(
         (row["found"], row["null"])
         for row in asked.select("found", F.isnull("key").alias("null")).collect()
@@ -93,12 +93,12 @@ def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> 
     frame = spark.createDataFrame(rows, schema)
     filters = frame.agg(
         *[
-            members(name, keys=40, false_positives=0.1).partial(F.lit(None)).alias(f"of_{name}")
+            bloom(name, keys=40, false_positives=0.1).partial(F.lit(None)).alias(f"of_{name}")
             for name in frame.columns
         ]
     )
     present = frame.crossJoin(filters).agg(
-        *[found(contains(f"of_{name}", name)).alias(name) for name in frame.columns]
+        *[found(might_contain(f"of_{name}", name)).alias(name) for name in frame.columns]
     )
     assert set(present.head() or ()) == {1.0}
 
@@ -109,17 +109,17 @@ def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> 
         F.array(F.col("id").cast("int"), F.lit(None)).alias("list"),
     )
     absent = others.crossJoin(filters).agg(
-        *[found(contains(f"of_{name}", name)) for name in others.columns]
+        *[found(might_contain(f"of_{name}", name)) for name in others.columns]
     )
     assert max(absent.head() or (1,)) < 0.1
 
 
 def test_zero_has_one_sign_and_nan_is_one_number(spark: SparkSession) -> None:
     numbers = spark.createDataFrame([(0.0,), (float("nan"),)], "x double")
-    asked = numbers.agg(members("x", keys=10).partial(F.lit(None)).alias("known")).select(
-        contains("known", F.lit(-0.0)),
-        contains("known", F.lit(float("nan"))),
-        contains("known", F.lit(1.0)),
+    asked = numbers.agg(bloom("x", keys=10).partial(F.lit(None)).alias("known")).select(
+        might_contain("known", F.lit(-0.0)),
+        might_contain("known", F.lit(float("nan"))),
+        might_contain("known", F.lit(1.0)),
     )
     assert tuple(asked.head() or ()) == (True, True, False)
 
@@ -137,7 +137,9 @@ def test_a_key_of_several_columns_is_found_as_a_whole_and_never_with_a_null(
     frame = spark.createDataFrame(rows, "x string, y string, known boolean")
     filters = made(frame.where("known or x is null or y is null"), ["x", "y"], 100, rate=1e-6)
     filters = filters.withColumnRenamed("known", "filter")
-    asked = frame.crossJoin(filters).select("x", "y", contains("filter", ["x", "y"]).alias("known"))
+    asked = frame.crossJoin(filters).select(
+        "x", "y", might_contain("filter", ["x", "y"]).alias("known")
+    )
     assert_df_equality(asked, frame, ignore_row_order=True, ignore_nullable=True)
 
 
@@ -151,7 +153,7 @@ def test_the_rate_is_the_one_asked_for_and_the_fullness_is_told(
         keyed.crossJoin(filters)
         .groupBy((F.col("id") < 2_000).alias("there"))
         .agg(
-            found(contains("known", "key")).alias("found"),
+            found(might_contain("known", "key")).alias("found"),
             F.any_value(fullness("known")).alias("full"),
         )
     )
@@ -186,7 +188,7 @@ def test_minutes_roll_up_to_the_day_and_the_stream_agrees(spark: SparkSession) -
     start = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
     schema = "event_time timestamp, user string"
     rows = [(start + timedelta(seconds=7 * n), f"u{n % 40}") for n in range(100)]
-    aggs = {"users": members("user", keys=100)}
+    aggs = {"users": bloom("user", keys=100)}
 
     def minutes(events: DataFrame) -> DataFrame:
         return tumbling(events, "1 minute", aggs=partials(aggs))
@@ -206,22 +208,22 @@ def test_minutes_roll_up_to_the_day_and_the_stream_agrees(spark: SparkSession) -
 def test_filters_that_do_not_fit_are_refused_and_never_answer(spark: SparkSession) -> None:
     frame = spark.range(10).withColumn("text", F.col("id").cast("string"))
     filters = frame.agg(
-        members("id", keys=100).partial(F.lit(None)).alias("longs"),
-        members("text", keys=100).partial(F.lit(None)).alias("texts"),
+        bloom("id", keys=100).partial(F.lit(None)).alias("longs"),
+        bloom("text", keys=100).partial(F.lit(None)).alias("texts"),
     ).cache()
     as_long = F.lit(1).cast("bigint")
     cases: dict[str, DataFrame] = {
-        "key=bigint": filters.select(contains("longs", F.lit(1))),
-        "key=string": filters.select(contains("texts", as_long)),
-        "cut off": filters.select(contains(F.substring("longs", 1, 20), as_long)),
+        "key=bigint": filters.select(might_contain("longs", F.lit(1))),
+        "key=string": filters.select(might_contain("texts", as_long)),
+        "cut off": filters.select(might_contain(F.substring("longs", 1, 20), as_long)),
         "damaged": filters.select(
-            contains(F.overlay("longs", F.lit(b"\xff\x00\xff"), 70, 3), as_long)
+            might_contain(F.overlay("longs", F.lit(b"\xff\x00\xff"), 70, 3), as_long)
         ),
-        "no sketch": filters.select(contains(F.lit(b"hello"), as_long)),
-        "k=7 bits=138 of=1": filters.agg(members("id", keys=90).merge(F.col("longs"))),
+        "no sketch": filters.select(might_contain(F.lit(b"hello"), as_long)),
+        "k=7 bits=138 of=1": filters.agg(bloom("id", keys=90).merge(F.col("longs"))),
         "different types": filters.select("longs")
         .union(filters.select("texts"))
-        .agg(members("id", keys=100).merge(F.col("longs"))),
+        .agg(bloom("id", keys=100).merge(F.col("longs"))),
         "sketch of `members": filters.select(fullness(F.substring("longs", 1, 99))),
     }
     for reason, asked in cases.items():
@@ -236,7 +238,7 @@ def test_filters_that_do_not_fit_are_refused_and_never_answer(spark: SparkSessio
 
 def test_there_is_no_answer_without_a_filter(spark: SparkSession) -> None:
     none = F.lit(None).cast("binary")
-    row = spark.range(1).select(contains(none, F.lit("a")), fullness(none)).head()
+    row = spark.range(1).select(might_contain(none, F.lit("a")), fullness(none)).head()
     assert tuple(row or ()) == (None, None)
     assert made(spark.range(0), "id", 10).head()[0] is None  # type: ignore[index]
 
@@ -244,6 +246,6 @@ def test_there_is_no_answer_without_a_filter(spark: SparkSession) -> None:
 def test_keys_that_can_not_be_hashed_and_too_many_of_them_are_refused(spark: SparkSession) -> None:
     events = spark.createDataFrame([], "event_time timestamp, tags map<string,string>")
     with pytest.raises(ColumnError, match="MAP"):
-        tumbling(events, "1 minute", aggs={"tags": members("tags", keys=10)})
+        tumbling(events, "1 minute", aggs={"tags": bloom("tags", keys=10)})
     with pytest.raises(ArgumentError, match="BloomTable"):
-        members("user", keys=1_000_000)
+        bloom("user", keys=1_000_000)

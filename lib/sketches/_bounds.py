@@ -1,5 +1,4 @@
-"""What the bounds of several sketches have in common: how wide they are, and the numbers that
-sketches hold."""
+"""What the bounds of several sketches have in common: their width, and numbers out of bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +17,9 @@ def require_deviations(deviations: int) -> None:
 
 
 def unsigned(sketch: Column, first: int, last: int) -> Column:
-    """Read the bytes from first to last, counted from 1, as a little-endian number; null where
-    there are none."""
-    digits = [F.hex(F.substring(sketch, at, 1)) for at in range(last, first - 1, -1)]
+    """Return the little-endian number in bytes first to last, counted from 1.
+
+    A decimal; null where there are no such bytes."""
+    backwards = range(last, first - 1, -1)
+    digits = [F.hex(F.substring(sketch, at, 1)) for at in backwards]
     return F.conv(F.concat(*digits), 16, 10).cast("decimal(20, 0)")
