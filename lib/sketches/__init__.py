@@ -7,7 +7,7 @@ from .datasketch import to_datasketch
 from .heavy_hitters import count_error, top
 from .hyperloglog import distinct, distinct_bounds, distinct_estimate
 from .minhash import signature, to_minhash
-from .near_duplicates import near_duplicates
+from .near_duplicates import NearDuplicates, near_duplicates
 from .quantiles import quantile, quantile_bounds, rank_error
 from .stored import is_sound, reason
 from .theta import difference, intersection, theta, theta_bounds, theta_estimate, union
@@ -15,6 +15,7 @@ from .theta import difference, intersection, theta, theta_bounds, theta_estimate
 __all__ = [
     "BloomSize",
     "BloomTable",
+    "NearDuplicates",
     "bloom",
     "count_error",
     "difference",

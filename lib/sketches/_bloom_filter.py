@@ -68,9 +68,9 @@ def filter_aggregate(
     def merge(partials: Column) -> Column:
         # Only the first slice is taken out of the envelope, which checks all of its bytes: the
         # others are read where they lie.
-        slices = [F.substring(opened(partials, label(size)), 1, width)]
-        for i in range(1, size.slices):
-            slices.append(F.substring(partials, HEADER_BYTES + i * width + 1, width))
+        first = F.substring(opened(partials, label(size)), 1, width)
+        starts = [HEADER_BYTES + i * width + 1 for i in range(1, size.slices)]
+        slices = [first, *[F.substring(partials, start, width) for start in starts]]
         bitmaps = [F.bitmap_or_agg(each) for each in slices]
         return sealed(_side_by_side(bitmaps, width), _common_label(partials))
 
@@ -85,11 +85,12 @@ def filter_aggregate(
 def has_key(bitmaps: Column, hashed: Column, size: BloomSize) -> Column:
     """Return whether all bits of a key are set, in a filter whose measures are known beforehand."""
     width = slice_bytes(size.bits)
-    bits = []
-    for i in range(size.slices):
+
+    def in_slice(i: int) -> Column:
         place = position(hashed, F.lit(i), F.lit(size.bits))
-        bits.append(is_set(bitmaps, F.lit(i * width), place))
-    return reduce(and_, bits)
+        return is_set(bitmaps, F.lit(i * width), place)
+
+    return reduce(and_, map(in_slice, range(size.slices)))
 
 
 def position(hashed: Column, slice_: Column, bits: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Bloom filters in one value: which keys were there, with no false negative and few false positives.
+"""Bloom filters in one value: which keys were there. No false negative, few false positives.
 
 In a window such a filter is an aggregate as any other; `BloomTable` makes a filter of any size from
 many such values."""
@@ -55,7 +55,8 @@ def bloom(value: Key, *, keys: int, false_positives: float = 0.01) -> Aggregate:
 
     >>> from tidegate.windows import tumbling
     >>> day = tumbling(clicks, "1 day", aggs={"users": bloom("user", keys=1_000)})
-    >>> day.select(might_contain("users", F.lit("u1")), might_contain("users", F.lit("u7"))).head()[:]
+    >>> asked = [might_contain("users", F.lit(user)) for user in ("u1", "u7")]
+    >>> day.select(*asked).head()[:]
     (True, False)
     """
     size = one_block(keys, false_positives)
@@ -100,8 +101,9 @@ def fullness(stored: str | Column) -> Column:
     fill: the share of bits set.
     false_positives: the rate at which it finds keys that were not there, as it is now.
 
-    >>> day = clicks.groupBy().agg(bloom("user", keys=1_000).partial(F.col("event_time")).alias("users"))
-    >>> day.select(fullness("users").alias("users")).head().users.keys
+    >>> users = bloom("user", keys=1_000).partial(F.col("event_time"))
+    >>> full = clicks.groupBy().agg(users.alias("users")).select(fullness("users").alias("full"))
+    >>> full.head().full.keys
     2
     """
     given = column(stored)

@@ -54,7 +54,8 @@ class BloomTable:
 
     >>> known = BloomTable(key="user", keys=1_000_000)
     >>> blocks = known.blocks(clicks.where("user = 'u1'"))
-    >>> sorted({(row.user, row.known) for row in known.probe(clicks, blocks, into="known").collect()})
+    >>> users = known.probe(clicks, blocks, into="known").select("user", "known").distinct()
+    >>> sorted(map(tuple, users.collect()))
     [('u0', False), ('u1', True)]
     """
 

@@ -47,7 +47,8 @@ def to_datasketch(stored: bytes, *, integers: Integers = "bigint") -> HyperLogLo
         SetupError: without the package.
 
     >>> from tidegate.sketches import distinct
-    >>> row = clicks.groupBy().agg(distinct("user").partial(F.col("event_time")).alias("users")).head()
+    >>> partial = distinct("user").partial(F.col("event_time"))
+    >>> row = clicks.groupBy().agg(partial.alias("users")).head()
     >>> users = to_datasketch(row.users)
     >>> users.update("somebody else")
     >>> round(users.count())

@@ -102,7 +102,7 @@ def _stripes_hash(stripes: bytes, seed: int) -> int:
 
 
 def _with_rest(hashed: int, rest: bytes) -> int:
-    """Return the hash with the bytes that fill no stripe: words of 8 bytes, one of 4, and single."""
+    """Return the hash with the bytes that fill no stripe: words of 8 bytes, one of 4, the rest."""
     at = 0
     while at + 8 <= len(rest):
         word = int.from_bytes(rest[at : at + 8], "little")

@@ -1,8 +1,8 @@
-"""Near-duplicate documents, by locality-sensitive hashing of MinHash signatures, on batches and on
-streams."""
+"""Near-duplicate documents, by locality-sensitive hashing of MinHash signatures."""
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
@@ -12,7 +12,113 @@ from ..columns import microseconds, quoted, require, require_event_time
 from ..errors import ArgumentError
 from .minhash import signature
 
-_BAND, _BUCKET, _BUCKETS, _SIGNATURE = "__band", "__bucket", "__buckets", "__signature"
+_TIME = "time"
+_KEY = "key"
+_SIGNATURE = "__signature"
+_BUCKETS = "__buckets"
+_BAND = "__band"
+_BUCKET = "__bucket"
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """Pairs of documents whose text is nearly the same: the transform of a job.
+
+    The function `near_duplicates` says which pairs come out, and what the arguments are. The result
+    is bound to them: with another argument a job needs a new checkpoint.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction, for a value out of its range.
+
+    >>> pairs = NearDuplicates("text", key="id", threshold=0.8, within="1 hour")
+    >>> pairs.reach
+    datetime.timedelta(seconds=3600)
+    """
+
+    text: str
+    _: KW_ONLY
+    key: str
+    threshold: float
+    within: str | timedelta
+    time: str = "event_time"
+    words: int = 3
+    permutations: int = 128
+    recall: float = 0.95
+
+    def __post_init__(self) -> None:
+        microseconds(self.within, "within", least=0)
+        band_rows(self.threshold, permutations=self.permutations, recall=self.recall)
+
+    def __call__(self, documents: DataFrame) -> DataFrame:
+        """Return a row for each pair, as `near_duplicates` has it."""
+        require_event_time(documents, self.time)
+        require(documents, [self.text], "text")
+        require(documents, [self.key], "key")
+        bands = self._bands(documents)
+        earlier = _renamed(bands, "earlier")
+        later = _renamed(bands, "later")
+        pairs = earlier.join(later, self._is_looked_at()).select(
+            _later(_TIME).alias(self.time),
+            _later(_KEY).alias("document"),
+            _earlier(_KEY).alias("duplicate_of"),
+            self._similarity().alias("similarity"),
+        )
+        return pairs.where(F.col("similarity") >= self.threshold)
+
+    def late_at(self, time: Column) -> Column:
+        """Return the document's own time: Spark's join drops what the watermark has reached."""
+        return time
+
+    @property
+    def reach(self) -> timedelta:
+        """How far before a document an earlier one can be that makes a pair with it: `within`."""
+        return timedelta(microseconds=microseconds(self.within, "within", least=0))
+
+    @property
+    def result_time(self) -> Column:
+        """The time of the pair's later document."""
+        return quoted(self.time)
+
+    def _bands(self, documents: DataFrame) -> DataFrame:
+        """Return a row for each document and band of its signature, with the band's bucket."""
+        signed = documents.select(
+            quoted(self.time).alias(_TIME),
+            quoted(self.key).alias(_KEY),
+            self._signature().alias(_SIGNATURE),
+        )
+        usable = signed.where(F.col(_SIGNATURE).isNotNull() & F.col(_KEY).isNotNull())
+        numbered = F.posexplode(_BUCKETS).alias(_BAND, _BUCKET)
+        return usable.withColumn(_BUCKETS, self._buckets()).select("*", numbered)
+
+    def _signature(self) -> Column:
+        return signature(quoted(self.text), words=self.words, permutations=self.permutations)
+
+    def _buckets(self) -> Column:
+        """Return a hash for each band; the band's number keeps equal bands apart."""
+        rows = band_rows(self.threshold, permutations=self.permutations, recall=self.recall)
+        buckets = []
+        for band in range(self.permutations // rows):
+            places = F.slice(_SIGNATURE, band * rows + 1, rows)
+            buckets.append(F.xxhash64(F.lit(band), places))
+        return F.array(*buckets)
+
+    def _is_looked_at(self) -> Column:
+        """Return whether two bands make the pair of their documents."""
+        same_bucket = _earlier(_BUCKET) == _later(_BUCKET)
+        in_order = _later(_TIME) >= _earlier(_TIME)
+        in_reach = _later(_TIME) <= _earlier(_TIME) + F.lit(self.reach)
+        is_later = (_later(_TIME) > _earlier(_TIME)) & (_earlier(_KEY) != _later(_KEY))
+        # Of two documents at one instant, the one with the greater key is the later.
+        is_tie = (_later(_TIME) == _earlier(_TIME)) & (_earlier(_KEY) < _later(_KEY))
+        # Documents may agree in several bands, and only the first of these makes the pair.
+        agree = F.zip_with(_earlier(_BUCKETS), _later(_BUCKETS), _equal)
+        first_band = F.array_position(agree, True) == _later(_BAND) + 1
+        return same_bucket & in_order & in_reach & (is_later | is_tie) & first_band
+
+    def _similarity(self) -> Column:
+        equal = F.zip_with(_earlier(_SIGNATURE), _later(_SIGNATURE), _equal)
+        places = F.size(F.filter(equal, lambda is_equal: is_equal))
+        return places / self.permutations
 
 
 def near_duplicates(
@@ -27,21 +133,28 @@ def near_duplicates(
     permutations: int = 128,
     recall: float = 0.95,
 ) -> DataFrame:
-    """Pair each document with the earlier ones, up to `within` before it, whose text is nearly the same.
+    """Pair each document with the earlier ones whose text is nearly the same.
 
-    Similarity is the share of runs of `words` words that two texts have in common (Jaccard),
-    estimated from their signatures with a standard error of sqrt(s * (1 - s) / permutations): 0.035
-    at 0.8 with 128. Pairs whose estimate is at least `threshold` come out, each once. A pair is
-    only looked at when a whole band of its signatures agrees; bands are made so that a pair as
-    similar as `threshold` is looked at with a chance of at least `recall`, and a more similar one
-    with a greater. Texts that are null or have no word, and null keys, are in no pair; rows of one
-    key are no pair either.
+    Similarity is the share of shingles (runs of `words` successive words) that two texts have in
+    common (Jaccard). It is estimated from the texts' MinHash signatures, with a standard error of
+    sqrt(s * (1 - s) / permutations): 0.035 at 0.8 with 128. Pairs whose estimate is at least
+    `threshold` come out, each once. A pair is only looked at where a whole band of the two
+    signatures agrees. Bands are made so that a pair of the similarity `threshold` is looked at with
+    a chance of at least `recall`, and a more similar pair with a greater one. Texts that are null
+    or have no word, and null keys, are in no pair; neither are two rows of one key.
 
-    On a stream it is a join of the stream with itself: the source is read, and signatures are made,
-    twice. State: for each document of the last `within` and the watermark's delay, two rows a band,
-    each of some 5 * permutations bytes: 24 kB a document with 128 permutations. A pair comes out,
-    in append mode, in the micro-batch of whichever of the two is read last. A document behind the
-    watermark may be left out. A checkpoint is bound to all arguments.
+    Bounds: a pair's documents lie at most `within` apart in event time.
+
+    Lateness: on a stream, a document is late once the watermark has reached its time. It is in no
+    pair then.
+
+    State: the stream is joined with itself, so that the source is read, and signatures are made,
+    twice. Two rows a band are kept for each document of the last `within` and the watermark's
+    delay, each of some 5 * permutations bytes: 24 kB a document with 128 permutations. A pair comes
+    out, in append mode, in the micro-batch of whichever of the two documents is read last. A
+    checkpoint is bound to all arguments.
+
+    `NearDuplicates` is the same as a job's transform.
 
     Args:
         documents: a batch, or a stream with a watermark on `time`.
@@ -50,9 +163,9 @@ def near_duplicates(
         threshold: the least similarity, above 0 and at most 1.
         within: how far apart in event time two documents of a pair may be.
         time: the event-time column.
-        words: how many words make a run; 1 takes a text as a set of words.
+        words: how many words make a shingle; 1 takes a text as a set of words.
         permutations: the length of signatures.
-        recall: the least chance of finding a pair that is as similar as `threshold`.
+        recall: the least chance of finding a pair of the similarity `threshold`, below 1.
 
     Returns:
         `time` of the later document, `document` and `duplicate_of` (keys; of documents at one
@@ -64,7 +177,7 @@ def near_duplicates(
 
     Source: Indyk, Motwani, Approximate Nearest Neighbors (1998); Broder (1997).
 
-    >>> said = ["the tide comes in twice a day", "The tide comes in  twice a day", "nothing like it at all, is it"]
+    >>> said = ["the tide comes in twice a day", "The tide comes in  twice a day", "nothing alike"]
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
     >>> rows = [(at, number, text) for number, text in enumerate(said)]
     >>> texts = spark.createDataFrame(rows, "event_time timestamp, id int, text string")
@@ -72,50 +185,29 @@ def near_duplicates(
     >>> pairs.select("document", "duplicate_of").head()
     Row(document=1, duplicate_of=0)
     """
-    require_event_time(documents, time)
-    require(documents, [text], "text")
-    require(documents, [key], "key")
-    rows_a_band = band_rows(threshold, permutations=permutations, recall=recall)
-    reach = timedelta(microseconds=microseconds(within, "within", least=0))
-    banded = _banded(
-        documents, quoted(text), quoted(key), quoted(time), words, permutations, rows_a_band
+    pairs = NearDuplicates(
+        text,
+        key=key,
+        threshold=threshold,
+        within=within,
+        time=time,
+        words=words,
+        permutations=permutations,
+        recall=recall,
     )
-    earlier = banded.select(*[quoted(name).alias(f"earlier{name}") for name in banded.columns])
-    later = banded.select(*[quoted(name).alias(f"later{name}") for name in banded.columns])
-
-    def both(name: str) -> tuple[Column, Column]:
-        return F.col(f"earlier{name}"), F.col(f"later{name}")
-
-    (first, second), (one, other) = both("time"), both("key")
-    agree = F.zip_with(*both(_BUCKETS), lambda left, right: left == right)
-    pairs = earlier.join(
-        later,
-        (F.col(f"earlier{_BUCKET}") == F.col(f"later{_BUCKET}"))
-        & (second >= first)
-        & (second <= first + F.lit(reach))
-        & ((second > first) & (one != other) | (second == first) & (one < other))
-        # Of all bands in which two documents agree, the first alone makes the pair.
-        & (F.array_position(agree, True) == F.col(f"later{_BAND}") + 1),
-    )
-    same = F.size(
-        F.filter(
-            F.zip_with(*both(_SIGNATURE), lambda left, right: left == right), lambda equal: equal
-        )
-    )
-    found = pairs.select(
-        second.alias(time),
-        other.alias("document"),
-        one.alias("duplicate_of"),
-        (same / permutations).alias("similarity"),
-    )
-    return found.where(F.col("similarity") >= threshold)
+    return pairs(documents)
 
 
 def band_rows(threshold: float, *, permutations: int = 128, recall: float = 0.95) -> int:
-    """Return how many places of a signature make a band: as many as leave the wanted chance of finding a pair.
+    """Return how many places of a signature make a band.
 
-    With b bands of r places, a pair of similarity s agrees in a band with the chance 1 - (1 -
-    s^r)^b.
+    The more places, the fewer pairs are looked at in vain: this is the greatest number that leaves
+    the chance `recall` of finding a pair. With b bands of r places, a pair of similarity s agrees
+    in a band with the chance 1 - (1 - s^r)^b.
+
+    Raises:
+        ArgumentError: for a threshold or recall out of range, and where no number leaves the
+            chance.
 
     >>> band_rows(0.8)
     7
@@ -125,7 +217,8 @@ def band_rows(threshold: float, *, permutations: int = 128, recall: float = 0.95
             f"threshold is {threshold} and recall {recall}.", "from 0 to 1.", "threshold=0.8"
         )
     for rows in range(permutations, 0, -1):
-        if 1 - (1 - threshold**rows) ** (permutations // rows) >= recall:
+        bands = permutations // rows
+        if 1 - (1 - threshold**rows) ** bands >= recall:
             return rows
     raise ArgumentError(
         f"{permutations} permutations find a pair of similarity {threshold} with a chance below "
@@ -135,25 +228,17 @@ def band_rows(threshold: float, *, permutations: int = 128, recall: float = 0.95
     )
 
 
-def _banded(
-    documents: DataFrame,
-    text: Column,
-    key: Column,
-    time: Column,
-    words: int,
-    permutations: int,
-    rows: int,
-) -> DataFrame:
-    """Return a row for each document and band."""
-    signed = documents.select(
-        time.alias("time"),
-        key.alias("key"),
-        signature(text, words=words, permutations=permutations).alias(_SIGNATURE),
-    ).where(F.col(_SIGNATURE).isNotNull() & F.col("key").isNotNull())
-    bands = range(permutations // rows)
-    buckets = F.array(
-        *[F.xxhash64(F.lit(band), F.slice(_SIGNATURE, band * rows + 1, rows)) for band in bands]
-    )
-    return signed.withColumn(_BUCKETS, buckets).select(
-        "*", F.posexplode(_BUCKETS).alias(_BAND, _BUCKET)
-    )
+def _renamed(bands: DataFrame, side: str) -> DataFrame:
+    return bands.select(*[quoted(name).alias(f"{side}{name}") for name in bands.columns])
+
+
+def _earlier(name: str) -> Column:
+    return F.col(f"earlier{name}")
+
+
+def _later(name: str) -> Column:
+    return F.col(f"later{name}")
+
+
+def _equal(left: Column, right: Column) -> Column:
+    return left == right

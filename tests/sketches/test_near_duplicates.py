@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, TidegateError, WatermarkError
-from tidegate.sketches import near_duplicates, signature, to_minhash
+from tidegate.sketches import NearDuplicates, near_duplicates, signature, to_minhash
 from tidegate.sketches.near_duplicates import band_rows
 from tidegate.testing import StreamDriver
+from tidegate.transform import Transform
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "event_time timestamp, id int, text string"
@@ -169,3 +171,18 @@ def test_a_stream_without_a_watermark_is_refused(spark: SparkSession) -> None:
     )
     with pytest.raises(WatermarkError, match="withWatermark"):
         near(stream)
+
+
+def test_a_document_is_late_exactly_where_the_value_says_so(spark: SparkSession) -> None:
+    pairs = NearDuplicates("text", key="id", threshold=0.7, within="1 hour", permutations=64)
+    same = "the very same text each time"
+    reached = START + timedelta(minutes=5)
+    with StreamDriver(spark, SCHEMA, pairs, lateness="10 seconds") as stream:
+        stream.feed([(reached, 0, same)])
+        stream.feed([(reached + timedelta(seconds=10), 9, "another text, of one more writer")])
+        stream.feed([(reached, 1, same), (reached + timedelta(milliseconds=1), 2, same)])
+        assert {(row.duplicate_of, row.document) for row in stream.results().collect()} == {(0, 2)}
+    # As `late_at` has it: late is what the watermark has reached.
+    late = spark.range(1).select(pairs.late_at(F.lit(reached)) <= F.lit(reached))
+    assert late.first() == (True,)
+    assert isinstance(pairs, Transform)
