@@ -110,6 +110,12 @@ class Calendar:
         )
 
     @property
+    def longest(self) -> int:
+        """The most microseconds that a period can last: days have 25 hours where clocks go back."""
+        days = self.length * 31 if self.months else self.length
+        return (days + 1) * DAY
+
+    @property
     def _ahead(self) -> int:
         return _MONDAY if self.monday else 0
 

@@ -1,78 +1,15 @@
-"""The grid that windows stand on, and when an event's own window closes: what tells a late row from
-one in time."""
+"""The grid that windows stand on: where each window begins and ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..columns import microseconds
 from ..errors import ArgumentError
 from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
-
-WindowKind = Literal["tumbling", "hopping", "sliding", "session", "cumulative"]
-
-PANES_FROM = 8
-"""How many hopping windows an event must be in before panes are merged: below it, copying the event
-costs less."""
-
-
-def closes(
-    kind: WindowKind,
-    time: Column,
-    size: str | timedelta,
-    *,
-    hop: str | timedelta | None = None,
-    step: str | timedelta | None = None,
-    offset: str | timedelta = "0 seconds",
-    zone: str | None = None,
-) -> Column:
-    """Return the instant at which an event is late: once the watermark has reached it, the event is left out.
-
-    tumbling: its window's end. hopping: the end of its pane of one hop where panes are merged (see
-    `hopping`; all aggregates are taken to merge), else the end of the last window that holds it.
-    cumulative: the end of its own step, which is the end of the first window that holds it (all
-    aggregates are taken to merge). sliding: the end of its pane, at most `size` plus a microsecond
-    after it. session: its time plus the gap, which is passed as `size`.
-
-    `zone` goes with tumbling and cumulative windows, `hop` with hopping and `step` with cumulative
-    ones.
-
-    >>> late = closes("tumbling", F.col("event_time"), "1 minute") <= F.lit(datetime(2026, 1, 1, 10, 5, tzinfo=UTC))
-    """
-    if (step is None) == (kind == "cumulative") or (
-        zone is not None and kind not in ("tumbling", "cumulative")
-    ):
-        raise ArgumentError(
-            f"kind is {kind!r}, with step={step!r} and zone={zone!r}.",
-            "a step with 'cumulative' alone, a zone with 'tumbling' and 'cumulative'.",
-        )
-    if step is not None:
-        growing = steps(step, size, offset, zone)
-        return growing.pane(time, growing.cycle.window(time))["end"]
-    if zone is not None:
-        return calendar(size, zone, offset).window(time)["end"]
-    width = microseconds(size, "size")
-    if kind == "session":
-        return F.timestamp_micros(F.unix_micros(time) + F.lit(width))
-    if kind == "sliding":
-        apart = width = pane(width)
-    else:
-        apart = width if hop is None else microseconds(hop, "hop")
-        width = apart if panes_pay(width, apart) else width
-    start = floor(time, apart, shift(offset, apart))
-    return F.timestamp_micros(F.unix_micros(start) + F.lit(width))
-
-
-def panes_pay(width: int, step: int) -> bool:
-    """Whether panes of one step make up windows of this width, at less cost than copying each
-    event."""
-    return width % step == 0 and width // step >= PANES_FROM
-
 
 def floor(time: Column, width: int, start: int = 0) -> Column:
     """Return the last multiple of `width` microseconds, counted from 1970 plus `start`, at or
@@ -99,6 +36,11 @@ class Grid:
 
     width: int
     start: int
+
+    @property
+    def longest(self) -> int:
+        """The length of a window."""
+        return self.width
 
     def window(self, time: Column) -> Column:
         """Return the window that holds an instant, as a struct of start inclusive and end

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
 from ..aggregates import Aggregate, Kind, partials
@@ -24,6 +25,7 @@ from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WINDOW = "window"
 SPAN = "tidegate:window"
+ROWS = "tidegate:rows"
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,34 @@ class Grouping:
         return [quoted(name) for name in self.by]
 
     @property
+    def groups(self) -> list[Column]:
+        """The by columns, as what rows are grouped by."""
+        return [self._group(name) for name in self.by]
+
+    def _group(self, name: str) -> Column:
+        if name != self.time:
+            return quoted(name)
+        # The copy has no watermark: Spark allows one column with a watermark in a grouping, which
+        # is the window.
+        return F.timestamp_micros(F.unix_micros(self.at)).alias(name)
+
+    @property
     def mergeable(self) -> dict[str, Aggregate] | None:
         """The aggregates when all of them merge, else None."""
         merging = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
         return merging if len(merging) == len(self.aggs) else None
 
     def over(self, window: Column, *cuts: Column) -> DataFrame:
-        """Aggregate the rows of each window and key; `cuts` part the rows further and are not in
-        the result."""
+        """Aggregate the rows of each window and key.
+
+        `cuts` part the rows further, and are not in the result.
+        """
         answers = [
             (agg.finish(agg.partial(self.at)) if isinstance(agg, Aggregate) else agg).alias(name)
             for name, agg in self.aggs.items()
         ]
         try:
-            rows = self.events.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*answers)
+            rows = self.events.groupBy(window.alias(WINDOW), *self.groups, *cuts).agg(*answers)
         except AnalysisException as fault:
             raise ColumnError(
                 f"aggs cannot be computed: {first_line(fault)}",
@@ -74,6 +90,13 @@ class Grouping:
         spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
         return replace(self, events=spans).over(quoted(SPAN))
 
+    def collected(self, window: Column) -> DataFrame:
+        """Return each key's rows of a window, whole, in the column ROWS; see `restored`."""
+        spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
+        row = F.struct(*[quoted(name) for name in self.events.columns])
+        grouped = spans.groupBy(quoted(SPAN).alias(WINDOW), *self.groups)
+        return grouped.agg(F.collect_list(row).alias(ROWS))
+
     def parts(self) -> Grouping:
         """The same grouping with its aggregates left unfinished; all of them must merge."""
         return replace(self, aggs=dict(partials(self.mergeable or {})))
@@ -84,6 +107,11 @@ class Grouping:
         merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
         rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
+
+
+def restored(frame: DataFrame) -> DataFrame:
+    """Return the rows that `Grouping.collected` put together, each with the column SPAN."""
+    return frame.select(quoted(SPAN), F.explode(ROWS).alias(ROWS)).select(quoted(SPAN), f"`{ROWS}`.*")
 
 
 def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:

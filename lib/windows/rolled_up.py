@@ -60,17 +60,7 @@ def rolled_up(
     >>> finished(rolled_up(minutes, "1 hour", aggs=aggs), aggs).columns
     ['window', 'views']
     """
-    keys = names(by)
-    _require(panes, keys, aggs)
-    inner = F.col(WINDOW)
-    if zone is None:
-        width = fixed(size, "size")
-        larger = F.window(inner["start"], interval(width), None, interval(shift(offset, width)))
-    else:
-        require_zone(panes, zone)
-        larger = calendar(size, zone, offset).window(inner["start"])
-    placed = panes.withColumn(_LARGER, larger).withColumn(WINDOW, _whole(inner, F.col(_LARGER)))
-    return merged(placed, [WINDOW, *keys], aggs)
+    return Tumbling(size, offset, zone).roll_up(panes, by=by, aggs=aggs)
 
 
 def _whole(inner: Column, larger: Column) -> Column:

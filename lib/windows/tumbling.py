@@ -3,16 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import interval
-from ._calendar import calendar, fixed, require_zone
-from ._grid import shift
+from ..columns import interval, microseconds, names
+from ._calendar import Calendar, calendar, fixed, require_zone
+from ._grid import Grid, shift
 from ._grouping import grouping
+from .merging import Same
+from .rolled_up import roll_up
+from .window import result_time
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows [start, start + size), side by side: of a fixed length, or of a zone's calendar.
+
+    The function `tumbling` says where they lie.
+
+    Args:
+        size: the length of a window, a microsecond or more; with a zone whole days, weeks, months,
+            quarters or years.
+        offset: shifts the alignment; any sign.
+        zone: the zone whose calendar counts; without one "1 day" is 24 hours of UTC.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+    """
+
+    size: str | timedelta
+    offset: str | timedelta = "0 seconds"
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self._grid
+
+    def aggregate(
+        self,
+        events: DataFrame,
+        *,
+        by: str | Sequence[str] = (),
+        aggs: Mapping[str, Aggregate | Column],
+        time: str = "event_time",
+    ) -> DataFrame:
+        """Return the aggregates of each window and key: window, the by columns, the aggregates."""
+        rows = grouping(events, by, aggs, time)
+        grid = self._grid
+        if isinstance(grid, Grid):
+            return rows.over(F.window(rows.at, interval(grid.width), None, interval(grid.start)))
+        require_zone(events, grid.zone)
+        return rows.spanning(grid.window(rows.at))
+
+    def roll_up(
+        self, panes: DataFrame, *, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate]
+    ) -> DataFrame:
+        """Return the partials of smaller windows merged into these; see `rolled_up`."""
+        if self.zone is not None:
+            require_zone(panes, self.zone)
+        return roll_up(panes, self._grid, by, aggs)
+
+    def late_at(self, time: Column) -> Column:
+        """Return the end of the window that holds an instant."""
+        return self._grid.window(time)["end"]
+
+    def merging(self, by: str | Sequence[str]) -> Same:
+        """Return how late rows are merged into windows: into those that are the same."""
+        return Same(names(by))
+
+    @property
+    def reach(self) -> timedelta:
+        """How far before an instant an event can be that still matters to a window that ends after it."""
+        return timedelta(microseconds=self._grid.longest)
+
+    @property
+    def result_time(self) -> Column:
+        """A window's end."""
+        return result_time()
+
+    @property
+    def _grid(self) -> Grid | Calendar:
+        if self.zone is not None:
+            return calendar(self.size, self.zone, self.offset)
+        width = fixed(self.size, "size")
+        return Grid(width, shift(self.offset, width))
 
 
 def tumbling(
@@ -69,9 +146,4 @@ def tumbling(
     >>> [row.window.end.timestamp() - row.window.start.timestamp() == 31 * 86_400 for row in months.collect()]
     [True]
     """
-    rows = grouping(events, by, aggs, time)
-    if zone is not None:
-        require_zone(events, zone)
-        return rows.spanning(calendar(size, zone, offset).window(rows.at))
-    width = fixed(size, "size")
-    return rows.over(F.window(rows.at, interval(width), None, interval(shift(offset, width))))
+    return Tumbling(size, offset, zone).aggregate(events, by=by, aggs=aggs, time=time)
