@@ -19,7 +19,7 @@ from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append, Corrected, SideTable, Sink
 from tidegate.sources import KafkaSource, Reading
-from tidegate.windows import Same, closes, tumbling
+from tidegate.windows import Same, Tumbling, tumbling
 
 from .contest import main
 from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
@@ -38,7 +38,7 @@ def _input(place: Place, **settings: Any) -> Input:
     )
     late = SideTable(path=str(place.folder / "late"), step="late")
     return Input(
-        reading=reading, closes=closes("tumbling", F.col("event_time"), SIZE), late=late, **settings
+        reading=reading, closes=Tumbling(SIZE).late_at(F.col("event_time")), late=late, **settings
     )
 
 

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import Aggregate, count, total
 from tidegate.columns import quoted, require
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.joins import late_from, stream_stream
+from tidegate.joins import IntervalJoin, stream_stream
 from tidegate.joins._panes import panes
 from tidegate.runtime.cli import command
 from tidegate.runtime.config.job_config import Config
@@ -127,7 +127,7 @@ class ClickThrough(Config):
 
 def job(config: ClickThrough) -> Job:
     """Put the job together."""
-    late = late_from(F.col(TIME), config.join.within)
+    late = IntervalJoin(config.join.on, within=config.join.within, how="left").late_at(F.col(TIME))
     inputs = [
         config.named_input("searches", config.searches, closes=late),
         config.named_input("clicks", config.clicks, closes=late),

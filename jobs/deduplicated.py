@@ -26,7 +26,7 @@ from tidegate.runtime.config.sections import (
 from tidegate.runtime.job import Job
 from tidegate.sinks import Append, FirstSeen, Sink
 from tidegate.sketches import BloomTable
-from tidegate.windows import decided, deduplicate
+from tidegate.windows import Deduplication, deduplicate
 
 TIME = "event_time"
 PLACE = ("topic", "partition", "offset")
@@ -88,7 +88,12 @@ def job(config: Deduplicated) -> Job:
     """Put the job together."""
     same, events = (
         config.deduplicate,
-        config.only_input(closes=decided(F.col(TIME), config.deduplicate.hold), keep=PLACE),
+        config.only_input(
+            closes=Deduplication(
+                config.deduplicate.key, config.deduplicate.horizon, hold=config.deduplicate.hold
+            ).late_at(F.col(TIME)),
+            keep=PLACE,
+        ),
     )
     fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
     order = [f"kafka_{name}" if name in fields else name for name in PLACE]

@@ -5,6 +5,7 @@ spark-submit jobs/page_views.py [--config PATH] [--set section.key=value]... [--
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from pydantic import model_validator
@@ -19,9 +20,14 @@ from tidegate.runtime.config.sections import OutputSection, WindowSection
 from tidegate.runtime.job import Corrections, Input, Job
 from tidegate.sinks import Append, Corrected, Mapped, Sink, Upsert
 from tidegate.windows import (
+    Cumulative,
+    Hopping,
     Overlapping,
     Same,
-    closes,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
     cumulative,
     hopping,
     session,
@@ -92,10 +98,14 @@ def views(events: DataFrame, window: WindowSection, aggs: dict[str, Aggregate] =
 
 def late_from(window: WindowSection) -> Column:
     """Return the instant from which a click is late."""
-    length = window.gap if window.kind == "session" else window.size
-    return closes(
-        window.kind, F.col(TIME), length or "", hop=window.hop, step=window.step, zone=window.zone
-    )
+    kinds: dict[str, Callable[[], Window]] = {
+        "tumbling": lambda: Tumbling(window.size or "", zone=window.zone),
+        "hopping": lambda: Hopping(window.size or "", window.hop or ""),
+        "sliding": lambda: Sliding(window.size or ""),
+        "session": lambda: Session(window.gap or ""),
+        "cumulative": lambda: Cumulative(window.step or "", window.size or "", zone=window.zone),
+    }
+    return kinds[window.kind]().late_at(F.col(TIME))
 
 
 def job(config: PageViews) -> Job:

@@ -95,17 +95,5 @@ def panes(within: Within) -> Panes:
     return Panes(before, after)
 
 
-def late_from(time: Column, within: Within) -> Column:
-    """Return the instant at which a row of either side is late for `stream_stream`: the end of its slice.
-
-    Once the watermark has reached it, the row is left out, with all that it would have matched. A
-    slice is an eighth of the farther bound, and at least an eighth of a second; slices stand on
-    multiples of their length since 1970.
-
-    >>> late = late_from(F.col("event_time"), ("0 seconds", "1 hour")) <= F.lit(datetime(2026, 1, 1, tzinfo=UTC))
-    """
-    return panes(within).slice_of(time)["end"]
-
-
 def _floor(micros: Column, width: int) -> Column:
     return micros - F.pmod(micros, F.lit(width))

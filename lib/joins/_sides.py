@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from ..columns import WATERMARK_KEY, names, quoted, require, require_event_time, require_free
-from ..errors import ArgumentError, ColumnTypeError, WatermarkError
+from ..errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
 
 RESULT_TIME = "event_time"
 
@@ -141,5 +141,11 @@ def named(left: Side, right: Side, suffixes: tuple[str, str]) -> list[tuple[Side
         for side, suffix in zip((left, right), suffixes, strict=True)
         for name in columns[id(side)]
     ]
+    if RESULT_TIME in {name.lower() for name in left.on}:
+        raise ColumnError(
+            f"on names {RESULT_TIME!r}, which is what the result calls the later of a pair's times.",
+            "keys of other names.",
+            f"withColumnRenamed({RESULT_TIME!r}, 'key_time') on both sides.",
+        )
     require_free([*left.on, RESULT_TIME], [name for _, _, name in found], "suffixes")
     return found

@@ -4,7 +4,8 @@ none."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import reduce
 from operator import or_
 from typing import Literal
@@ -18,7 +19,7 @@ from ..columns import WATERMARK_KEY, interval, quoted
 from ..errors import ArgumentError
 from ._matching import Kind, Matching
 from ._panes import Panes, Within, panes, span
-from ._sides import Side, named, sides
+from ._sides import RESULT_TIME, Side, named, sides
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 
@@ -30,6 +31,75 @@ _AT, _BUCKET, _SPAN, _PANE, _HOME, _MET = (
     f"__tidegate_{name}" for name in ("at", "bucket", "span", "pane", "home", "met")
 )
 _LEFT, _RIGHT = "__tidegate_left", "__tidegate_right"
+
+
+@dataclass(frozen=True)
+class IntervalJoin:
+    """The join of two streams whose times lie within an interval of each other: a job's transform.
+
+    The function `stream_stream` says what matches, and what comes out when.
+
+    Args:
+        on: the columns whose values must be equal.
+        within: how far before and how far after the left row's time a right row may be.
+        how: which rows come out.
+        time: the event-time column, or (left's, right's).
+        suffixes: what is put after a column's name that both sides have.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction; and by the call, for frames that do not
+            fit.
+
+    >>> near = IntervalJoin("user", within=("0 seconds", "1 second"), how="semi")
+    >>> near(clicks, clicks.where("ms > 6").withColumnRenamed("ms", "slow")).count()
+    4
+    """
+
+    on: str | Sequence[str]
+    within: Within = field(kw_only=True)
+    how: How = field(kw_only=True)
+    time: str | tuple[str, str] = "event_time"
+    suffixes: tuple[str, str] = ("_left", "_right")
+
+    def __post_init__(self) -> None:
+        _ = self._panes
+        if self.how not in ("inner", "left", "right", "full", "semi", "anti"):
+            raise ArgumentError(
+                f"how is {self.how!r}.",
+                "'inner', 'left', 'right', 'full', 'semi' or 'anti'.",
+                "how='left'",
+            )
+
+    def __call__(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Return the rows that match, and those that match nothing, as `how` has it."""
+        ours, theirs = sides(left, right, self.on, self.time)
+        if self.how == "right":
+            join = _Join(theirs, ours, self._panes.swapped(), "left")
+        else:
+            join = _Join(ours, theirs, self._panes, self.how)
+        return join.answer(join.rows(), ours, theirs, self.suffixes)
+
+    def late_at(self, time: Column) -> Column:
+        """Return the end of the slice that holds an instant, an eighth of the farther bound long.
+
+        It counts for either side alike. A slice is at least an eighth of a second.
+        """
+        return self._panes.slice_of(time)["end"]
+
+    @property
+    def reach(self) -> timedelta:
+        """How far before an instant a row can be that still matters to a later result."""
+        panes = self._panes
+        return timedelta(microseconds=max(0, panes.before) + max(0, panes.after))
+
+    @property
+    def result_time(self) -> Column | None:
+        """The later of a pair's two times; None for semi and anti joins, which may be without it."""
+        return None if self.how in ("semi", "anti") else quoted(RESULT_TIME)
+
+    @property
+    def _panes(self) -> Panes:
+        return panes(self.within)
 
 
 def stream_stream(
@@ -55,7 +125,7 @@ def stream_stream(
     What comes out is the batch join of all
     rows that were not late: the order of arrival, batches and restarts change nothing.
 
-    A row is late, and left out, once the watermark has reached the end of its slice (`late_from`),
+    A row is late, and left out, once the watermark has reached the end of its slice (`IntervalJoin.late_at`),
     on either side alike; with two inputs the watermark is the smaller of both. Rows come out once,
     in append mode, when nothing can
     match any more: all rows of a left row together, when the watermark has passed it by at most
@@ -95,16 +165,8 @@ def stream_stream(
     >>> pairs.select("user", "page", "ms").orderBy("ms").collect()
     [Row(user='u1', page='/1', ms=7), Row(user='u0', page='/2', ms=8)]
     """
-    if how not in ("inner", "left", "right", "full", "semi", "anti"):
-        raise ArgumentError(
-            f"how is {how!r}.", "'inner', 'left', 'right', 'full', 'semi' or 'anti'.", "how='left'"
-        )
-    bounds, (ours, theirs) = panes(within), sides(left, right, on, time)
-    if how != "right":
-        join = _Join(ours, theirs, bounds, how)
-        return join.answer(join.rows(), ours, theirs, suffixes)
-    join = _Join(theirs, ours, bounds.swapped(), "left")
-    return join.answer(join.rows(), ours, theirs, suffixes)
+    join = IntervalJoin(on, within=within, how=how, time=time, suffixes=suffixes)
+    return join(left, right)
 
 
 @dataclass(frozen=True)

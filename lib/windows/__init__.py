@@ -1,21 +1,27 @@
 """Event-time windows: the same calls on batches and on streams, with the same rows."""
 
-from ._grid import closes
-from .cumulative import cumulative
-from .deduplicate import decided, deduplicate
-from .hopping import hopping
+from .cumulative import Cumulative, cumulative
+from .deduplicate import Deduplication, deduplicate
+from .hopping import Hopping, hopping
 from .merging import Overlapping, Same
-from .rolled_up import rolled_up
-from .session import session
-from .sliding import sliding
-from .tumbling import tumbling
+from .session import Session, session
+from .sliding import Sliding, sliding
+from .tumbling import Tumbling, rolled_up, tumbling
+from .window import Window
+from .windowed import Windowed
 
 __all__ = [
+    "Cumulative",
+    "Deduplication",
+    "Hopping",
     "Overlapping",
     "Same",
-    "closes",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "Window",
+    "Windowed",
     "cumulative",
-    "decided",
     "deduplicate",
     "hopping",
     "rolled_up",

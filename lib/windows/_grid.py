@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..columns import microseconds
 from ..errors import ArgumentError
 from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
+
 
 def floor(time: Column, width: int, start: int = 0) -> Column:
     """Return the last multiple of `width` microseconds, counted from 1970 plus `start`, at or

@@ -101,17 +101,22 @@ class Grouping:
         """The same grouping with its aggregates left unfinished; all of them must merge."""
         return replace(self, aggs=dict(partials(self.mergeable or {})))
 
-    def merged(self, parts: DataFrame, window: Column) -> DataFrame:
-        """Merge rows of unfinished aggregates that share a window and a key, and finish them."""
+    def merged(self, parts: DataFrame, window: Column, *cuts: Column) -> DataFrame:
+        """Merge rows of unfinished aggregates that share a window and a key, and finish them.
+
+        `cuts` part the rows further, and are not in the result.
+        """
         aggs = self.mergeable or {}
         merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
-        rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
+        rows = parts.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*merging)
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
 
 
 def restored(frame: DataFrame) -> DataFrame:
     """Return the rows that `Grouping.collected` put together, each with the column SPAN."""
-    return frame.select(quoted(SPAN), F.explode(ROWS).alias(ROWS)).select(quoted(SPAN), f"`{ROWS}`.*")
+    return frame.select(quoted(SPAN), F.explode(ROWS).alias(ROWS)).select(
+        quoted(SPAN), f"`{ROWS}`.*"
+    )
 
 
 def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:

@@ -35,9 +35,10 @@ def _sums(values: pa.Array, first: Ints, length: Ints) -> pa.Array:
     if pa.types.is_decimal(values.type):
         return _decimal_sums(values, first, length, empty)
     plain = values.fill_null(0).to_numpy(zero_copy_only=False)
+    sums = _range_sums(plain, first, length)
     if plain.dtype.kind == "i":
-        _refuse_overflow(plain, first, length)
-    return pa.array(_range_sums(plain, first, length), type=values.type, mask=empty)
+        _refuse_overflow(plain, sums, first, length)
+    return pa.array(sums, type=values.type, mask=empty)
 
 
 def _range_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
@@ -61,11 +62,13 @@ def _block_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
     return sums
 
 
-def _refuse_overflow(values: Numbers, first: Ints, length: Ints) -> None:
+def _refuse_overflow(values: Numbers, sums: Numbers, first: Ints, length: Ints) -> None:
     highest = float(np.abs(values.astype(np.float64)).max(initial=0.0))
     if highest * int(length.max(initial=0)) < 2.0**62:
         return
-    if (np.abs(_block_sums(values.astype(np.float64), first, length)) >= 2.0**63).any():
+    # A sum that has overflowed is off by a multiple of 2^64, which is more than rounding can hide.
+    near = _block_sums(values.astype(np.float64), first, length)
+    if (np.abs(near - sums.astype(np.float64)) >= 2.0**63).any():
         raise OverflowError(
             "a total in a sliding window is beyond a bigint; cast the column to decimal(38, 0) or "
             "double"

@@ -3,20 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import quoted
+from ..columns import names, quoted
 from ._calendar import require_zone
 from ._grid import Steps, steps
-from ._grouping import SPAN, WINDOW, Grouping, grouping, marked
+from ._grouping import grouping
+from ._panes import by_panes
+from .merging import Same
+from .window import result_time
 
 CYCLE = "tidegate:cycle"
-END = "tidegate:end"
+
+
+@dataclass(frozen=True)
+class Cumulative:
+    """Windows that grow by `step` up to `size`, and then start anew: the day so far, each hour.
+
+    The function `cumulative` says where they lie.
+
+    Args:
+        step: by how much a window is longer than the one before.
+        size: the length of the longest window, a multiple of the step.
+        offset: shifts the alignment of cycles; any sign.
+        zone: the zone whose calendar counts; without one "1 day" is 24 hours of UTC.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+    """
+
+    step: str | timedelta
+    size: str | timedelta
+    offset: str | timedelta = "0 seconds"
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self._steps
+
+    def aggregate(
+        self,
+        events: DataFrame,
+        *,
+        by: str | Sequence[str] = (),
+        aggs: Mapping[str, Aggregate | Column],
+        time: str = "event_time",
+    ) -> DataFrame:
+        """Return the aggregates of each window and key: window, the by columns, the aggregates."""
+        rows = grouping(events, by, aggs, time)
+        if self.zone is not None:
+            require_zone(events, self.zone)
+        return by_panes(rows, _Growing(self._steps))
+
+    def late_at(self, time: Column) -> Column:
+        """Return the end of the step that holds an instant.
+
+        Once the watermark has reached it, the window that ends there may be out, and the row is
+        left out of all its windows.
+        """
+        growing = self._steps
+        return growing.pane(time, growing.cycle.window(time))["end"]
+
+    def merging(self, by: str | Sequence[str]) -> Same:
+        """Return how late rows are merged into windows: into those that are the same."""
+        return Same(names(by))
+
+    @property
+    def reach(self) -> timedelta:
+        """How far before an instant an event can be that still matters to a window that ends after
+        it."""
+        return timedelta(microseconds=self._steps.cycle.longest)
+
+    @property
+    def result_time(self) -> Column:
+        """A window's end."""
+        return result_time()
+
+    @property
+    def _steps(self) -> Steps:
+        return steps(self.step, self.size, self.offset, self.zone)
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """Steps as panes: a window is made of the steps of its cycle up to its end."""
+
+    steps: Steps
+
+    def placed(self, frame: DataFrame, at: Column) -> DataFrame:
+        """Add the cycle of each row."""
+        return frame.withColumn(CYCLE, self.steps.cycle.window(at))
+
+    def pane(self, at: Column) -> Column:
+        """Return the step that holds an instant."""
+        return self.steps.pane(at, quoted(CYCLE))
+
+    def windows(self, at: Column) -> Column:
+        """Return the windows that end with the step of an instant, or with a later one of its
+        cycle."""
+        start = quoted(CYCLE)["start"].alias("start")
+        ends = self.steps.ends(at, quoted(CYCLE))
+        return F.transform(ends, lambda end: F.struct(start, end.alias("end")))
 
 
 def cumulative(
@@ -44,17 +135,16 @@ def cumulative(
     change. A step may also be of the calendar: "1 day" in any size, else days in days, weeks in
     weeks, months in months.
 
-    Where all aggregates merge, events are aggregated once, in panes of one step, and the panes are
-    merged into the windows, at most size / step for each pane. Else each event is copied into each
-    of its windows.
+    Events are aggregated once, in panes of one step, and the panes are merged into the windows, at
+    most size / step for each pane. Aggregates that do not merge (bare Spark aggregate columns) take
+    the rows themselves, which a stream keeps until their step has ended.
 
     State on a stream: one partial for each key and open pane, and one for each open window that
     holds a closed pane. A row within the watermark's delay is in all its windows. A row is late
     when its own step's end is at or before the watermark; it is then left out of all its windows,
-    so that no window holds a row that an earlier one should have held and has not. Where events are
-    copied, it is left out only of those that have closed. In append mode a window comes out once,
-    when the watermark reaches its end. A checkpoint is bound to step, size, offset, zone, by and
-    aggs.
+    so that no window holds a row that an earlier one should have held and has not. In append mode a
+    window comes out once, when the watermark reaches its end. A checkpoint is bound to step, size,
+    offset, zone, by and aggs.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
@@ -82,37 +172,5 @@ def cumulative(
     >>> so_far.columns, so_far.where("page = '/0'").count()
     (['window', 'page', 'views'], 13)
     """
-    rows = grouping(events, by, aggs, time)
-    growing = steps(step, size, offset, zone)
-    if zone is not None:
-        require_zone(events, zone)
-    return (by_copies if rows.mergeable is None else by_panes)(rows, growing)
-
-
-def by_copies(rows: Grouping, growing: Steps) -> DataFrame:
-    """Aggregate each window by itself, from a copy of each event for each window that it is in."""
-    events = rows.events.where(rows.at.isNotNull())
-    return replace(rows, events=expanded(events, rows.time, rows.at, growing)).over(quoted(SPAN))
-
-
-def by_panes(rows: Grouping, growing: Steps) -> DataFrame:
-    """Aggregate panes of one step, then merge those of each window."""
-    events = in_cycles(rows.events, rows.at, growing)
-    panes = replace(rows.parts(), events=events).spanning(growing.pane(rows.at, quoted(CYCLE)))
-    return rows.merged(expanded(panes, WINDOW, quoted(WINDOW)["start"], growing), quoted(SPAN))
-
-
-def expanded(frame: DataFrame, time: str, at: Column, growing: Steps) -> DataFrame:
-    """Return a copy of each row for each window that holds the instant `at`; `time` is the column
-    with the watermark."""
-    copies = in_cycles(frame, at, growing).withColumn(
-        END, F.explode(growing.ends(at, quoted(CYCLE)))
-    )
-    return marked(
-        copies, time, F.struct(quoted(CYCLE)["start"].alias("start"), quoted(END).alias("end"))
-    )
-
-
-def in_cycles(frame: DataFrame, at: Column, growing: Steps) -> DataFrame:
-    """Add the cycle of each row, in a column of its own so that it is computed once."""
-    return frame.withColumn(CYCLE, growing.cycle.window(at))
+    window = Cumulative(step, size, offset, zone)
+    return window.aggregate(events, by=by, aggs=aggs, time=time)

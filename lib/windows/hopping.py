@@ -85,7 +85,8 @@ class Hopping:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a window that ends after it."""
+        """How far before an instant an event can be that still matters to a window that ends after
+        it."""
         return timedelta(microseconds=microseconds(self.size))
 
     @property
@@ -101,7 +102,8 @@ class Hopping:
 
 @dataclass(frozen=True)
 class _Hops:
-    """Where windows of `size` begin and end, one starting every `hop` from `start` on, in microseconds."""
+    """Where windows of `size` begin and end, one starting every `hop` from `start` on, in
+    microseconds."""
 
     size: int
     hop: int
@@ -117,12 +119,14 @@ class _Hops:
         return frame
 
     def pane(self, at: Column) -> Column:
-        """Return the pane that holds an instant: its start, and the end of the first window that holds it."""
+        """Return the pane that holds an instant: its start, and the end of the first window that
+        holds it."""
         begun = floor(at, self.hop, self.start)
         if self.rest == 0:
             return F.struct(begun.alias("start"), _after(begun, self.hop).alias("end"))
         ends = _after(begun, self.rest)
-        # Past the end in the middle of a hop, the next window to end does so in the hop that follows.
+        # Past the end in the middle of a hop, the next window to end does so in the hop that
+        # follows.
         return F.struct(
             F.when(at < ends, begun).otherwise(ends).alias("start"),
             F.when(at < ends, ends).otherwise(_after(ends, self.hop)).alias("end"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -11,10 +12,166 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DayTimeIntervalType
 
 from ..aggregates import Aggregate
-from ..columns import interval, microseconds, type_of
+from ..columns import WATERMARK_KEY, interval, microseconds, names, quoted, type_of
 from ..errors import ColumnTypeError
-from ._grid import floor
-from ._grouping import Grouping, grouping
+from ._grid import Grid, floor
+from ._grouping import ROWS, WINDOW, Grouping, grouping
+from .merging import Overlapping
+from .window import result_time
+
+SLICES = 8
+"""How many slices a gap has: rows of a stream wait for the end of their slice."""
+
+_AT, _FIRST, _UNTIL = "tidegate:at", "tidegate:first", "tidegate:until"
+
+
+@dataclass(frozen=True)
+class Session:
+    """Runs of a key's events that follow one another within `gap`.
+
+    The function `session` says where sessions begin and end.
+
+    Args:
+        gap: a duration, or a column of day-time intervals (`F.make_dt_interval`), one for each
+            event.
+        longest: the longest stretch of events in one session, at least the gap where that is fixed.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+    """
+
+    gap: str | timedelta | Column
+    longest: str | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        least = 1 if isinstance(self.gap, Column) else microseconds(self.gap, "gap")
+        if self.longest is not None:
+            microseconds(self.longest, "longest", least=least)
+
+    def aggregate(
+        self,
+        events: DataFrame,
+        *,
+        by: str | Sequence[str] = (),
+        aggs: Mapping[str, Aggregate | Column],
+        time: str = "event_time",
+    ) -> DataFrame:
+        """Return the aggregates of each session: window, the by columns, the aggregates."""
+        rows = grouping(events, by, aggs, time)
+        if isinstance(self.gap, Column):
+            _require_interval(rows, self.gap)
+        if not events.isStreaming:
+            return rows.over(self._window(rows.at), *self._cuts(rows.at))
+        if rows.mergeable is None:
+            return self._of_rows(rows)
+        return self._of_partials(rows)
+
+    def late_at(self, time: Column) -> Column:
+        """Return the end of the slice that holds an instant, an eighth of the gap long.
+
+        A session comes out when no row of it can come any more that is not late, at most a slice
+        after its end. So once the watermark has reached the end of a row's slice, a session that
+        the row belongs to may be out. With a gap of each event a slice is a microsecond.
+        """
+        return self._slices.window(time)["end"]
+
+    def merging(self, by: str | Sequence[str]) -> Overlapping:
+        """Return how late rows are merged into sessions: with those that they overlap."""
+        return Overlapping(names(by))
+
+    @property
+    def reach(self) -> timedelta | None:
+        """How far before an instant an event can be that still matters to a later session.
+
+        None without `longest`: a session that never rests has no beginning.
+        """
+        if self.longest is None or isinstance(self.gap, Column):
+            return None
+        return timedelta(microseconds=microseconds(self.longest) + microseconds(self.gap))
+
+    @property
+    def result_time(self) -> Column:
+        """A session's end."""
+        return result_time()
+
+    @property
+    def _slices(self) -> Grid:
+        if isinstance(self.gap, Column):
+            return Grid(1, 0)
+        return Grid(max(1, microseconds(self.gap) // SLICES), 0)
+
+    def _window(self, at: Column) -> Column:
+        if isinstance(self.gap, Column):
+            return F.session_window(at, _positive(F.unix_micros(at + self.gap) - F.unix_micros(at)))
+        return F.session_window(at, interval(microseconds(self.gap)))
+
+    def _until(self, at: Column) -> Column:
+        """Return how far an event's session lasts at least, in microseconds since 1970."""
+        micros = F.unix_micros(at)
+        if isinstance(self.gap, Column):
+            return F.greatest(F.unix_micros(at + self.gap), micros + F.lit(1))
+        return micros + F.lit(microseconds(self.gap))
+
+    def _cuts(self, at: Column) -> list[Column]:
+        """Return what parts events beside the key: the stretch of `longest` that they are in."""
+        return [] if self.longest is None else [floor(at, microseconds(self.longest))]
+
+    def _of_partials(self, rows: Grouping) -> DataFrame:
+        """Merge the partials of each key's slices, once a slice has closed, into sessions."""
+        parts = rows.parts()
+        edges = {_FIRST: F.min(rows.at), _UNTIL: F.max(self._until(rows.at))}
+        sliced = replace(parts, aggs={**parts.aggs, **edges}).over(
+            self._slice(rows.at), *self._cuts(rows.at)
+        )
+        first = quoted(_FIRST)
+        events = self._delayed(sliced, first)
+        length = quoted(_UNTIL) - F.unix_micros(first)
+        window = F.session_window(quoted(_AT), _positive(length))
+        return self._restored(rows.merged(events, window, *self._cuts_of_a_stream(rows, first)))
+
+    def _of_rows(self, rows: Grouping) -> DataFrame:
+        """Aggregate the rows of sessions, which are kept until their slice has closed."""
+        slices = rows.collected(self._slices.window(rows.at))
+        whole = slices.select(F.explode(ROWS).alias(ROWS), quoted(WINDOW))
+        events = self._delayed(whole.select(f"`{ROWS}`.*", quoted(WINDOW)), rows.at).drop(WINDOW)
+        if isinstance(self.gap, Column):
+            length = _positive(self._until(rows.at) - F.unix_micros(rows.at))
+            window = F.session_window(quoted(_AT), length)
+        else:
+            window = F.session_window(quoted(_AT), interval(microseconds(self.gap)))
+        cuts = self._cuts_of_a_stream(rows, rows.at)
+        return self._restored(replace(rows, events=events).over(window, *cuts))
+
+    def _slice(self, at: Column) -> Column:
+        return F.window(at, interval(self._slices.width))
+
+    def _delayed(self, slices: DataFrame, at: Column) -> DataFrame:
+        """Add the time by which Spark joins sessions and closes them, a slice after `at`.
+
+        Rows that are not late may still come that are a slice older than the watermark, and one
+        that is exactly a gap after a session's last event is of it. So a session has to stay until
+        the watermark is a slice beyond its end.
+        """
+        mark = (slices.schema[WINDOW].metadata or {}).get(WATERMARK_KEY)
+        later = F.timestamp_micros(F.unix_micros(at) + F.lit(self._slices.width))
+        return slices.withColumn(_AT, later).withMetadata(_AT, {WATERMARK_KEY: mark})
+
+    def _restored(self, sessions: DataFrame) -> DataFrame:
+        """Put the windows back to where their events are."""
+        window = quoted(WINDOW)
+        edges = [
+            F.timestamp_micros(F.unix_micros(window[edge]) - F.lit(self._slices.width)).alias(edge)
+            for edge in ("start", "end")
+        ]
+        return sessions.withColumn(WINDOW, F.struct(*edges))
+
+    def _cuts_of_a_stream(self, rows: Grouping, at: Column) -> list[Column]:
+        """Return the cuts; without a key and a cut a constant, which Spark's streams ask for."""
+        cuts = self._cuts(at)
+        if rows.by or cuts:
+            return cuts
+        # Spark would take a literal out of the grouping.
+        return [F.pmod(F.unix_micros(at), F.lit(1))]
 
 
 def session(
@@ -38,10 +195,13 @@ def session(
     UTC, as if each such stretch had keys of its own. ("1 day" ends all sessions at midnight UTC.)
     Its window still ends a gap after its last event.
 
-    State on a stream: one partial for each open session. A row is late, and is left out, when its
-    time plus gap is at or before the watermark. In append mode a session comes out once, when the
-    watermark reaches its end. A checkpoint is bound to by, aggs and whether `longest` is given;
-    durations may change, and hold for events from then on.
+    State on a stream: a partial for each key and slice, an eighth of the gap long, that is still
+    open, and one for each open session. A row is late, and is left out, when the end of its slice
+    is at or before the watermark: so no row is taken whose session is out. In append mode a session
+    comes out once, when the watermark is a slice beyond its end. Bare Spark aggregate columns take
+    the rows themselves, which are kept until their slice has closed. The result has no watermark of
+    its own. A checkpoint is bound to by, aggs and whether `longest` is given; durations may change,
+    and hold for events from then on.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
@@ -65,18 +225,10 @@ def session(
     >>> session(clicks, "30 minutes", by="user", aggs={"clicks": count()}).columns
     ['window', 'user', 'clicks']
     """
-    rows = grouping(events, by, aggs, time)
-    if isinstance(gap, Column):
-        window, least = F.session_window(rows.at, _gaps(rows, gap)), 1
-    else:
-        least = microseconds(gap, "gap")
-        window = F.session_window(rows.at, interval(least))
-    if longest is None:
-        return rows.over(window)
-    return rows.over(window, floor(rows.at, microseconds(longest, "longest", least=least)))
+    return Session(gap, longest).aggregate(events, by=by, aggs=aggs, time=time)
 
 
-def _gaps(rows: Grouping, gap: Column) -> Column:
+def _require_interval(rows: Grouping, gap: Column) -> None:
     found = type_of(rows.events, gap, "gap")
     if not isinstance(found, DayTimeIntervalType):
         raise ColumnTypeError(
@@ -84,6 +236,9 @@ def _gaps(rows: Grouping, gap: Column) -> Column:
             "a duration such as '30 minutes', or a column of day-time intervals.",
             "F.make_dt_interval(secs=F.col('gap_seconds'))",
         )
-    micros = F.unix_micros(rows.at + gap) - F.unix_micros(rows.at)
+
+
+def _positive(micros: Column) -> Column:
+    """Return an interval of a microsecond or more, as Spark's session windows take one."""
     seconds = F.greatest(micros, F.lit(1)).cast("decimal(18, 0)") * F.lit(Decimal("0.000001"))
     return F.make_interval(secs=seconds.cast("decimal(18, 6)"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
@@ -20,11 +21,80 @@ from pyspark.sql.types import (
 from ..aggregates import Aggregate
 from ..columns import interval, microseconds, names, quoted, require, require_free
 from ..errors import ArgumentError, ColumnTypeError
-from ._grid import pane
-from ._grouping import WINDOW, Grouping, grouping
+from ._grid import Grid, pane
+from ._grouping import SPAN, WINDOW, Grouping, grouping, marked
 from ._rolling import Rolling, Windows
+from .window import result_time
 
-EVENTS = "events"
+EVENTS = "tidegate:events"
+_BEGIN = "tidegate:begin"
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """For each event the window [t - size, t] that ends with it, both ends inclusive.
+
+    The function `sliding` says which windows there are.
+
+    Args:
+        size: how far a window reaches back from its event.
+        keep: further columns of the event itself that its row bears; with `windows="each"` only.
+        windows: which windows come out, "each" or "all".
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+    """
+
+    size: str | timedelta
+    keep: str | Sequence[str] = ()
+    windows: Windows = "each"
+
+    def __post_init__(self) -> None:
+        microseconds(self.size, "size")
+        kept = names(self.keep, "keep")
+        if self.windows not in ("each", "all"):
+            raise ArgumentError(f"windows is {self.windows!r}.", "'each' or 'all'.")
+        if kept and self.windows == "all":
+            raise ArgumentError(
+                "keep is given with windows='all', where a row is no event.",
+                "keep with windows='each'.",
+            )
+
+    def aggregate(
+        self,
+        events: DataFrame,
+        *,
+        by: str | Sequence[str] = (),
+        aggs: Mapping[str, Aggregate],
+        time: str = "event_time",
+    ) -> DataFrame:
+        """Return the aggregates of each window: window, the by and kept columns, the aggregates."""
+        rows = grouping(events, by, aggs, time)
+        width = microseconds(self.size)
+        kept = names(self.keep, "keep")
+        _require_kept(rows, kept)
+        pairs = _pairs(_panes(rows, width, kept), rows, width)
+        return _answers(rows, _rolled(pairs, rows, width, kept, self.windows), kept)
+
+    def late_at(self, time: Column) -> Column:
+        """Return the end of the pane that holds an instant, at most a size and a microsecond
+        later."""
+        return Grid(pane(microseconds(self.size)), 0).window(time)["end"]
+
+    def merging(self, by: str | Sequence[str]) -> None:
+        """Return None: windows that are out cannot take up late rows."""
+        return
+
+    @property
+    def reach(self) -> timedelta:
+        """How far before an instant an event can be that still matters to a later event's
+        window."""
+        return timedelta(microseconds=microseconds(self.size))
+
+    @property
+    def result_time(self) -> Column:
+        """The event's own time, at which its window ends."""
+        return result_time()
 
 
 def sliding(
@@ -49,11 +119,11 @@ def sliding(
     in numpy over two neighbouring panes that have closed. The cost grows with n log n of a pane's
     events, not with their square.
 
-    State on a stream: the aggregated columns of the events of the last two to three panes, each
-    event twice. A row is late, and its own window is left out, once its pane has closed, at most a
-    size and a microsecond after it. A window comes out once, in append mode, when the watermark has
-    passed the end of its last pane: it is final then. The result has no watermark of its own. A
-    checkpoint is bound to size, by, aggs, keep and windows.
+    State on a stream: the aggregated columns of the events of the last two to three panes. A row is
+    late once its pane has closed, at most a size and a microsecond after it; it is then in no
+    window at all. A window comes out once, in append mode, when the watermark has passed the end of
+    its last pane: it is final then. The result has no watermark of its own. A checkpoint is bound
+    to size, by, aggs, keep and windows.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
@@ -77,22 +147,11 @@ def sliding(
     >>> sliding(clicks, "5 minutes", by="user", aggs={"clicks": count()}, keep="page").columns
     ['window', 'user', 'page', 'clicks']
     """
-    rows = grouping(events, by, aggs, time)
-    width = microseconds(size, "size")
-    kept = _kept(rows, keep, windows)
-    panes = _panes(rows, width, kept)
-    return _answers(rows, _rolled(panes, rows, width, kept, windows), kept)
+    window = Sliding(size, keep, windows)
+    return window.aggregate(events, by=by, aggs=aggs, time=time)
 
 
-def _kept(rows: Grouping, keep: str | Sequence[str], windows: Windows) -> list[str]:
-    kept = names(keep, "keep")
-    if windows not in ("each", "all"):
-        raise ArgumentError(f"windows is {windows!r}.", "'each' or 'all'.")
-    if kept and windows == "all":
-        raise ArgumentError(
-            "keep is given with windows='all', where a row is no event.",
-            "keep with windows='each'.",
-        )
+def _require_kept(rows: Grouping, kept: list[str]) -> None:
     for name, agg in rows.aggs.items():
         if not isinstance(agg, Aggregate) or not agg.folds:
             raise ArgumentError(
@@ -102,7 +161,6 @@ def _kept(rows: Grouping, keep: str | Sequence[str], windows: Windows) -> list[s
             )
     require(rows.events, kept, "keep")
     require_free([WINDOW, *rows.by, *rows.aggs], kept, "keep")
-    return kept
 
 
 def _panes(rows: Grouping, width: int, kept: list[str]) -> DataFrame:
@@ -116,10 +174,31 @@ def _panes(rows: Grouping, width: int, kept: list[str]) -> DataFrame:
     event = F.struct(
         rows.at.alias("time"), *[quoted(name).alias(f"keep:{name}") for name in kept], *lifted
     )
-    pair = F.window(rows.at, interval(2 * length), interval(length))
-    return rows.events.groupBy(pair.alias(WINDOW), *rows.keys).agg(
-        F.collect_list(event).alias(EVENTS)
+    own = F.window(rows.at, interval(length)).alias(WINDOW)
+    return rows.events.groupBy(own, *rows.groups).agg(F.collect_list(event).alias(EVENTS))
+
+
+def _pairs(panes: DataFrame, rows: Grouping, width: int) -> DataFrame:
+    """Bring each pane together with the one before it: columns window, "key:0" and so on, events.
+
+    The events of a pane have closed with it, so that a late row is in neither pair of its pane.
+    """
+    length = pane(width)
+    start = F.unix_micros(quoted(WINDOW)["start"])
+    begins = F.explode(F.array(start - F.lit(length), start)).alias(_BEGIN)
+    spread = panes.select("*", begins)
+    span = F.struct(
+        F.timestamp_micros(quoted(_BEGIN)).alias("start"),
+        F.timestamp_micros(quoted(_BEGIN) + F.lit(2 * length)).alias("end"),
     )
+    # Whatever a key is called, the function of Arrow batches finds it by a name of ours.
+    keys = [quoted(name).alias(_key(at)) for at, name in enumerate(rows.by)]
+    grouped = marked(spread, WINDOW, span).groupBy(quoted(SPAN).alias(WINDOW), *keys)
+    return grouped.agg(F.flatten(F.collect_list(EVENTS)).alias(EVENTS))
+
+
+def _key(at: int) -> str:
+    return f"key:{at}"
 
 
 def _widened(events: DataFrame, lifted: Column, operation: str) -> Column:
@@ -160,7 +239,7 @@ def _rolled(
     schema = StructType(
         [
             panes.schema[WINDOW],
-            *[panes.schema[name] for name in rows.by],
+            *[panes.schema[_key(at)] for at in range(len(rows.by))],
             *[StructField(field.name, field.dataType) for field in event.fields[1:]],
         ]
     )
@@ -183,6 +262,6 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
                 else F.struct(*[value.alias(key) for key, value in fields.items()])
             )
             answers.append(agg.finish(partial).alias(name))
-    return rolled.select(
-        quoted(WINDOW), *rows.keys, *[quoted(f"keep:{name}").alias(name) for name in kept], *answers
-    )
+    keys = [quoted(_key(at)).alias(name) for at, name in enumerate(rows.by)]
+    bears = [quoted(f"keep:{name}").alias(name) for name in kept]
+    return rolled.select(quoted(WINDOW), *keys, *bears, *answers)

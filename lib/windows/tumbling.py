@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import interval, microseconds, names
+from ..columns import interval, names
 from ._calendar import Calendar, calendar, fixed, require_zone
 from ._grid import Grid, shift
 from ._grouping import grouping
+from ._roll_up import roll_up
 from .merging import Same
-from .rolled_up import roll_up
 from .window import result_time
 
 
@@ -76,7 +76,8 @@ class Tumbling:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a window that ends after it."""
+        """How far before an instant an event can be that still matters to a window that ends after
+        it."""
         return timedelta(microseconds=self._grid.longest)
 
     @property
@@ -147,3 +148,46 @@ def tumbling(
     [True]
     """
     return Tumbling(size, offset, zone).aggregate(events, by=by, aggs=aggs, time=time)
+
+
+def rolled_up(
+    panes: DataFrame,
+    size: str | timedelta,
+    *,
+    by: str | Sequence[str] = (),
+    aggs: Mapping[str, Aggregate],
+    offset: str | timedelta = "0 seconds",
+    zone: str | None = None,
+) -> DataFrame:
+    """Merge the partials of each key whose windows lie in one larger window; the partials stay unfinished.
+
+    `panes` is what a transform gives for `aggs=partials(aggs)`: a stored table, or a micro-batch
+    inside a sink. Windows are those of `tumbling` with the same size, offset and zone, and keys
+    that `by` leaves out are merged: minutes by page become hours by page, or hours of all pages.
+    Merging what was rolled up once more, with late rows of a minute that is in already, gives the
+    same as rolling up all at once. It holds no state; as a stream it is refused.
+
+    Args:
+        panes: `window`, key columns, and a partial for each of `aggs`.
+        size: the larger windows' length; with a zone whole days, weeks, months, quarters or years.
+        by: the key columns that stay.
+        aggs: the aggregates that the partials are of.
+        offset: shifts the alignment of the larger windows.
+        zone: the zone whose calendar counts.
+
+    Returns:
+        `window`, the by columns, the partials; `tidegate.aggregates.finished` turns them into
+        answers.
+
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError: at the call. When it runs, an error for a
+        window that two larger ones share, such as an hour of a zone whose days begin at half past.
+
+    >>> from tidegate.aggregates import count, finished, partials
+    >>> from tidegate.windows import tumbling
+    >>> aggs = {"views": count()}
+    >>> minutes = tumbling(clicks, "1 minute", by="page", aggs=partials(aggs))
+    >>> finished(rolled_up(minutes, "1 hour", aggs=aggs), aggs).columns
+    ['window', 'views']
+    """
+    return Tumbling(size, offset, zone).roll_up(panes, by=by, aggs=aggs)

@@ -29,14 +29,16 @@ class Window(Protocol):
         """Return the aggregates of each window and key: window, the by columns, the aggregates."""
 
     def late_at(self, time: Column) -> Column:
-        """Return the instant from which a row is late: the first result that it would change may be out then."""
+        """Return the instant from which a row is late: the first result that it would change may be
+        out then."""
 
     def merging(self, by: str | Sequence[str]) -> Same | Overlapping | None:
         """Return how late rows are merged into windows that are out; None where they cannot be."""
 
     @property
     def reach(self) -> timedelta | None:
-        """How far before an instant an event can be that still matters to a result after it; None where unknown."""
+        """How far before an instant an event can be that still matters to a result after it; None
+        where unknown."""
 
     @property
     def result_time(self) -> Column:

@@ -54,11 +54,6 @@ PINNED: dict[Callable[..., object], str] = {
         "None = None) "
         "-> DataFrame"
     ),
-    windows.closes: (
-        "(kind: WindowKind, time: Column, size: str | timedelta, *, hop: str | timedelta | None = "
-        "None, "
-        f"step: str | timedelta | None = None, {CALENDAR}) -> Column"
-    ),
     aggregates.count: "(value: str | Column | None = None) -> Aggregate",
     **dict.fromkeys(OF_A_VALUE, "(value: str | Column) -> Aggregate"),
     aggregates.partials: "(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]",
@@ -83,7 +78,6 @@ PINNED: dict[Callable[..., object], str] = {
         "(changes: DataFrame, *, time: str = 'event_time', deleted: str | Column | None = None) -> "
         "DataFrame"
     ),
-    joins.late_from: "(time: Column, within: Within) -> Column",
     formats.json_format: (
         "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead') -> JsonFormat"
     ),
@@ -115,7 +109,6 @@ PINNED: dict[Callable[..., object], str] = {
         "timedelta, "
         "order: str | Sequence[str] = (), time: str = 'event_time') -> DataFrame"
     ),
-    windows.decided: "(time: Column, hold: str | timedelta) -> Column",
     sketches.near_duplicates: (
         "(documents: DataFrame, text: str, *, key: str, threshold: float, within: str | timedelta, "
         "time: str = 'event_time', words: int = 3, permutations: int = 128, recall: float = 0.95) "

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
-from tidegate.joins import late_from, stream_stream
+from tidegate.joins import IntervalJoin, stream_stream
 from tidegate.joins.stream_stream import How
 from tidegate.testing import StreamDriver
 
@@ -85,10 +85,9 @@ def test_stream_batch_and_plain_python_agree_for_every_kind_on_the_rows_that_are
 
 
 def test_a_row_is_late_from_the_end_of_its_slice_on(spark: SparkSession) -> None:
+    join = IntervalJoin("key", within=Bounds(SECOND, 0).within, how="inner")
     events = [Event("left", micros, "a", 0) for micros in (0, 1, 124_999, 125_000, SECOND)]
-    ends = frame(spark, events).select(
-        F.unix_micros(late_from(F.col("event_time"), Bounds(SECOND, 0).within))
-    )
+    ends = frame(spark, events).select(F.unix_micros(join.late_at(F.col("event_time"))))
     assert [row[0] - BASE for row in ends.collect()] == [
         125_000,
         125_000,

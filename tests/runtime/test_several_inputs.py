@@ -22,7 +22,7 @@ from tidegate.runtime.query.run import run
 from tidegate.sinks import Append, SideTable
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
-from tidegate.windows import closes, tumbling
+from tidegate.windows import Tumbling, tumbling
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TABLES = ("views", "dead", "late_searches", "late_clicks")
@@ -73,7 +73,7 @@ def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
     def both(first: DataFrame, second: DataFrame) -> DataFrame:
         return tumbling(first.unionByName(second), "1 minute", by="page", aggs={"n": count()})
 
-    late_from = closes("tumbling", F.col("event_time"), "1 minute")
+    late_from = Tumbling("1 minute").late_at(F.col("event_time"))
     job = Job(
         name="both",
         inputs=[

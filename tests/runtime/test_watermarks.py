@@ -26,7 +26,7 @@ from tidegate.sinks import Append, SideTable
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
 from tidegate.testing.process import until
-from tidegate.windows import closes, tumbling
+from tidegate.windows import Tumbling, tumbling
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ def job(servers: str, topic: str, root: Path, every: str | None = None, **settin
     )
     whole = Input(
         reading=reading,
-        closes=closes("tumbling", F.col("event_time"), "1 minute"),
+        closes=Tumbling("1 minute").late_at(F.col("event_time")),
         late=SideTable(path=str(root / "late"), step="late"),
     )
     return Job(

@@ -18,9 +18,8 @@ from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError, ColumnTypeError, TidegateError
-from tidegate.windows import closes, tumbling
+from tidegate.windows import Cumulative, Tumbling, cumulative, tumbling
 from tidegate.windows._calendar import Calendar, calendar
-from tidegate.windows.cumulative import cumulative
 
 from . import wall
 from .frames import instant
@@ -258,20 +257,13 @@ def test_a_bad_calendar_is_refused_at_the_call(
         tumbling(clicks, size, aggs=N, **options)
 
 
-def test_closes_takes_a_zone_and_a_step_where_they_belong(clicks: DataFrame) -> None:
+def test_a_row_is_late_when_the_first_of_its_windows_has_ended(clicks: DataFrame) -> None:
     time = F.col("event_time")
     one = clicks.where(time.isNotNull()).select(
-        closes("tumbling", time, "1 day", zone="Europe/Berlin").alias("day"),
-        closes("cumulative", time, "1 day", step="1 hour", zone="Asia/Kolkata").alias("hour"),
-        closes("cumulative", time, "1 hour", step="5 minutes").alias("minutes"),
+        Tumbling("1 day", zone="Europe/Berlin").late_at(time).alias("day"),
+        Cumulative("1 hour", "1 day", zone="Asia/Kolkata").late_at(time).alias("hour"),
+        Cumulative("5 minutes", "1 hour").late_at(time).alias("minutes"),
     )
     utc = [round(value.timestamp()) for value in one.collect()[0]]
     expected = ("2026-03-29 22:00:00", "2026-03-29 12:30:00", "2026-03-29 12:05:00")
     assert utc == [round(at(text).timestamp()) for text in expected]
-    for kind, options in (
-        ("cumulative", {}),
-        ("tumbling", {"step": "1 hour"}),
-        ("session", {"zone": "UTC"}),
-    ):
-        with pytest.raises(ArgumentError, match="a step with 'cumulative' alone"):
-            closes(kind, time, "1 day", **options)  # type: ignore[arg-type]

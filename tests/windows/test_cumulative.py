@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError
 from tidegate.testing import StreamDriver
-from tidegate.windows import closes, tumbling
-from tidegate.windows.cumulative import cumulative
+from tidegate.windows import Cumulative, cumulative, tumbling
 
 from . import wall
 from .frames import AGGS, SCHEMA, Transform, answers, batch, instant
@@ -202,7 +201,7 @@ def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) ->
     agree()
 
 
-def test_a_row_is_late_from_the_instant_that_closes_tells_and_is_then_in_no_window(
+def test_a_row_is_late_from_the_instant_that_late_at_tells_and_is_then_in_no_window(
     spark: SparkSession,
 ) -> None:
     # Berlin's day of 23 hours; the watermark stands at the end of its first 6 hours.
@@ -218,7 +217,7 @@ def test_a_row_is_late_from_the_instant_that_closes_tells_and_is_then_in_no_wind
         came = stream.advance_to(instant(day + 23 * HOUR))
     assert Counter(row.key for row in came) == {"open": 3, "in time": 3}
     instants = batch(spark, late + early).select(
-        closes("cumulative", F.col("event_time"), "1 day", step="6 hours", zone="Europe/Berlin")
+        Cumulative("6 hours", "1 day", zone="Europe/Berlin").late_at(F.col("event_time"))
     )
     ends = sorted(wall.since(row[0].astimezone(UTC)) for row in instants.collect())
     assert ends == [day + 6 * HOUR, day + 12 * HOUR]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
 from tidegate.testing import StreamDriver
-from tidegate.windows import decided, deduplicate
+from tidegate.windows import Deduplication, deduplicate
 
 SECOND = 1_000_000
 BASE = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
@@ -203,7 +203,7 @@ def test_the_state_is_bounded_by_the_horizon_and_not_by_the_watermark(spark: Spa
 
 def test_when_an_event_is_late_is_told(spark: SparkSession) -> None:
     ends = frame(spark, [Event(0, "a", 1), Event(2.999999, "a", 2), Event(3, "a", 3)]).select(
-        decided(F.col("event_time"), "3 seconds")
+        Deduplication("key", "3 seconds", hold="3 seconds").late_at(F.col("event_time"))
     )
     assert [row[0].astimezone(UTC) for row in ends.collect()] == [at(3), at(3), at(6)]
 

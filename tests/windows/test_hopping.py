@@ -8,22 +8,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
 from tidegate.windows import hopping
 from tidegate.windows._grouping import grouping
-from tidegate.windows.hopping import by_copies, by_panes
 
 from .frames import AGGS, answers, batch, windows
 from .oracle import SECOND, Event
 from .strategies import BASE, events
-
-
-def plan(frame: DataFrame) -> str:
-    """Return the optimised plan as text."""
-    return str(frame._jdf.queryExecution().optimizedPlan())
 
 
 def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> None:
@@ -38,31 +32,36 @@ def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> No
     assert starts[-1] <= 6239 < starts[0] + 300
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=events(),
     hops=st.integers(1, 12),
     hop=st.sampled_from([SECOND, 1_500_000, 7]),
+    rest=st.sampled_from([0, 1, 5]),
     start=st.integers(0, 6),
 )
-def test_panes_give_what_copies_give(
-    spark: SparkSession, drawn: list[Event], hops: int, hop: int, start: int
+def test_panes_give_what_spark_s_own_windows_give(
+    spark: SparkSession, drawn: list[Event], hops: int, hop: int, rest: int, start: int
 ) -> None:
-    rows = grouping(batch(spark, drawn), "key", AGGS, "event_time")
-    assert answers(by_panes(rows, hops * hop, hop, start)) == answers(
-        by_copies(rows, hops * hop, hop, start)
+    data, size = batch(spark, drawn), hops * hop + rest
+    lengths = [timedelta(microseconds=micros) for micros in (size, hop)]
+    offset = timedelta(microseconds=start)
+    native = F.window("event_time", *(f"{micros} microseconds" for micros in (size, hop, start)))
+    rows = grouping(data, "key", AGGS, "event_time")
+    expected = answers(rows.over(native))
+    assert answers(hopping(data, *lengths, by="key", aggs=AGGS, offset=offset)) == expected
+
+
+def test_an_aggregate_that_does_not_merge_gives_what_spark_s_own_windows_give(
+    spark: SparkSession,
+) -> None:
+    data = batch(spark, [Event(BASE + 700_000 * at, "ab"[at % 2], at % 5) for at in range(40)])
+    kinds = {"kinds": F.countDistinct("value")}
+    found = hopping(data, "10 seconds", "4 seconds", by="key", aggs=kinds)
+    native = data.groupBy(F.window("event_time", "10 seconds", "4 seconds"), "key").agg(
+        kinds["kinds"].alias("kinds")
     )
-
-
-def test_events_are_copied_where_panes_can_not_serve(spark: SparkSession) -> None:
-    clicks = batch(spark, [Event(BASE, "a", 1)])
-    merging = hopping(clicks, "10 seconds", "1 second", aggs=AGGS)
-    uneven = hopping(clicks, "10 seconds 500 milliseconds", "1 second", aggs=AGGS)
-    unmergeable = hopping(clicks, "10 seconds", "1 second", aggs={"n": F.countDistinct("value")})
-    assert plan(merging).count("Aggregate [") == 2
-    assert plan(uneven).count("Aggregate [") == 1
-    assert "window_time" not in plan(unmergeable)
-    assert uneven.count() == 11
+    assert windows(found.collect(), "key", "kinds") == windows(native.collect(), "key", "kinds")
 
 
 @pytest.mark.parametrize("hop", ["1 minute", timedelta(minutes=1)])
