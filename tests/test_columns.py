@@ -40,7 +40,7 @@ def test_a_misspelt_column_is_refused_without_a_trace_of_spark(
     spark: SparkSession, logged: list[logging.LogRecord]
 ) -> None:
     clicks = spark.createDataFrame([], "event_time timestamp, page string, ms int")
-    with pytest.raises(ColumnError, match="names 'mss'.*\n.*event_time, page, ms"):
+    with pytest.raises(ColumnError, match=r"names 'mss'.*\n.*event_time, page, ms"):
         tumbling(clicks, "1 minute", aggs={"n": mean("mss")})
     assert logged == []
 
