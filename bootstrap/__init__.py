@@ -1,2 +1,3 @@
-"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars. Plain Python, run
-before all else."""
+"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars.
+
+It is plain Python, since it runs before anything is installed."""

@@ -23,28 +23,32 @@ LOG = ROOT / ".run" / "setup.log"
 
 
 def fingerprint(*names: str) -> str:
-    """Return a hash of some files of the project and of where it lies, which an editable install
-    remembers."""
+    """Return a hash of some files of the project, and of its path.
+
+    An editable install remembers the path, so that a moved checkout must be set up anew."""
     parts = [str(ROOT).encode(), *((ROOT / name).read_bytes() for name in names)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 class Step:
-    """One thing to do, done already when its stamp holds the fingerprint of what it is made
-    from."""
+    """A part of the set-up, done already where its stamp holds the fingerprint of its inputs."""
 
     def __init__(
         self, title: str, stamp: str, inputs: tuple[str, ...], action: Callable[[], None]
     ) -> None:
-        self.title, self.stamp, self.action = title, ROOT / stamp, action
+        self.title = title
+        self.stamp = ROOT / stamp
+        self.action = action
         self.wanted = fingerprint(*inputs)
 
     def done(self) -> bool:
+        """Return whether the step need not run."""
         if not (ROOT / ".venv" / "bin" / "python").exists():
             return False
         return self.stamp.exists() and self.stamp.read_text(encoding="utf-8") == self.wanted
 
     def run(self, number: str) -> None:
+        """Run the step, say how long it took, and write its stamp."""
         print(f"[{number}] {self.title} ...", end=" ", flush=True)
         start = time.monotonic()
         try:
@@ -59,61 +63,64 @@ class Step:
 
 def steps(relock: bool) -> list[Step]:
     """Return the steps in their order."""
-    inside = ROOT / ".venv" / "bin" / "python"
+    python = ROOT / ".venv" / "bin" / "python"
 
     def venv() -> None:
         packages.make_venv(ROOT, find_python(os.environ.get("PYTHON")), LOG)
 
+    def locked() -> None:
+        packages.install_locked(ROOT, python, LOG)
+
+    def project() -> None:
+        packages.install_project(ROOT, python, LOG)
+
     def fetch() -> None:
-        jars.retrieve(ROOT, inside, LOG)
+        jars.retrieve(ROOT, python, LOG)
         if relock:
             jars.write_lock(ROOT / ".jars", ROOT / "jars.lock")
         jars.verify(ROOT / ".jars", ROOT / "jars.lock")
 
-    project = ("pyproject.toml", "lib/__init__.py", "requirements.lock")
+    lock = ("requirements.lock",)
+    ours = ("pyproject.toml", "lib/__init__.py", *lock)
+    ivy = ("conf/ivy.xml", "jars.lock")
     return [
         Step("making .venv", ".venv/.stamp-venv", (), venv),
-        Step(
-            "installing locked packages",
-            ".venv/.stamp-packages",
-            ("requirements.lock",),
-            lambda: packages.install_locked(ROOT, inside, LOG),
-        ),
-        Step(
-            "installing tidegate",
-            ".venv/.stamp-tidegate",
-            project,
-            lambda: packages.install_project(ROOT, inside, LOG),
-        ),
-        Step("fetching and verifying jars", ".jars/.stamp", ("conf/ivy.xml", "jars.lock"), fetch),
+        Step("installing locked packages", ".venv/.stamp-packages", lock, locked),
+        Step("installing tidegate", ".venv/.stamp-tidegate", ours, project),
+        Step("fetching and verifying jars", ".jars/.stamp", ivy, fetch),
     ]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the steps that are not done."""
-    relock = "--lock-jars" in arguments
+    """Run the steps that are not done, and return the exit code."""
     try:
-        if os.environ.get("PYTHON"):
-            find_python(os.environ["PYTHON"])
-        require_java()
-        plan = steps(relock)
-        todo = [step for step in plan if not step.done()]
-        if plan[-1] not in todo and (
-            relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
-        ):
-            todo.append(plan[-1])
-        if todo:
-            require_disk(ROOT)
-            LOG.parent.mkdir(exist_ok=True)
-            LOG.write_bytes(b"")
-        for step in todo:
-            step.run(f"{plan.index(step) + 1}/{len(plan)}")
+        set_up(relock="--lock-jars" in arguments)
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def set_up(*, relock: bool) -> None:
+    """Run the steps that are not done."""
+    if os.environ.get("PYTHON"):
+        find_python(os.environ["PYTHON"])
+    require_java()
+    plan = steps(relock)
+    todo = [step for step in plan if not step.done()]
+    fetching = plan[-1]
+    # A stamp does not tell that somebody has removed a jar.
+    wanting = relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
+    if wanting and fetching not in todo:
+        todo.append(fetching)
+    if todo:
+        require_disk(ROOT)
+        LOG.parent.mkdir(exist_ok=True)
+        LOG.write_bytes(b"")
+    for step in todo:
+        step.run(f"{plan.index(step) + 1}/{len(plan)}")
 
 
 if __name__ == "__main__":

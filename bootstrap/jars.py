@@ -10,31 +10,26 @@ from pathlib import Path
 from .machine import NO_JARS, WRONG_JAR, SetupError, find_java
 
 _SECONDS = 900
+# Java waits for ever by default, and a repository that does not answer would never be named.
+_TIMEOUTS = (
+    "-Dsun.net.client.defaultConnectTimeout=20000",
+    "-Dsun.net.client.defaultReadTimeout=60000",
+)
+_PLACE = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 
 
 def retrieve(root: Path, python: Path, log: Path) -> None:
-    """Let Ivy resolve conf/ivy.xml and copy the jars to `.jars`; IVY_SETTINGS names settings of
-    your own."""
-    site = subprocess.run(
-        [str(python), "-c", "import pyspark; print(pyspark.__path__[0])"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ivy = sorted((Path(site.stdout.strip()) / "jars").glob("ivy-*.jar"))[-1]
-    # Java waits for ever by default, and a repository that does not answer would never be named.
-    timeouts = [
-        "-Dsun.net.client.defaultConnectTimeout=20000",
-        "-Dsun.net.client.defaultReadTimeout=60000",
-    ]
+    """Let Ivy resolve conf/ivy.xml and copy the jars to `.jars`.
+
+    The environment variable IVY_SETTINGS names a file of Ivy's settings, for repositories of one's
+    own."""
+    java, _ = find_java()
     settings = os.environ.get("IVY_SETTINGS")
-    command = [find_java()[0], *timeouts, "-jar", str(ivy), "-ivy", str(root / "conf" / "ivy.xml")]
+    command = [java, *_TIMEOUTS, "-jar", str(_ivy(python))]
+    command += ["-ivy", str(root / "conf" / "ivy.xml")]
     command += ["-settings", settings] if settings else []
     command += ["-confs", "spark", "broker"]
-    command += [
-        "-retrieve",
-        str(root / ".jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
-    ]
+    command += ["-retrieve", str(root / ".jars" / _PLACE)]
     with log.open("ab") as out:
         try:
             code = subprocess.run(command, stdout=out, stderr=out, timeout=_SECONDS).returncode
@@ -47,40 +42,46 @@ def retrieve(root: Path, python: Path, log: Path) -> None:
         )
 
 
+def _ivy(python: Path) -> Path:
+    """Return the newest Ivy among the jars of the pyspark that an interpreter has."""
+    script = "import pyspark; print(pyspark.__path__[0])"
+    site = subprocess.run([str(python), "-c", script], capture_output=True, text=True, check=True)
+    return sorted((Path(site.stdout.strip()) / "jars").glob("ivy-*.jar"))[-1]
+
+
 def locked(lock: Path) -> dict[str, str]:
-    """Read jars.lock: the SHA-256 of each jar by its path under `.jars`, in the form that sha256sum
-    writes."""
-    lines = (line.split() for line in lock.read_text(encoding="utf-8").splitlines() if line.strip())
-    return {name: digest for digest, name in lines}
+    """Return what jars.lock holds: the SHA-256 of each jar by its path under `.jars`.
+
+    Its lines are those that sha256sum writes."""
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    pairs = [line.split() for line in lines if line.strip()]
+    return {name: digest for digest, name in pairs}
 
 
 def digests(jars: Path) -> dict[str, str]:
     """Return the SHA-256 of each jar under a folder."""
-    found = sorted(jars.glob("*/*.jar"))
-    return {
-        jar.relative_to(jars).as_posix(): hashlib.sha256(jar.read_bytes()).hexdigest()
-        for jar in found
-    }
+    return {name: _digest(jars / name) for name in sorted(_names(jars))}
 
 
 def complete(jars: Path, lock: Path) -> bool:
     """Return whether the jars are there by name: the quick look before each run."""
-    return {jar.relative_to(jars).as_posix() for jar in jars.glob("*/*.jar")} == set(locked(lock))
+    return _names(jars) == set(locked(lock))
 
 
 def verify(jars: Path, lock: Path, cache: Path | None = None) -> None:
-    """Refuse jars that differ from jars.lock or are missing; a bad jar is removed here and from Ivy's cache.
+    """Refuse jars that are missing, or differ from jars.lock.
 
-    A jar that the lock does not name is removed as well: it was left by an earlier version.
-    """
-    want, have = locked(lock), digests(jars)
+    A jar that differs is removed, here and in Ivy's cache, so that the next set-up fetches it
+    again. A jar that the lock does not name is removed too: it was left by an earlier version."""
+    want = locked(lock)
+    have = digests(jars)
     for name in have.keys() - want.keys():
         (jars / name).unlink()
     wrong = sorted(name for name in want if name in have and have[name] != want[name])
     for name in wrong:
         (jars / name).unlink()
         for copy in (cache or Path.home() / ".ivy2" / "cache").rglob(Path(name).name):
-            if hashlib.sha256(copy.read_bytes()).hexdigest() != want[name]:
+            if _digest(copy) != want[name]:
                 copy.unlink()
     if wrong:
         raise SetupError(
@@ -96,6 +97,13 @@ def verify(jars: Path, lock: Path, cache: Path | None = None) -> None:
 
 def write_lock(jars: Path, lock: Path) -> None:
     """Write jars.lock from the jars that are there."""
-    lock.write_text(
-        "".join(f"{digest}  {name}\n" for name, digest in digests(jars).items()), encoding="utf-8"
-    )
+    lines = [f"{digest}  {name}\n" for name, digest in digests(jars).items()]
+    lock.write_text("".join(lines), encoding="utf-8")
+
+
+def _names(jars: Path) -> set[str]:
+    return {jar.relative_to(jars).as_posix() for jar in jars.glob("*/*.jar")}
+
+
+def _digest(jar: Path) -> str:
+    return hashlib.sha256(jar.read_bytes()).hexdigest()

@@ -1,5 +1,6 @@
-"""The exactly-once kernel: a batch's plan, its stamp, the protocol, and Delta's log. It knows no
-sink."""
+"""The exactly-once kernel: a batch's plan, its stamp, the protocol, and Delta's log.
+
+Nothing here knows a sink."""
 
 from .batch import EPOCH, Batch, Offsets, planned
 from .once import commit_once, last_batch, require_current

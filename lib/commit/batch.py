@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -15,21 +15,25 @@ from ..errors import CheckpointError
 from ..jvm import read_bytes
 
 Offsets: TypeAlias = dict[str, dict[int, int]]
+"""The Kafka offset of each partition, by topic and number."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What a micro-batch is, before it runs and again after a crash: the same bytes of the checkpoint.
+    """What a micro-batch is, the same before it runs and again after a crash.
 
-    number: the batch's number; offsets_hash: SHA-256 of the checkpoint's offsets/<number>, in hex.
-    start, end: the Kafka offsets that it reads, end exclusive; empty where the input is no Kafka
-        topic. Should two sources of the query read one partition, the range spans both.
-    watermark: up to where this batch closes windows. late_watermark: behind which this batch drops
-        a row as late; Spark takes the batch before's, as rows of one batch never make each other
-        late. Both 1970 at first.
-    rows_in, dead, late: what is known of its rows, for the commit stamp.
+    job, query_id, run_id: the job's name, and Spark's ids of the query and of this run of it.
+    number: the batch's number.
+    offsets_hash: SHA-256 of the checkpoint's offsets/<number>, in hex.
+    start, end: the Kafka offsets that the batch reads, end exclusive; empty where the input is no
+        Kafka topic. Where two sources of the query read one partition, the range spans both.
+    watermark: the instant up to which this batch closes windows; 1970 at first.
+    late_watermark: the instant behind which this batch drops a row as late; 1970 at first. Spark
+        takes the watermark of the batch before, so that rows of one batch never make each other
+        late.
+    rows_in, dead, late: the counts of its rows that are known, for the commit stamp.
     """
 
     job: str
@@ -47,46 +51,33 @@ class Batch:
 
     def of(self, topics: Collection[str]) -> Batch:
         """Return the same batch with the offsets of these topics alone."""
-        start, end = (
-            {t: ps for t, ps in offsets.items() if t in topics}
-            for offsets in (self.start, self.end)
-        )
-        return replace(self, start=start, end=end)
+        return replace(self, start=_only(self.start, topics), end=_only(self.end, topics))
 
 
 def planned(
     spark: SparkSession, checkpoint: str, *, job: str, query_id: str, run_id: str, number: int
 ) -> Batch:
-    """Read what the checkpoint planned for a batch.
+    """Return what the checkpoint planned for a batch.
 
-    offsets/<number> holds the batch's end and stands before the batch runs, so that a crash changes
-    nothing. Its start is the end in offsets/<number - 1>; for a source without one, the initial
-    offsets in sources/<i>/0; and for a partition in neither, which appeared since, 0. Any file
-    system that Hadoop knows will do.
+    Spark writes offsets/<number>, which holds the batch's end, before the batch runs, so that a
+    crash changes nothing. The batch's start is the end in offsets/<number - 1>; for a source that
+    has no end there, the initial offsets in sources/<i>/0; and 0 for a partition in neither, which
+    appeared since. The checkpoint may be in any file system that Hadoop knows.
 
-    Raises CheckpointError, naming the file, when one is missing or is not what Spark writes.
+    Raises:
+        CheckpointError: for a file that is missing, or not what Spark writes.
     """
-    content = _read(spark, f"{checkpoint}/offsets/{number}")
-    if content is None:
-        raise _broken(f"{checkpoint}/offsets/{number}", "is missing")
-    meta, ends = _parsed(f"{checkpoint}/offsets/{number}", content)
+    path = f"{checkpoint}/offsets/{number}"
+    content = _read(spark, path)
+    meta, ends = _parsed(path, content)
     before, starts = _previous(spark, checkpoint, number)
     start: Offsets = {}
     end: Offsets = {}
-    for index, offsets in enumerate(ends):
-        if not offsets:
-            continue
-        first = starts[index] if index < len(starts) else {}
-        if not first:
-            first = _initial(spark, checkpoint, index)
-        for topic, partitions in offsets.items():
-            for partition, stop in partitions.items():
-                begin = first.get(topic, {}).get(partition, 0)
-                known = start.setdefault(topic, {}).get(partition, begin)
-                start[topic][partition] = min(known, begin)
-                end.setdefault(topic, {})[partition] = max(
-                    end.get(topic, {}).get(partition, stop), stop
-                )
+    for index, stops in enumerate(ends):
+        begins = starts[index] if index < len(starts) else {}
+        if stops and not begins:
+            begins = _initial(spark, checkpoint, index)
+        _add_source(start, end, begins, stops)
     return Batch(
         job=job,
         query_id=query_id,
@@ -100,26 +91,35 @@ def planned(
     )
 
 
+def _only(offsets: Offsets, topics: Collection[str]) -> Offsets:
+    return {topic: partitions for topic, partitions in offsets.items() if topic in topics}
+
+
+def _add_source(start: Offsets, end: Offsets, begins: Offsets, stops: Offsets) -> None:
+    """Widen the range of a batch, from `start` to `end`, by what one of its sources reads."""
+    for topic, partitions in stops.items():
+        for partition, stop in partitions.items():
+            begin = begins.get(topic, {}).get(partition, 0)
+            first = start.setdefault(topic, {})
+            first[partition] = min(first.get(partition, begin), begin)
+            last = end.setdefault(topic, {})
+            last[partition] = max(last.get(partition, stop), stop)
+
+
 def _previous(
     spark: SparkSession, checkpoint: str, number: int
 ) -> tuple[dict[str, Any], list[Offsets]]:
     if number == 0:
         return {}, []
     path = f"{checkpoint}/offsets/{number - 1}"
-    content = _read(spark, path)
-    if content is None:
-        raise _broken(path, "is missing")
-    return _parsed(path, content)
+    return _parsed(path, _read(spark, path))
 
 
 def _initial(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
     path = f"{checkpoint}/sources/{index}/0"
-    content = _read(spark, path)
-    if content is None:
-        raise _broken(path, "is missing")
     # Kafka's file begins with a zero byte, a leftover of Spark 2.1, and then a line with the
     # version.
-    _, _, offsets = content.removeprefix(b"\0").partition(b"\n")
+    _, _, offsets = _read(spark, path).removeprefix(b"\0").partition(b"\n")
     return _offsets(path, offsets.decode())
 
 
@@ -135,30 +135,37 @@ def _parsed(path: str, content: bytes) -> tuple[dict[str, Any], list[Offsets]]:
 
 
 def _offsets(path: str, line: str) -> Offsets:
-    """Return one source's Kafka offsets; empty for a source that has none yet ("-") or is no Kafka
-    topic."""
+    """Return one source's Kafka offsets; empty where it has none yet ("-") or is no Kafka topic."""
     if line.strip() == "-":
         return {}
     try:
-        found = json.loads(line)
-        return {
-            topic: {int(p): int(offset) for p, offset in ps.items()} for topic, ps in found.items()
-        }
+        return by_partition(json.loads(line))
     except (AttributeError, TypeError):
         return {}
     except ValueError as error:
         raise _broken(path, f"holds offsets that cannot be read: {line[:80]!r}") from error
 
 
+def by_partition(found: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Return offsets as JSON has them, where a partition's number is text."""
+    offsets: Offsets = {}
+    for topic, partitions in found.items():
+        offsets[topic] = {int(partition): int(at) for partition, at in partitions.items()}
+    return offsets
+
+
 def _watermark(meta: dict[str, Any]) -> datetime:
     return EPOCH + timedelta(milliseconds=int(meta.get("batchWatermarkMs", 0)))
 
 
-def _read(spark: SparkSession, path: str) -> bytes | None:
+def _read(spark: SparkSession, path: str) -> bytes:
     try:
-        return read_bytes(spark, path)
+        content = read_bytes(spark, path)
     except OSError as error:
         raise _broken(path, f"cannot be read: {error}") from error
+    if content is None:
+        raise _broken(path, "is missing")
+    return content
 
 
 def _broken(path: str, what: str) -> CheckpointError:

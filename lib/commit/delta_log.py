@@ -37,13 +37,15 @@ CONFLICTS = (
     ProtocolChangedException,
 )
 _FEW = 20
+"""How many commits are read at most before Delta is asked, which runs a Spark job."""
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What the log of a table said up to a version: the last number of an application id, and that
-    version's commit."""
+    """What a table's log said up to a version: the last number of an application id.
+
+    `commit` is the hash of that version's commit, by which a restored table is noticed."""
 
     version: int
     number: int | None
@@ -51,34 +53,45 @@ class _Known:
 
 
 _KNOWN: dict[tuple[str, str], _Known] = {}
-"""By table id and application id. Delta works its numbers out by a Spark job, anew for each
-version; the few commits since the version that is known here are read in milliseconds."""
+"""By table id and application id. Delta finds its numbers by a Spark job, anew for each version;
+the few commits since the version that is known here are read in milliseconds."""
 
 
 class DeltaCommitLog:
-    """The log of the Delta table at `path`; `write` makes one commit with the options that it is
-    given."""
+    """The log of the Delta table at `path`.
+
+    `write` makes one commit on the table with the options that it is given."""
 
     def __init__(
         self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]
     ) -> None:
-        self.spark, self.path, self.write = spark, path, write
+        self.spark = spark
+        self.path = path
+        self.write = write
         self.state: DeltaState | None = None
 
     def done(self, app_id: str) -> int | None:
-        self.state = state = delta_state(self.spark, self.path)
+        """Return the last number that the table has of an application id.
+
+        Raises:
+            ConfigError: for a table that forgets the numbers after some time.
+        """
+        state = delta_state(self.spark, self.path)
+        self.state = state
         if state.version < 0:
             return None
         self._require_memory(state)
-        key, newest = (state.table_id(), app_id), self._content(state, state.version)
-        number = self._since(state, app_id, _KNOWN.get(key))
+        key = (state.table_id(), app_id)
+        newest = self._content(state, state.version)
+        number = self._last_number(state, app_id, _KNOWN.get(key))
         if newest is not None:
             _KNOWN[key] = _Known(state.version, number, _digest(newest))
         return number
 
-    def _since(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
-        """Find the last number in the commits after the version that is known, if they are few and
-        all there."""
+    def _last_number(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
+        """Return the last number out of the commits after the version that is known.
+
+        Delta is asked where these commits are many, or no longer all there."""
         oldest = 0 if known is None else known.version
         if not 0 <= state.version - oldest <= _FEW:
             return state.transaction(app_id)
@@ -87,17 +100,18 @@ class DeltaCommitLog:
             if content is None:
                 return state.transaction(app_id)
             if known is not None and version == known.version:
+                if _digest(content) == known.commit:
+                    return known.number
                 # Another commit under that version: an older copy of the table was restored, and
                 # went on from there.
-                return (
-                    known.number if _digest(content) == known.commit else state.transaction(app_id)
-                )
-            numbers = [txn["version"] for txn in _actions(content, "txn") if txn["appId"] == app_id]
-            if numbers:
-                return int(numbers[-1])
+                return state.transaction(app_id)
+            number = _number_in(content, app_id)
+            if number is not None:
+                return number
         return None
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
+        """Return the stamp of the commit that bears this application id and number."""
         state = self.state or delta_state(self.spark, self.path)
         for version in range(state.version, -1, -1):
             content = self._content(state, version)
@@ -122,6 +136,11 @@ class DeltaCommitLog:
             )
 
     def commit(self, stamp: Stamp) -> None:
+        """Write the rows in one commit, under the stamp.
+
+        Raises:
+            ConflictError: where another writer's commit came between.
+        """
         try:
             self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
         except CONFLICTS as error:
@@ -135,6 +154,12 @@ class DeltaCommitLog:
 
 def _digest(commit: bytes) -> str:
     return hashlib.sha256(commit).hexdigest()
+
+
+def _number_in(commit: bytes, app_id: str) -> int | None:
+    """Return the number that a commit gives an application id; None where it gives none."""
+    numbers = [txn["version"] for txn in _actions(commit, "txn") if txn["appId"] == app_id]
+    return int(numbers[-1]) if numbers else None
 
 
 def _stamp_of(commit: bytes) -> Stamp | None:

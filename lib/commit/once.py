@@ -24,35 +24,47 @@ def commit_once(
 ) -> Outcome:
     """Run `write` so that the table gets this step of this batch exactly once.
 
-    `write` must make exactly one Delta commit on `path`, with the options it is given, and may be
-    called again after a conflict with another writer (up to six times, 3 seconds in all). "skipped"
-    means that the table had the batch.
+    `write` must make exactly one Delta commit on `path`, with the options that it is given. It is
+    called again after a conflict with another writer, up to six times and 3 seconds in all.
 
-    Before writing: if the table's log has the step's application id (job/query/step) at this number
-    or a later one, the stamp of that commit must bear the hash of the offsets planned now. After
-    writing: the log must show our number under our stamp, so that a write which Delta skipped never
-    passes for one that happened. The stamp is looked for in the JSON commits of the log, which
-    Delta keeps for 30 days (delta.logRetentionDuration).
+    Before the write: where the table's log has the step's application id (job/query/step) at this
+    number or a later one, the stamp of that commit must bear the hash of the offsets that are
+    planned now. After the write: the log must show this number under this stamp, so that a write
+    which Delta skipped never passes for one that happened. The stamp is looked for in the JSON
+    commits of the log, which Delta keeps for 30 days (delta.logRetentionDuration).
 
-    Raises ReplayMismatchError when the batch that the table has is another, or its stamp is gone.
+    Args:
+        spark: the session of the streaming query.
+        path: the table's.
+        batch: the micro-batch, as `planned` gives it.
+        step: the name of what is written, of which a batch may have several.
+        write: makes the commit.
+        rows: counts of the batch's rows, by name, for the stamp.
+
+    Returns:
+        "written", or "skipped" where the table had the batch already.
+
+    Raises:
+        ReplayMismatchError: where the table has another batch of this number, or its stamp is gone.
+        ConflictError: where another writer came first each time.
     """
     return once(DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))
 
 
 def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
-    """Return the number of the last batch that the table has of this query's step; None where it
-    has none."""
+    """Return the number of the last batch that the table has of a query's step; None for none."""
     return DeltaCommitLog(spark, path, _nothing).done(Stamp.of(batch, step, {}).app_id)
 
 
 def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> None:
-    """Refuse a checkpoint older than the table; to be asked before the first batch of a run.
+    """Refuse a checkpoint that is older than the table, before the first batch of a run.
 
-    A batch that writes nothing leaves no number in the table. So a checkpoint restored from an old
-    copy could pass the table's last number by batches without rows, and write again what the table
-    has; `commit_once` would not notice.
+    A batch that writes nothing leaves no number in the table. So a checkpoint that was restored
+    from an old copy could pass the table's last number by batches without rows, and write again
+    what the table has, which `commit_once` would not notice.
 
-    Raises ReplayMismatchError.
+    Raises:
+        ReplayMismatchError: for such a checkpoint.
     """
     current(DeltaCommitLog(spark, path, _nothing), Stamp.of(batch, step, {}))
 

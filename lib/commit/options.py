@@ -1,5 +1,4 @@
-"""What a Delta commit carries so that it happens once: the application id, the number and the
-stamp."""
+"""What a Delta commit carries so that it happens once: application id, number and stamp."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class CommitOptions:
     user_metadata: str
 
     def on(self, writer: DataFrameWriter) -> DataFrameWriter:
-        """Set them on a DataFrameWriter."""
+        """Return the writer with these options set."""
         return (
             writer.option("txnAppId", self.app_id)
             .option("txnVersion", str(self.version))
@@ -38,9 +37,13 @@ class CommitOptions:
         )
 
     def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
-        """Run a merge under them; a value that raised CHANGED has found another writer's row in place of the one read.
+        """Run a merge under these options, in one commit.
 
-        Raises ConflictError for that; nothing was written then.
+        A sink guards its merge by values that raise CHANGED where another writer's row stands in
+        place of the row that the sink read.
+
+        Raises:
+            ConflictError: where a value raised CHANGED; nothing was written then.
         """
         with self.session(spark):
             try:
@@ -54,11 +57,11 @@ class CommitOptions:
 
     @contextmanager
     def session(self, spark: SparkSession) -> Iterator[None]:
-        """Set them on the session while MERGE, UPDATE or DELETE run, which take them from there alone.
+        """Set these options on the session, while a MERGE, UPDATE or DELETE runs.
 
-        They are unset whatever happens: Delta would skip each later write of the session in
-        silence. Spark gives every streaming query a session of its own, so that two queries do not
-        meet here."""
+        These three take the options from the session alone. The options are unset whatever happens,
+        since Delta would skip each later write of the session in silence. Spark gives every
+        streaming query a session of its own, so that two queries do not disturb each other."""
         try:
             for name, key in _SETTINGS.items():
                 spark.conf.set(key, str(getattr(self, name)))

@@ -1,5 +1,4 @@
-"""Exactly once, for any log of commits: the replay check before a write, and the look at the log
-after it."""
+"""Exactly once, for any log of commits: a check before each write, and a look at the log after."""
 
 from __future__ import annotations
 
@@ -21,16 +20,20 @@ class CommitLog(Protocol):
         """Return the last number that the table has of an application id."""
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
-        """Find the stamp of the commit that bears this application id and number."""
+        """Return the stamp of the commit that bears this application id and number."""
 
     def commit(self, stamp: Stamp) -> None:
-        """Write the rows under the stamp; does nothing where the number is already done. May raise
-        ConflictError."""
+        """Write the rows under the stamp, or nothing where the number is already done.
+
+        Raises:
+            ConflictError: where another writer came between.
+        """
 
 
 def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
-    """Commit what the stamp stands for, unless the table has it; the heart of `commit_once`, for
-    any CommitLog."""
+    """Commit what the stamp stands for, unless the table has it.
+
+    The heart of `commit_once`, for any CommitLog."""
     for attempt in range(ATTEMPTS):
         if _has(log, stamp):
             return "skipped" if attempt == 0 else "written"
@@ -53,8 +56,7 @@ def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.
 
 
 def _has(log: CommitLog, stamp: Stamp) -> bool:
-    """Return whether the table has the batch, and refuse a batch of the same number that is another
-    one."""
+    """Return whether the table has the batch, and refuse another batch of the same number."""
     last = log.done(stamp.app_id)
     if last is None or last < stamp.batch:
         return False
@@ -73,8 +75,9 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
 
 
 def current(log: CommitLog, stamp: Stamp) -> None:
-    """Refuse a table that is ahead of the batch that a run begins with; the heart of
-    `require_current`."""
+    """Refuse a table that is ahead of the batch that a run begins with.
+
+    The heart of `require_current`, for any CommitLog."""
     last = log.done(stamp.app_id)
     if last is not None and last > stamp.batch:
         raise ReplayMismatchError(

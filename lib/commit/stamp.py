@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .batch import Batch, Offsets
+from .batch import Batch, Offsets, by_partition
 
 _KIND = "tidegate/1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
-    """Who wrote what: kept as JSON in the commit's userMetadata, and so atomic with its rows.
+    """Who wrote what: JSON in the commit's userMetadata, and so atomic with the commit's rows.
 
-    `offsets` is the SHA-256 of the checkpoint's plan for the batch, `end` the Kafka offsets up to
-    which it read, `rows` the batch's counts (in, out, dead, late; those that are known)."""
+    job, query, run, batch, step: the job's name, Spark's ids of the query and of its run, the
+        batch's number, and the name of what was written.
+    offsets: SHA-256 of the checkpoint's plan for the batch.
+    end: the Kafka offsets up to which the batch read, exclusive.
+    rows: the batch's counts (in, out, dead, late), as far as they are known."""
 
     job: str
     query: str
@@ -46,8 +49,9 @@ class Stamp:
 
     @property
     def app_id(self) -> str:
-        """Delta's txnAppId: each step of a query has its own, for Delta skips the second write
-        under one number."""
+        """Delta's txnAppId, of which each step of a query has its own.
+
+        Delta skips the second write under one id and number."""
         return f"{self.job}/{self.query}/{self.step}"
 
     def text(self) -> str:
@@ -56,14 +60,12 @@ class Stamp:
 
     @classmethod
     def parse(cls, text: str | None) -> Stamp | None:
-        """Read a commit's userMetadata; None when it is not one of ours."""
+        """Return the stamp in a commit's userMetadata; None where another program wrote it."""
         try:
             found: Any = json.loads(text or "")
             if found.pop("stamp") != _KIND:
                 return None
-            ends = {
-                topic: {int(p): o for p, o in ps.items()} for topic, ps in found.pop("end").items()
-            }
-            return cls(end=ends, **found)
+            end = by_partition(found.pop("end"))
+            return cls(end=end, **found)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None

@@ -14,18 +14,23 @@ from .options import CommitOptions
 
 
 def plain(frame: DataFrame) -> DataFrame:
-    """Take the streaming query's marks off the columns, so that the table's readers do not inherit
-    its watermark."""
+    """Return the frame without the streaming query's marks on its columns.
+
+    The table's readers would inherit the query's watermark by them."""
     return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
 
 
 def existing(
     frame: DataFrame, path: str, partition_by: Sequence[str], *, evolve: bool
 ) -> DeltaState | None:
-    """Return the table's state, or None where there is no table yet; refuse a frame that does not fit it.
+    """Return the state of the table at `path`, and refuse a frame that does not fit it.
 
-    The frame must have the table's columns and types, in any order; whether a column may be null is
-    left to Delta. With `evolve` it may have more. Raises ConfigError with the columns that differ.
+    None where there is no table yet. The frame must have the table's columns and types, in any
+    order; with `evolve` it may have more columns. Whether a column may be null is left to Delta.
+
+    Raises:
+        ColumnError: for partition_by that names no column.
+        ConfigError: for columns, types or a partitioning that differ from the table's.
     """
     require(frame, partition_by, "partition_by")
     state = delta_state(frame.sparkSession, path)
@@ -56,7 +61,7 @@ def append(
     *,
     evolve: bool = False,
 ) -> None:
-    """Append in one commit, and make the table where there is none."""
+    """Append the frame in one commit, and make the table where there is none."""
     writer = options.on(plain(frame).write.format("delta").mode("append"))
     if partition_by:
         writer = writer.partitionBy(*partition_by)
@@ -71,17 +76,21 @@ def _differences(table: StructType, frame: StructType, *, evolve: bool) -> list[
     removed = [f"{have[name].name} is missing" for name in have if name not in given]
     added = [f"{given[name].name} is new" for name in given if name not in have and not evolve]
     changed = [_retyped(have[name], given[name]) for name in have if name in given]
-    return removed + added + [text for text in changed if text]
+    return removed + added + [text for text in changed if text is not None]
 
 
-def _retyped(table: StructField, frame: StructField) -> str:
-    old, new = _nullable(table.dataType).simpleString(), _nullable(frame.dataType).simpleString()
-    return "" if old == new else f"{frame.name} was {old} and is {new}"
+def _retyped(table: StructField, frame: StructField) -> str | None:
+    """Return how a column's type has changed, as text; None where it has not."""
+    old = _nullable(table.dataType).simpleString()
+    new = _nullable(frame.dataType).simpleString()
+    return None if old == new else f"{frame.name} was {old} and is {new}"
 
 
 def _nullable(kind: DataType) -> DataType:
+    """Return the type with all of its parts nullable, and the names of fields in lower case."""
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name.lower(), _nullable(f.dataType)) for f in kind.fields])
+        fields = [StructField(f.name.lower(), _nullable(f.dataType)) for f in kind.fields]
+        return StructType(fields)
     if isinstance(kind, ArrayType):
         return ArrayType(_nullable(kind.elementType))
     if isinstance(kind, MapType):

@@ -1,5 +1,6 @@
-"""A seeded click stream, lifelike in its faults: disorder, duplicates, stragglers, broken records,
-a wrong clock."""
+"""A seeded click stream, lifelike in its faults.
+
+It has disorder, duplicates, stragglers, broken records and a wrong clock."""
 
 from __future__ import annotations
 
@@ -26,8 +27,10 @@ _PAGES = ("/", "/search", "/cart", "/login", "/help", "/account", "/checkout", "
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """One view of a page: `at` is the event time and `arrived` the broker's time, both in ms since
-    1970."""
+    """One view of a page.
+
+    `at` is the event time and `arrived` the broker's time, both in ms since 1970; `ms` is how long
+    the page took, `size` its bytes."""
 
     event_id: str
     user: str
@@ -42,18 +45,18 @@ class Click:
 
     def value(self) -> bytes:
         """Return the record's bytes: JSON, damaged where the click has a fault."""
-        moment = (
-            datetime.fromtimestamp(self.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
-            + f"{self.at % 1000:03d}Z"
-        )
+        second = datetime.fromtimestamp(self.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        moment = f"{second}.{self.at % 1000:03d}Z"
         text = (
             f'{{"event_id":"{self.event_id}","user_id":"{self.user}","page":"{self.page}",'
             f'"ms":{self.ms},"bytes":{self.size},"event_time":"{moment}"}}'
         )
-        return text.encode() if self.fault in (None, "far future") else _damaged(text, self.fault)
+        if self.fault is None or self.fault == "far future":
+            return text.encode()
+        return _damaged(text, self.fault)
 
 
-def _damaged(text: str, fault: Fault | None) -> bytes:
+def _damaged(text: str, fault: Fault) -> bytes:
     if fault == "empty":
         return b""
     if fault == "broken json":
@@ -81,75 +84,103 @@ def clicks(
     stragglers: float = 0.002,
     broken: int = 12,
 ) -> list[Click]:
-    """Make clicks in the order of their arrival, the same for the same arguments on every machine.
+    """Return clicks in the order of their arrival, the same on every machine.
 
-    `rate` is clicks a second of event time and `disorder` the most seconds that an honest click is
-    under way. The shares `duplicates` (the same event_id once more, seconds later) and `stragglers`
-    (an hour to six hours late) are of `count`; `broken` records cannot be read, and one more comes
-    from a clock in the year 2099. Stragglers arrive in the last 30 % only: cut into three even
-    batches or more, all of them are late, and no other click is.
+    Stragglers arrive in the last 30 % only: where the clicks are cut into three even batches or
+    more, all stragglers are late, and no other click is.
+
+    Args:
+        count: how many clicks.
+        seed: another seed gives other clicks.
+        start: the event time of the first clicks.
+        rate: clicks a second of event time.
+        pages: how many pages there are.
+        users: how many users there are.
+        disorder: the most seconds that an honest click is under way.
+        duplicates: the share of clicks whose event_id comes once more, seconds later.
+        stragglers: the share of clicks that arrive an hour to six hours late.
+        broken: how many records cannot be read; one more comes from a clock in the year 2099.
+
+    Raises:
+        ArgumentError: where fewer than half of the clicks would be without any fault.
 
     >>> len(clicks(1_000))
     1000
     """
-    repeats, strays = round(count * duplicates), round(count * stragglers)
-    plain = count - repeats - strays - broken - 1
-    if plain < count // 2:
+    repeats = round(count * duplicates)
+    strays = round(count * stragglers)
+    faulty = strays + broken + 1
+    if count - repeats - faulty < count // 2:
         raise ArgumentError(
             f"count is {count}.", "a count of which half at least are clicks without any fault."
         )
     random = np.random.Generator(np.random.PCG64(seed))
-    first, span = int(start.timestamp() * 1000), count / rate * 1000
-    made = _honest(plain + strays + broken + 1, first, span, disorder, (pages, users), seed, random)
-    spoilt = iter(random.permutation(len(made))[: strays + broken + 1].tolist())
-    for _ in range(strays):
-        index = next(spoilt)
-        late = int(3_600_000 * (1 + 5 * random.random()))
-        arrived = first + int(span * (0.7 + 0.3 * random.random()))
-        made[index] = replace(made[index], at=arrived - late, arrived=arrived, straggler=True)
-    for number in range(broken):
-        index = next(spoilt)
+    first = int(start.timestamp() * 1000)
+    span = count / rate * 1000
+    honest = _Honest(first, span, disorder, pages, users)
+    made = honest.clicks(count - repeats, f"{seed}-", random)
+    chosen = random.permutation(len(made))[:faulty].tolist()
+    for index in chosen[:strays]:
+        made[index] = _straggler(made[index], first, span, random)
+    for number, index in enumerate(chosen[strays:-1]):
         made[index] = replace(made[index], fault=BROKEN[number % len(BROKEN)])
-    index = next(spoilt)
-    made[index] = replace(made[index], at=int(FAR_FUTURE.timestamp() * 1000), fault="far future")
+    ahead = int(FAR_FUTURE.timestamp() * 1000)
+    made[chosen[-1]] = replace(made[chosen[-1]], at=ahead, fault="far future")
     originals = [click for click in made if click.fault is None and not click.straggler]
-    for chosen in random.permutation(len(originals))[:repeats].tolist():
-        again = (
-            originals[chosen].arrived
-            + int(random.random() * (disorder * 1000 - 1))
-            - int(disorder * 500)
-        )
-        original = originals[chosen]
-        made.append(replace(original, arrived=max(again, original.at), duplicate=True))
+    for index in random.permutation(len(originals))[:repeats].tolist():
+        made.append(_duplicate(originals[index], disorder, random))
     return sorted(made, key=lambda click: (click.arrived, click.event_id, click.duplicate))
 
 
-def _honest(
-    count: int,
-    first: int,
-    span: float,
-    disorder: float,
-    sizes: tuple[int, int],
-    seed: int,
-    random: np.random.Generator,
-) -> list[Click]:
-    # Only uniform numbers are drawn: numpy may change its other distributions from one release to
-    # the next.
-    at = first + (random.random(count) * span).astype(np.int64)
-    delay = np.minimum(-np.log1p(-random.random(count)) * disorder / 8, disorder * 0.5)
-    page, user = (_zipf(size, 1.1, random.random(count)) for size in sizes)
-    normal = np.sqrt(-2 * np.log1p(-random.random(count))) * np.cos(
-        2 * np.pi * random.random(count)
-    )
-    ms = np.round(np.exp(4.2 + 0.8 * normal), 1)
-    size = 400 + (random.random(count) ** 3 * 60_000).astype(np.int64)
-    columns = (at, at + (delay * 1000).astype(np.int64), page, user, ms, size)
-    return [
-        Click(f"{seed}-{number}", f"user-{u}", _page(p), m, b, t, a)
-        for number, (t, a, p, u, m, b) in enumerate(
-            zip(*(c.tolist() for c in columns), strict=True)
-        )
-    ]
+def _straggler(click: Click, first: int, span: float, random: np.random.Generator) -> Click:
+    late = int(3_600_000 * (1 + 5 * random.random()))
+    arrived = first + int(span * (0.7 + 0.3 * random.random()))
+    return replace(click, at=arrived - late, arrived=arrived, straggler=True)
+
+
+def _duplicate(click: Click, disorder: float, random: np.random.Generator) -> Click:
+    later = int(random.random() * (disorder * 1000 - 1)) - int(disorder * 500)
+    return replace(click, arrived=max(click.arrived + later, click.at), duplicate=True)
+
+
+@dataclass(frozen=True)
+class _Honest:
+    """Clicks without a fault: `span` ms from the instant `first`, in ms since 1970.
+
+    Only uniform numbers are drawn, since numpy may change its other distributions from one release
+    to the next; and in this order, since every later number depends on it."""
+
+    first: int
+    span: float
+    disorder: float
+    pages: int
+    users: int
+
+    def clicks(self, count: int, prefix: str, random: np.random.Generator) -> list[Click]:
+        """Return clicks whose ids begin with the prefix."""
+        at = self.first + (random.random(count) * self.span).astype(np.int64)
+        arrived = at + self._delay(random.random(count))
+        page = _zipf(self.pages, 1.1, random.random(count))
+        user = _zipf(self.users, 1.1, random.random(count))
+        ms = _milliseconds(random.random(count), random.random(count))
+        size = 400 + (random.random(count) ** 3 * 60_000).astype(np.int64)
+        columns = [user, page, ms, size, at, arrived]
+        rows = zip(*[column.tolist() for column in columns], strict=True)
+        return [
+            Click(f"{prefix}{number}", f"user-{user}", _page(page), ms, size, at, arrived)
+            for number, (user, page, ms, size, at, arrived) in enumerate(rows)
+        ]
+
+    def _delay(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        seconds = np.minimum(-np.log1p(-uniform) * self.disorder / 8, self.disorder * 0.5)
+        return (seconds * 1000).astype(np.int64)
+
+
+def _milliseconds(radius: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return durations with a logarithm that is normal, by the transform of Box and Muller."""
+    normal = np.sqrt(-2 * np.log1p(-radius)) * np.cos(2 * np.pi * angle)
+    durations: NDArray[np.float64] = np.round(np.exp(4.2 + 0.8 * normal), 1)
+    return durations
 
 
 def _zipf(size: int, exponent: float, uniform: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the job counts for one page in one window."""
+    """What the job counts for one page in one window; `size` is the sum of bytes."""
 
     views: int
     total_ms: float
@@ -32,10 +32,14 @@ class Views:
 def produce(
     servers: str, topic: str, clicks: Sequence[Click], *, partitions: int = 4
 ) -> list[Sent]:
-    """Send the clicks in their order, spread evenly over the partitions, and give the ledger in the same order.
+    """Send the clicks in their order, and return the ledger in the same order.
 
-    A record's timestamp is the click's arrival: create the topic with `retention_ms=-1`. A record
-    that the broker did not acknowledge raises a SourceError."""
+    The clicks are spread evenly over the partitions. A record's timestamp is the click's arrival:
+    create the topic with `retention_ms=-1`.
+
+    Raises:
+        SourceError: for a record that the broker did not acknowledge.
+    """
     values = [click.value() for click in clicks]
     records = [
         Record(topic, value, click.arrived, click.user.encode(), number % partitions)
@@ -51,21 +55,24 @@ def produce(
 def expected(
     ledger: Iterable[Sent], size_ms: int, *, late: bool = False
 ) -> dict[tuple[int, str], Views]:
-    """Return the page views of tumbling windows, by (window start in ms since 1970, page), in plain Python.
+    """Return the page views of tumbling windows, in plain Python.
 
-    Broken records are left out, and stragglers too unless `late` is set.
+    By (window start in ms since 1970, page). Broken records are left out, and stragglers too unless
+    `late` is set.
     """
     groups: dict[tuple[int, str], list[Click]] = {}
     for sent in ledger:
         click = sent.click
         if click.fault is None and (late or not click.straggler):
-            groups.setdefault((click.at // size_ms * size_ms, click.page), []).append(click)
-    return {
-        key: Views(
-            len(group),
-            sum(click.ms for click in group),
-            max(click.ms for click in group),
-            sum(click.size for click in group),
-        )
-        for key, group in groups.items()
-    }
+            start = click.at // size_ms * size_ms
+            groups.setdefault((start, click.page), []).append(click)
+    return {key: _views(group) for key, group in groups.items()}
+
+
+def _views(group: Sequence[Click]) -> Views:
+    return Views(
+        views=len(group),
+        total_ms=sum(click.ms for click in group),
+        slowest_ms=max(click.ms for click in group),
+        size=sum(click.size for click in group),
+    )
