@@ -42,8 +42,8 @@ chaos: setup ## what `make test` has no time for: jobs killed in the middle, and
 notebooks: setup ## execute the notebooks in place
 	$(VENV) notebooks/run.py
 
-broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port
-	@$(VENV) -m tidegate.testing $(if $(PORT),--port $(PORT))
+broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its port, TOPICS="clicks:4 views" creates topics
+	@$(VENV) -m tidegate.testing $(if $(PORT),--port $(PORT)) $(foreach topic,$(TOPICS),--topic $(topic))
 
 docs: setup ## build the pages into site/
 	$(DOCS)

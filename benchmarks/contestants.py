@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import Aggregate, count, mean, total
-from tidegate.eventtime.guard import instant
+from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.eventtime.guard import instant
+from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.joins import stream_table, versions
 from tidegate.runtime.job import Input, Job

@@ -10,7 +10,7 @@ import sys
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.eventtime.guard import instant
+from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.joins import stream_stream
 from tidegate.runtime.job import Input, Job

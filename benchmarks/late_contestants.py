@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import partials
-from tidegate.eventtime.guard import instant
+from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.runtime.job import Corrections, Input, Job
 from tidegate.runtime.query.run import run

@@ -46,6 +46,21 @@ def _jvm_query(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery()
 
 
+@contextmanager
+def between_batches(query: StreamingQuery) -> Iterator[None]:
+    """Keep a query from looking for new rows while the block runs.
+
+    The lock is the one under which Spark asks all sources of the query for what is new, one after
+    another: what the block does, each source sees before the same batch.
+    """
+    lock = _jvm_query(query).awaitProgressLock()
+    lock.lock()
+    try:
+        yield
+    finally:
+        lock.unlock()
+
+
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     """Return a file's bytes through the Hadoop file system of its scheme; None where there is no such file.
 

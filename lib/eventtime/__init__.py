@@ -1,1 +1,7 @@
-"""When did it happen: event time, watermark guards, late rows."""
+"""When did it happen: clocks of devices, and guards for the watermark."""
+
+from .clocks import server_time, shifted
+from .guard import ahead_of, instant
+from .offsets import clock_offsets
+
+__all__ = ["ahead_of", "clock_offsets", "instant", "server_time", "shifted"]

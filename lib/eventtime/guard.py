@@ -8,6 +8,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..columns import microseconds
+from ..errors import ArgumentError
+
+_FIRST = -62_135_596_800_000_000
+_LAST = 253_402_300_800_000_000
+"""The first microsecond of the year 1, and the one after the year 9999's last."""
+
+_MICROSECONDS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 
 def ahead_of(time: Column, received: Column, tolerance: str | timedelta) -> Column:
@@ -29,12 +36,14 @@ def instant(epoch: Column, unit: str = "milliseconds") -> Column:
     """Return the timestamp of an epoch number; null, never an error, outside the years 1 to 9999.
 
     `unit` is "seconds", "milliseconds" or "microseconds". Spark's own `timestamp_millis` raises for
-    a number that is too large, and one such record would stop a job for good; here it becomes a
-    null event time, a dead letter."""
-    scale = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}[unit]
-    low, high = _FIRST // scale + 1, _LAST // scale - 1
+    a number that is too large, and one such record would stop a job for good. Here it becomes a
+    null event time, a dead letter.
+
+    Raises ArgumentError.
+    """
+    if unit not in _MICROSECONDS:
+        raise ArgumentError(f"unit is {unit!r}.", f"{', '.join(_MICROSECONDS)}.")
+    scale = _MICROSECONDS[unit]
     whole = epoch.cast("bigint")
-    return F.when(whole.between(low, high), F.timestamp_micros(whole * F.lit(scale)))
-
-
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_800_000_000
+    within = whole.between(_FIRST // scale + 1, _LAST // scale - 1)
+    return F.when(within, F.timestamp_micros(whole * F.lit(scale)))

@@ -14,6 +14,7 @@ from pyspark.sql.types import TimestampType
 from ..columns import column, interval, microseconds, quoted
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of
+from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource, Offsets
@@ -32,7 +33,7 @@ class Reading:
     """A source, its format and its event time: which rows are good, and which are dead letters.
 
     time: a timestamp field's name, or an expression over the fields and the Kafka columns; it must
-        not raise for any value (`tidegate.eventtime.guard.instant` turns epoch numbers into
+        not raise for any value (`tidegate.eventtime.instant` turns epoch numbers into
         timestamps safely).
     lateness: how far behind the latest event time a row may be: the watermark's delay.
     keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry
@@ -100,16 +101,11 @@ class Reading:
 
         Two readings in one query need an `observation`, the name of their counts, each of its own.
         `heartbeats` can move the watermark on without an event."""
-        good, late = self._good(self.source.stream(spark), observation), self._lateness
-        return (
-            good.withWatermark(EVENT_TIME, late)
-            if heartbeats is None
-            else heartbeats.below(good, EVENT_TIME, late)
-        )
-
-    @property
-    def _lateness(self) -> str:
-        return interval(microseconds(self.lateness, "lateness", least=0))
+        good = self._good(self.source.stream(spark), observation)
+        delay = interval(microseconds(self.lateness, "lateness", least=0))
+        if heartbeats is None:
+            return watermarked(good, EVENT_TIME, delay)
+        return heartbeats.below(good, EVENT_TIME, delay)
 
     def _good(self, raw: DataFrame, observation: str) -> DataFrame:
         """Count all rows, and keep the good ones."""
@@ -215,5 +211,5 @@ def _require_timestamp(found: str, what: str) -> None:
         raise ColumnTypeError(
             f"time={what!r} is of type {found}.",
             "a timestamp (an instant).",
-            "instant(F.col('ts'), 'milliseconds') of tidegate.eventtime.guard for epoch numbers.",
+            "instant(F.col('ts'), 'milliseconds') of tidegate.eventtime for epoch numbers.",
         )

@@ -1,44 +1,49 @@
-"""A driver that feeds a transform batch by batch, in event time alone, and gives back what came
-out."""
+"""A driver that feeds a transform batch by batch, in event time alone, and returns what comes out."""
 
 from __future__ import annotations
 
-import os
+import inspect
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from ..columns import interval, microseconds, quoted, require_event_time
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ColumnTypeError
+from ..jvm import between_batches
+from ._fed import EVENTS, fed_inputs
 
-PULSE = "_pulse"
+OutputMode = Literal["append", "update"]
+Rows = DataFrame | Iterable[Any]
 
 
 class StreamDriver:
     """Run a transform as a real stream, one micro-batch for each `feed`, with no clock but the events' own.
 
-    The stream reads what is fed, takes a watermark of `lateness` on `time`, and passes the rows to
-    `transform`. It
-    waits for nothing but Spark: `feed` returns when its rows have been worked on, with those that
-    came out. State and checkpoint stand in a temporary folder, which goes when the driver closes.
+    Each input reads what is fed to it, takes a watermark of `lateness` on `time`, and goes to
+    `transform` as a DataFrame. The driver waits for nothing but Spark: `feed` returns when its rows
+    have been worked on, with those that came out. State and checkpoint stand in a temporary folder,
+    which goes when the driver closes.
 
     Args:
-        spark: the session.
-        schema: the events' columns, as a Spark schema or DDL text.
-        transform: from a streaming DataFrame to a DataFrame.
-        lateness: the watermark's delay; None for a stream without a watermark.
-        time: the event-time column.
+        spark: a classic session; Spark Connect would run the query where its rows cannot be seen.
+        schema: the events' columns, as a Spark schema or DDL text; for several inputs one schema
+            for each input's name, in the order in which the transform takes their frames.
+        transform: from a streaming DataFrame for each input to a DataFrame: a function, or a value
+            such as `Windowed` or `IntervalJoin`.
+        lateness: the watermark's delay; None for a stream without a watermark. One for all inputs,
+            or one for each input's name.
+        time: the event-time column; one for all inputs, or one for each input's name.
         output_mode: "append" (each row once, when final) or "update".
+
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError: at the call.
 
     >>> from tidegate.aggregates import count
     >>> from tidegate.windows import tumbling
@@ -48,32 +53,52 @@ class StreamDriver:
     ...     after = stream.advance_to(datetime(2026, 1, 1, 10, 4, tzinfo=UTC))
     >>> [row.n for row in first], [row.n for row in after]
     ([], [1])
+
+    Two inputs:
+
+    >>> schemas = {"left": "id int, event_time timestamp", "right": "id int, event_time timestamp"}
+    >>> both = lambda left, right: left.select("id").unionByName(right.select("id"))
+    >>> with StreamDriver(spark, schemas, both, lateness=None) as stream:
+    ...     [row.id for row in stream.feed(right=[(7, None)])]
+    [7]
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        schema: str | StructType,
-        transform: Callable[[DataFrame], DataFrame],
+        schema: str | StructType | Mapping[str, str | StructType],
+        transform: Callable[..., DataFrame],
         *,
-        lateness: str | timedelta | None,
-        time: str = "event_time",
-        output_mode: Literal["append", "update"] = "append",
+        lateness: str | timedelta | Mapping[str, str | timedelta | None] | None,
+        time: str | Mapping[str, str] = "event_time",
+        output_mode: OutputMode = "append",
     ) -> None:
-        self._spark, self._transform, self._time, self._mode = spark, transform, time, output_mode
-        self._schema = spark.createDataFrame([], schema).schema
-        self._stored = StructType([*self._schema.fields, StructField(PULSE, BooleanType())])
-        self._lateness = None if lateness is None else microseconds(lateness, "lateness", least=0)
-        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
-        self._input = self._folder / "input"
-        self._input.mkdir()
-        self._fed = 0
-        self._came: list[Row] = []
-        self._result: StructType | None = None
+        _require_classic(spark)
+        if output_mode not in get_args(OutputMode):
+            raise ArgumentError(f"output_mode is {output_mode!r}.", '"append" or "update".')
+        self._spark = spark
+        self._transform = transform
+        self._mode = output_mode
+        self._named = isinstance(schema, Mapping)
+        self._inputs = fed_inputs(schema, lateness, time)
+        for fed in self._inputs.values():
+            fed.require_time(spark)
+        _require_takes(transform, list(self._inputs))
+        self._folder: Path | None = None
         self._query: StreamingQuery | None = None
+        self._result: StructType | None = None
+        self._came: list[Row] = []
+        self._fed = 0
 
     def __enter__(self) -> Self:
-        self._start()
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
+        try:
+            for name in self._inputs:
+                (self._folder / name).mkdir()
+            self._query = self._started(self._folder)
+        except BaseException:
+            self._close()
+            raise
         return self
 
     def __exit__(
@@ -82,25 +107,33 @@ class StreamDriver:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._query is not None:
-            self._query.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._close()
 
-    def feed(self, rows: DataFrame | Iterable[Any]) -> list[Row]:
-        """Return the stream one micro-batch, and return the rows that came out of it."""
-        frame = (
-            rows
-            if isinstance(rows, DataFrame)
-            else self._spark.createDataFrame(list(rows), self._schema)
+    def feed(self, rows: Rows | None = None, /, **named: Rows) -> list[Row]:
+        """Feed the stream one micro-batch, and return the rows that came out of it.
+
+        Rows are tuples, dicts or a DataFrame. Several inputs are fed by their names, as
+        `feed(left=rows)` or `feed(left=rows, right=others)`; what is fed together is one batch.
+        """
+        given = self._given(rows, named)
+        return self._batch(
+            {
+                name: self._inputs[name].events(self._spark, each, self._called(name))
+                for name, each in given.items()
+            }
         )
-        return self._write(frame.withColumn(PULSE, F.lit(False)))
 
     def advance_to(self, watermark: datetime) -> list[Row]:
-        """Move the watermark on to an instant (zone-aware), with no event, and return the rows that
-        came out."""
-        if self._lateness is None:
+        """Move all watermarks on to an instant, with no event, and return the rows that came out.
+
+        The instant is a zone-aware datetime.
+        """
+        marked = {name: fed for name, fed in self._inputs.items() if fed.lateness is not None}
+        if not marked:
             raise ArgumentError(
-                "advance_to moves the watermark, and this stream has none.", "lateness='10 seconds'"
+                "advance_to moves the watermark, and this stream has none.",
+                "a driver with a lateness.",
+                "lateness='10 seconds'",
             )
         if watermark.tzinfo is None:
             raise ArgumentError(
@@ -108,63 +141,124 @@ class StreamDriver:
                 "a zone-aware datetime.",
                 "tzinfo=UTC",
             )
-        seen = watermark.astimezone(UTC) + timedelta(microseconds=self._lateness)
-        values = {self._time: seen, PULSE: True}
-        row = tuple(values.get(name) for name in self._stored.names)
-        nullable = StructType([StructField(field.name, field.dataType) for field in self._stored])
-        return self._write(self._spark.createDataFrame([row], nullable))
+        at = watermark.astimezone(UTC)
+        return self._batch({name: fed.heartbeat(self._spark, at) for name, fed in marked.items()})
 
     def restart(self) -> None:
-        """Stop the query and start it anew from its checkpoint, as after a crash between two
-        batches."""
-        if self._query is not None:
-            self._query.stop()
-        self._start()
+        """Stop the query and start it anew from its checkpoint, as after a crash between batches."""
+        folder, query = self._running()
+        query.stop()
+        self._query = self._started(folder)
 
     def results(self) -> DataFrame:
         """Return all rows that came out so far as a batch, for chispa."""
         if self._result is None:
             raise ArgumentError(
                 "results was called before the driver was entered.",
+                "results once the stream has started.",
                 "with StreamDriver(...) as stream:",
             )
         return self._spark.createDataFrame(self._came, self._result)
 
-    def _start(self) -> None:
-        stored = (
-            self._spark.readStream.schema(self._stored)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self._input))
-        )
-        events = stored if self._lateness is None else self._gated(stored)
-        result = self._transform(events.drop(PULSE))
+    def _started(self, folder: Path) -> StreamingQuery:
+        streams = [fed.stream(self._spark, folder / name) for name, fed in self._inputs.items()]
+        result = self._transform(*streams)
+        if not isinstance(result, DataFrame) or not result.isStreaming:
+            raise ColumnTypeError(
+                f"transform returned {result!r}.", "a streaming DataFrame, made of those given."
+            )
         self._result = result.schema
-        self._query = (
+        return (
             result.writeStream.outputMode(self._mode)
-            .option("checkpointLocation", str(self._folder / "checkpoint"))
+            .option("checkpointLocation", str(folder / "checkpoint"))
             .foreachBatch(self._take)
             .start()
         )
 
-    def _gated(self, stored: DataFrame) -> DataFrame:
-        marked = stored.withWatermark(self._time, interval(self._lateness or 0))
-        require_event_time(marked, self._time)
-        # Naming the time keeps the filter above the watermark, where a pulse has been seen already.
-        return marked.where(~quoted(PULSE) | quoted(self._time).isNull())
-
     def _take(self, frame: DataFrame, _: int) -> None:
         self._came += frame.collect()
 
-    def _write(self, frame: DataFrame) -> list[Row]:
-        if self._query is None:
-            raise ArgumentError(
-                "the driver was fed before it was entered.", "with StreamDriver(...) as stream:"
-            )
+    def _batch(self, frames: Mapping[str, DataFrame]) -> list[Row]:
+        """Let the query read these rows as its next batch, and return what comes out."""
+        folder, query = self._running()
         before = len(self._came)
         self._fed += 1
-        hidden, path = self._folder / "next", self._input / f"{self._fed:08d}.parquet"
-        pq.write_table(frame.select(*map(quoted, self._stored.names)).toArrow(), hidden)
-        os.utime(hidden, (self._fed, self._fed))
-        hidden.rename(path)
-        self._query.processAllAvailable()
+        file = f"{self._fed:08d}.parquet"
+        for name, frame in frames.items():
+            self._inputs[name].write(frame, folder / f"{name}.next", self._fed)
+        # A join of a stream with itself reads the folder twice, and two inputs are two folders:
+        # all of it has to be seen by the same batch.
+        with between_batches(query):
+            for name in frames:
+                (folder / f"{name}.next").rename(folder / name / file)
+        query.processAllAvailable()
         return self._came[before:]
+
+    def _running(self) -> tuple[Path, StreamingQuery]:
+        if self._folder is None or self._query is None:
+            raise ArgumentError(
+                "the driver does not run: it has not been entered, or has been closed.",
+                "calls inside its with block.",
+                "with StreamDriver(...) as stream:",
+            )
+        return self._folder, self._query
+
+    def _close(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _given(self, rows: Rows | None, named: Mapping[str, Rows]) -> Mapping[str, Rows]:
+        """Return the rows of each input that is fed."""
+        if not self._named:
+            if rows is None or named:
+                raise ArgumentError(
+                    f"feed was given {', '.join(named) or 'nothing'}, and the stream has one input.",
+                    "its rows, without a name.",
+                    "feed(rows)",
+                )
+            return {EVENTS: rows}
+        if rows is not None or not named or not named.keys() <= self._inputs.keys():
+            raise ArgumentError(
+                f"feed was given {', '.join(named) or 'rows without a name'}.",
+                f"rows by the inputs' names: {', '.join(self._inputs)}.",
+                f"feed({next(iter(self._inputs))}=rows)",
+            )
+        return named
+
+    def _called(self, name: str) -> str:
+        return f"feed({name}=...)" if self._named else "feed(...)"
+
+
+def _require_classic(spark: object) -> None:
+    if not isinstance(spark, SparkSession):
+        raise ColumnTypeError(
+            f"spark is {spark!r}.",
+            "a classic SparkSession; under Spark Connect a stream's batches cannot be seen from "
+            "here.",
+            "SparkSession.builder.master('local[2]').getOrCreate(), without a remote.",
+        )
+
+
+def _require_takes(transform: object, names: Sequence[str]) -> None:
+    """Refuse a transform that cannot be called with one frame for each input."""
+    if not callable(transform):
+        raise ColumnTypeError(
+            f"transform is {transform!r}.",
+            "a function of the stream's DataFrames, or a value such as Windowed(...).",
+        )
+    try:
+        signature = inspect.signature(transform)
+    except ValueError:
+        # A function written in C may have no signature: the call itself will tell.
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as fault:
+        raise ArgumentError(
+            f"transform takes {signature}, and the stream has {len(names)}: {', '.join(names)}.",
+            "a function that takes one DataFrame for each input, in their order.",
+        ) from fault

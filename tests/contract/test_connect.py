@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
 from tidegate.aggregates import count, finished, last, mean, partials
 from tidegate.changes import newest, versions
+from tidegate.errors import ColumnTypeError
 from tidegate.joins import stream_stream, stream_table, table_table
 from tidegate.windows import deduplicate
 from tidegate.sketches import bloom, distinct, quantile, theta, top
+from tidegate.testing import StreamDriver
 from tidegate.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -56,6 +58,10 @@ log = [
 changed = spark.createDataFrame(log, shape)
 print(versions(changed).count(), newest(changed).count())
 print(deduplicate(events, "value", "10 seconds", hold="1 second").count())
+try:
+    StreamDriver(spark, "event_time timestamp", lambda events: events, lateness=None)
+except ColumnTypeError as error:
+    print(error.allowed)
 """
 
 
@@ -79,3 +85,4 @@ def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
     told = done.stdout.split("\n")
     assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
     assert told[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]
+    assert told[12].startswith("a classic SparkSession")

@@ -25,7 +25,7 @@ from tidegate.errors import (
     TidegateError,
     WatermarkError,
 )
-from tidegate.eventtime.clocks import clock_offsets, corrected, shifted
+from tidegate.eventtime import clock_offsets, server_time, shifted
 from tidegate.testing import StreamDriver
 
 SECOND = 1_000_000
@@ -284,8 +284,8 @@ def test_three_timestamps_correct_to_the_microsecond_and_never_fail(spark: Spark
     )
     found = given.select(
         "i",
-        F.unix_micros(corrected("occurred", "sent", F.col("received"))).alias("all"),
-        F.unix_micros(corrected("occurred", "sent", "received", longest="1 hour")).alias("held"),
+        F.unix_micros(server_time("occurred", "sent", F.col("received"))).alias("all"),
+        F.unix_micros(server_time("occurred", "sent", "received", longest="1 hour")).alias("held"),
         F.unix_micros(
             shifted("occurred", F.unix_micros("received") - F.unix_micros("occurred"))
         ).alias("shifted"),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commit import Batch, planned
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
-from tidegate.eventtime.guard import instant
+from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.jvm import observed
 from tidegate.sinks import SideTable
