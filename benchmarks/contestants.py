@@ -15,10 +15,10 @@ from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
-from tidegate.sinks import Append, SideTable
+from tidegate.sinks import Append
 from tidegate.sketches import distinct
 from tidegate.sources import KafkaSource, Reading
-from tidegate.windows import hopping, session, sliding, tumbling
+from tidegate.windows import Hopping, Session, Sliding, Tumbling, Window, Windowed
 
 from .topic import SCHEMA
 
@@ -108,7 +108,7 @@ def exact_batch(spark: SparkSession, place: Place) -> None:
     )
 
 
-def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
+def _tidegate(window: Window, by: str, aggs: Mapping[str, Aggregate] = AGGS) -> Contestant:
     def contest(spark: SparkSession, place: Place) -> None:
         source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
         reading = Reading(
@@ -120,11 +120,11 @@ def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
         )
         job = Job(
             name="bench",
-            inputs=[Input(reading=reading)],
-            transform=transform,
+            inputs={"clicks": Input(reading)},
+            transform=Windowed(window, by=by, aggs=aggs),
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),
-            dead=SideTable(path=str(place.folder / "dead"), step="dead"),
+            dead=str(place.folder / "dead"),
         )
         run(job, spark, show=Show())
 
@@ -134,20 +134,16 @@ def _tidegate(transform: Callable[[DataFrame], DataFrame]) -> Contestant:
 CONTESTANTS: dict[str, Contestant] = {
     "floor": floor,
     "tumbling by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page"),
-    "tumbling": _tidegate(lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs=AGGS)),
+    "tumbling": _tidegate(Tumbling("10 seconds"), "page"),
     "hopping by hand": _by_hand(lambda: F.window("event_time", "60 seconds", "10 seconds"), "page"),
-    "hopping": _tidegate(
-        lambda clicks: hopping(clicks, "60 seconds", "10 seconds", by="page", aggs=AGGS)
-    ),
-    "sliding": _tidegate(lambda clicks: sliding(clicks, "60 seconds", by="user", aggs=AGGS)),
+    "hopping": _tidegate(Hopping("60 seconds", "10 seconds"), "page"),
+    "sliding": _tidegate(Sliding("60 seconds"), "user"),
     "session by hand": _by_hand(lambda: F.session_window("event_time", "30 seconds"), "user"),
-    "session": _tidegate(lambda clicks: session(clicks, "30 seconds", by="user", aggs=AGGS)),
+    "session": _tidegate(Session("30 seconds"), "user"),
     "distinct exactly, batch": exact_batch,
     "distinct by hand": _by_hand(
         lambda: F.window("event_time", "10 seconds"), "page", _approximate
     ),
-    "distinct": _tidegate(
-        lambda clicks: tumbling(clicks, "10 seconds", by="page", aggs={"users": distinct("user")})
-    ),
+    "distinct": _tidegate(Tumbling("10 seconds"), "page", {"users": distinct("user")}),
 }
 """By name. The ratio of each is taken to "tumbling by hand" of the same round."""

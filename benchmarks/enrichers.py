@@ -23,7 +23,7 @@ from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.session import quiet, spark_session
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
-from tidegate.sinks import Append, SideTable, Sink, Snapshot, TemporalJoin, VersionTable
+from tidegate.sinks import Append, Sink, Snapshot, TemporalJoin, VersionTable
 from tidegate.sources import KafkaSource, Reading
 from tidegate.tagged import tagged
 
@@ -131,26 +131,21 @@ def _input(place: Place, topic: str, schema: str, time: Column) -> Input:
 
 
 def _tidegate(sink: Callable[[Place], Sink], *, changelog: bool = False) -> Contestant:
-    def both(clicks: DataFrame, *profiles: DataFrame) -> DataFrame:
-        return (
-            tagged(events=clicks, changes=versions(profiles[0].drop("at"))) if profiles else clicks
-        )
+    def both(clicks: DataFrame, profiles: DataFrame) -> DataFrame:
+        return tagged(events=clicks, changes=versions(profiles.drop("at")))
 
     def contest(spark: SparkSession, place: Place) -> None:
-        inputs = [_input(place, place.topic, SCHEMA, instant(F.col("ts")))]
-        inputs += (
-            [_input(place, f"{place.topic}-changes", CHANGE, instant(F.col("at")))]
-            if changelog
-            else []
-        )
+        inputs = {"clicks": _input(place, place.topic, SCHEMA, instant(F.col("ts")))}
+        if changelog:
+            changes = _input(place, f"{place.topic}-changes", CHANGE, instant(F.col("at")))
+            inputs["profiles"] = changes
         job = Job(
             name="bench",
             inputs=inputs,
-            transform=both,
+            each_batch=both if changelog else None,
             sink=sink(place),
             checkpoint=str(place.folder / "checkpoint"),
-            dead=SideTable(path=str(place.folder / "dead"), step="dead"),
-            stateless=True,
+            dead=str(place.folder / "dead"),
         )
         run(job, spark, show=Show())
 

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.joins import stream_stream
+from tidegate.joins import IntervalJoin
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
-from tidegate.sinks import Append, SideTable
+from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 
 from .contest import main
@@ -71,9 +71,9 @@ def by_hand(spark: SparkSession, place: Place) -> None:
 
 def by_tidegate(spark: SparkSession, place: Place) -> None:
     """Join by the library, in a job of its own."""
-    inputs = [
-        Input(
-            reading=Reading(
+    inputs = {
+        part: Input(
+            Reading(
                 source=KafkaSource(
                     servers=place.servers,
                     topics=[f"{place.topic}-{part}"],
@@ -86,16 +86,14 @@ def by_tidegate(spark: SparkSession, place: Place) -> None:
             )
         )
         for part, schema in PARTS
-    ]
+    }
     job = Job(
         name="bench",
         inputs=inputs,
-        transform=lambda impressions, clicks: stream_stream(
-            impressions, clicks, "id", within=WITHIN, how="inner"
-        ),
+        transform=IntervalJoin("id", within=WITHIN, how="inner"),
         sink=Append(path=str(place.folder / "table")),
         checkpoint=str(place.folder / "checkpoint"),
-        dead=SideTable(path=str(place.folder / "dead"), step="dead"),
+        dead=str(place.folder / "dead"),
     )
     run(job, spark, show=Show())
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.aggregates import partials
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.runtime.job import Corrections, Input, Job
+from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
-from tidegate.sinks import Append, Corrected, SideTable, Sink
+from tidegate.sinks import Append, Corrected, Sink
 from tidegate.sources import KafkaSource, Reading
-from tidegate.windows import Same, Tumbling, tumbling
+from tidegate.windows import Same, Tumbling, Windowed
 
 from .contest import main
 from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
@@ -36,24 +35,22 @@ def _input(place: Place, **settings: Any) -> Input:
         lateness=LATENESS,
         future_tolerance=None,
     )
-    late = SideTable(path=str(place.folder / "late"), step="late")
-    return Input(
-        reading=reading, closes=Tumbling(SIZE).late_at(F.col("event_time")), late=late, **settings
-    )
+    return Input(reading, **settings)
+
+
+VIEWS = Windowed(Tumbling(SIZE), by="page", aggs=AGGS)
 
 
 def _run(spark: SparkSession, place: Place, given: Input, sink: Sink, *, corrected: bool) -> None:
-    def windows(clicks: DataFrame) -> DataFrame:
-        return tumbling(clicks, SIZE, by="page", aggs=partials(AGGS) if corrected else AGGS)
-
     job = Job(
         name="bench",
-        inputs=[given],
-        transform=windows,
+        inputs={"clicks": given},
+        transform=VIEWS,
         sink=sink,
         checkpoint=str(place.folder / "checkpoint"),
-        dead=SideTable(path=str(place.folder / "dead"), step="dead"),
-        corrections=Corrections(limit=LIMIT, windows=windows) if corrected else None,
+        dead=str(place.folder / "dead"),
+        late=str(place.folder / "late"),
+        corrections=LIMIT if corrected else None,
     )
     run(job, spark, show=Show())
 

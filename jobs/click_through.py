@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import Aggregate, count, total
 from tidegate.columns import quoted, require
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.joins import IntervalJoin, stream_stream
+from tidegate.joins import IntervalJoin
 from tidegate.joins._panes import panes
 from tidegate.runtime.cli import command
 from tidegate.runtime.config.job_config import Config
@@ -44,7 +44,8 @@ from tidegate.runtime.config.sections import (
     WindowSection,
 )
 from tidegate.runtime.job import Job
-from tidegate.sinks import Append, Mapped, Sink, Upsert
+from tidegate.sinks import Append, Upsert
+from tidegate.transform import Stateful
 from tidegate.windows import tumbling
 
 TIME = "event_time"
@@ -127,30 +128,30 @@ class ClickThrough(Config):
 
 def job(config: ClickThrough) -> Job:
     """Put the job together."""
-    late = IntervalJoin(config.join.on, within=config.join.within, how="left").late_at(F.col(TIME))
-    inputs = [
-        config.named_input("searches", config.searches, closes=late),
-        config.named_input("clicks", config.clicks, closes=late),
-    ]
+    inputs = {
+        "searches": config.named_input(config.searches),
+        "clicks": config.named_input(config.clicks),
+    }
+
+    join = IntervalJoin(config.join.on, within=config.join.within, how="left", suffixes=SUFFIXES)
 
     def joined(searches: DataFrame, clicks: DataFrame) -> DataFrame:
-        on, within = config.join.on, config.join.within
-        rows = stream_stream(searches, clicks, on, within=within, how="left", suffixes=SUFFIXES)
+        rows = join(searches, clicks)
         if config.result.kind == "rates":
             require(rows, config.window.by, "window.by")
             require(rows, [config.result.search, config.result.click], "[result]")
         return rows
 
-    return config.planned(inputs, transform=joined, sink=sink(config))
-
-
-def sink(config: ClickThrough) -> Sink:
-    """Return the sink of the joined rows, or of the rates that are made of them."""
+    transform = Stateful(joined, late=join.late_at)
     path = config.output.tables()["output.table"]
     if config.result.kind == "rows":
-        return Append(path=path)
-    table = Upsert(path=path, keys=["window", *config.window.by], aggs=AGGS)
-    return Mapped(rows=lambda rows: rates(rows, config.result, config.window), sink=table)
+        return config.planned(inputs, transform=transform, sink=Append(path=path))
+    return config.planned(
+        inputs,
+        transform=transform,
+        each_batch=lambda rows: rates(rows, config.result, config.window),
+        sink=Upsert(path=path, keys=["window", *config.window.by], aggs=AGGS),
+    )
 
 
 def rates(rows: DataFrame, result: ResultSection, window: WindowSection) -> DataFrame:

@@ -81,9 +81,7 @@ def job(config: CustomerHistory) -> Job:
     changes = config.kept(config.reading(config.kafka, config.input, form, time=TIME), config.input)
     past = History(path=places["output.history"], versions=versions, revised=revised)
     now = Current(path=places["output.table"], newest=newest)
-    return config.planned(
-        [changes], transform=lambda rows: rows, sink=FanOut(sinks=[past, now]), stateless=True
-    )
+    return config.planned({"changes": changes}, sink=FanOut(sinks=[past, now]))
 
 
 if __name__ == "__main__":

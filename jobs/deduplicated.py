@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
-from pyspark.sql import functions as F
 
 from tidegate.columns import microseconds
 from tidegate.errors import ConfigError
@@ -26,7 +25,7 @@ from tidegate.runtime.config.sections import (
 from tidegate.runtime.job import Job
 from tidegate.sinks import Append, FirstSeen, Sink
 from tidegate.sketches import BloomTable
-from tidegate.windows import Deduplication, deduplicate
+from tidegate.windows import Deduplication
 
 TIME = "event_time"
 PLACE = ("topic", "partition", "offset")
@@ -86,22 +85,13 @@ class Deduplicated(JobConfig):
 
 def job(config: Deduplicated) -> Job:
     """Put the job together."""
-    same, events = (
-        config.deduplicate,
-        config.only_input(
-            closes=Deduplication(
-                config.deduplicate.key, config.deduplicate.horizon, hold=config.deduplicate.hold
-            ).late_at(F.col(TIME)),
-            keep=PLACE,
-        ),
-    )
+    same = config.deduplicate
+    events = config.only_input(keep=PLACE)
     fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
     order = [f"kafka_{name}" if name in fields else name for name in PLACE]
     return config.planned(
-        [events],
-        transform=lambda events: deduplicate(
-            events, same.key, same.horizon, hold=same.hold, order=order, time=TIME
-        ),
+        {"events": events},
+        transform=Deduplication(same.key, same.horizon, hold=same.hold, order=order, time=TIME),
         sink=sink(same, config.output.tables(), [TIME, *order]),
     )
 

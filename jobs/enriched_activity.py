@@ -107,10 +107,8 @@ def from_table(config: EnrichedActivity) -> Job:
 
     path = config.output.tables()["output.table"]
     return config.planned(
-        [config.named_input("activity", config.activity)],
-        transform=lambda activity: activity,
+        {"activity": config.named_input(config.activity)},
         sink=Snapshot(table=config.enrich.profiles or "", rows=enriched, sink=Append(path=path)),
-        stateless=True,
     )
 
 
@@ -145,12 +143,14 @@ def from_changelog(config: EnrichedActivity) -> Job:
         lag=enrich.lag,
     )
     return config.planned(
-        [config.named_input("activity", config.activity), changelog(config, section)],
-        transform=lambda activity, profiles: tagged(
+        {
+            "activity": config.named_input(config.activity),
+            "profiles": changelog(config, section),
+        },
+        each_batch=lambda activity, profiles: tagged(
             activity=activity, profiles=as_versions(profiles, section, enrich.on)
         ),
         sink=sink,
-        stateless=True,
     )
 
 

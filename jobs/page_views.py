@@ -9,16 +9,14 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from pydantic import model_validator
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from tidegate.aggregates import Aggregate, count, largest, mean, partials, total
+from tidegate.aggregates import Aggregate, count, largest, mean, total
 from tidegate.errors import ConfigError
 from tidegate.runtime.cli import command
 from tidegate.runtime.config.job_config import JobConfig
 from tidegate.runtime.config.sections import OutputSection, WindowSection
-from tidegate.runtime.job import Corrections, Input, Job
-from tidegate.sinks import Append, Corrected, Mapped, Sink, Upsert
+from tidegate.runtime.job import Job
+from tidegate.sinks import Append, Corrected, Sink, Upsert
 from tidegate.windows import (
     Cumulative,
     Hopping,
@@ -28,11 +26,7 @@ from tidegate.windows import (
     Sliding,
     Tumbling,
     Window,
-    cumulative,
-    hopping,
-    session,
-    sliding,
-    tumbling,
+    Windowed,
 )
 
 TIME = "event_time"
@@ -73,31 +67,8 @@ AGGS: dict[str, Aggregate] = {
 }
 
 
-def views(events: DataFrame, window: WindowSection, aggs: dict[str, Aggregate] = AGGS) -> DataFrame:
-    """Aggregate the clicks in the configured windows."""
-    if window.kind == "hopping":
-        return hopping(
-            events, window.size or "", window.hop or "", by=window.by, aggs=aggs, time=TIME
-        )
-    if window.kind == "sliding":
-        return sliding(events, window.size or "", by=window.by, aggs=aggs, time=TIME)
-    if window.kind == "session":
-        return session(events, window.gap or "", by=window.by, aggs=aggs, time=TIME)
-    if window.kind == "cumulative":
-        return cumulative(
-            events,
-            window.step or "",
-            window.size or "",
-            by=window.by,
-            aggs=aggs,
-            time=TIME,
-            zone=window.zone,
-        )
-    return tumbling(events, window.size or "", by=window.by, aggs=aggs, time=TIME, zone=window.zone)
-
-
-def late_from(window: WindowSection) -> Column:
-    """Return the instant from which a click is late."""
+def views(window: WindowSection) -> Windowed:
+    """Return the configured windows of the clicks."""
     kinds: dict[str, Callable[[], Window]] = {
         "tumbling": lambda: Tumbling(window.size or "", zone=window.zone),
         "hopping": lambda: Hopping(window.size or "", window.hop or ""),
@@ -105,45 +76,37 @@ def late_from(window: WindowSection) -> Column:
         "session": lambda: Session(window.gap or ""),
         "cumulative": lambda: Cumulative(window.step or "", window.size or "", zone=window.zone),
     }
-    return kinds[window.kind]().late_at(F.col(TIME))
+    return Windowed(kinds[window.kind](), by=window.by, aggs=AGGS, time=TIME)
 
 
 def job(config: PageViews) -> Job:
     """Put the job together."""
-    window, places = config.window, config.output.tables()
-    clicks = config.only_input(closes=late_from(window))
-    if window.kept:
-        return kept(config, clicks)
-    path, keys = places["output.table"], ["window", *window.by]
-    sink: Sink = (
-        Append(path=path) if config.output.sink == "append" else Upsert(path=path, keys=keys)
+    window = config.window
+    return config.planned(
+        {"clicks": config.only_input()},
+        transform=views(window),
+        sink=kept(config) if window.kept else sink(config),
+        emission=window.emission,
+        corrections=window.corrections,
     )
-    return config.planned([clicks], transform=lambda events: views(events, window), sink=sink)
 
 
-def kept(config: PageViews, clicks: Input) -> Job:
-    """Put the job together whose windows can change after they came out."""
+def sink(config: PageViews) -> Sink:
+    """Return the sink of windows that are final when they come out."""
+    path = config.output.tables()["output.table"]
+    if config.output.sink == "append":
+        return Append(path=path)
+    return Upsert(path=path, keys=["window", *config.window.by])
+
+
+def kept(config: PageViews) -> Corrected:
+    """Return the sink of windows that can change after they came out."""
     window, places = config.window, config.output.tables()
-
-    def parts(events: DataFrame) -> DataFrame:
-        return views(events, window, partials(AGGS))
-
-    sink = Corrected(
+    return Corrected(
         path=places["output.table"],
         log=None if window.corrections is None else places["output.corrections"],
         windows=Overlapping(window.by) if window.kind == "session" else Same(window.by),
         aggs=AGGS,
-    )
-    corrections = Corrections(limit=window.corrections or "0 seconds", windows=parts)
-    if window.emission == "final":
-        return config.planned([clicks], transform=parts, sink=sink, corrections=corrections)
-    updated = Mapped(rows=parts, sink=sink)
-    return config.planned(
-        [clicks],
-        transform=lambda events: events,
-        sink=updated,
-        stateless=True,
-        corrections=corrections,
     )
 
 

@@ -88,19 +88,15 @@ class Timelines(Config):
 
 def job(config: Timelines) -> Job:
     """Put the job together: the rows of all topics reach the view's sink in one batch."""
-    inputs = [
-        config.named_input(name, section)
-        for name, section in (
-            ("posts", config.posts),
-            ("follows", config.follows),
-            ("users", config.users),
-        )
-    ]
+    inputs = {
+        "posts": config.named_input(config.posts),
+        "follows": config.named_input(config.follows),
+        "users": config.named_input(config.users),
+    }
     return config.planned(
         inputs,
-        transform=lambda posts, follows, users: tagged(posts=posts, follows=follows, users=users),
+        each_batch=lambda posts, follows, users: tagged(posts=posts, follows=follows, users=users),
         sink=sink(config.output.tables(), config.view),
-        stateless=True,
     )
 
 

@@ -88,9 +88,10 @@ def job(config: UniqueVisitors) -> Job:
 
     hours = Mapped(rows=larger("1 hour"), sink=merged_into("hours"))
     days = Mapped(rows=larger("1 day", config.roll_up.zone), sink=merged_into("days"))
-    sink = Mapped(rows=minutes, sink=FanOut(sinks=[hours, days, merged_into("table")]))
     return config.planned(
-        [config.only_input()], transform=lambda clicks: clicks, sink=sink, stateless=True
+        {"clicks": config.only_input()},
+        each_batch=minutes,
+        sink=FanOut(sinks=[hours, days, merged_into("table")]),
     )
 
 

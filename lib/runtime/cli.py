@@ -13,13 +13,14 @@ from rich.console import Console
 from .config.job_config import Config
 from .config.load import load
 from .config.shown import table
-from .job import Job, Summary
+from .job import Job
 from .process.exit_codes import guarded
 from .process.installation import project_root
 from .process.session import quiet, spark_session
 from .process.stop import leave
 from .query.replay import replay_late
 from .query.run import run, write_summary
+from .summary import Summary
 
 Model = TypeVar("Model", bound=Config)
 

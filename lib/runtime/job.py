@@ -1,27 +1,35 @@
-"""What a job is: one streaming query from a reading through a transform into a table."""
+"""What a job is: named streams, through a transform, into a sink's tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
 from ..columns import microseconds
 from ..errors import ArgumentError
-from ..sinks import SideTable, Sink
+from ..sinks import Corrected, SideTable, Sink
 from ..sources import Reading
+from ..transform import Stateless, Transform
+from . import _checks as checks
+from .locations import keep_apart, whole
+
+Emission = Literal["final", "updates"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """How many rows of one batch may be unreadable before the job stops, and how many late before it raises an alarm.
 
-    `dead_rows` and `late_rows` are counts; `dead_ratio` and `late_ratio` shares from 0 to 1, which
-    count only in batches of `min_rows` or more. None sets a limit off. An alarm is a warning and a
-    metric, and stops nothing."""
+    `dead_rows` and `late_rows` are counts. `dead_ratio` and `late_ratio` are shares from 0 to 1,
+    and count only in batches of `min_rows` or more. None sets a limit off. An alarm is a warning
+    and a metric, and stops nothing.
+
+    Raises ArgumentError, at construction, for a count below 0 or a share outside 0 to 1.
+    """
 
     dead_rows: int | None = 10_000
     dead_ratio: float | None = 0.1
@@ -29,36 +37,44 @@ class Limits:
     late_ratio: float | None = 0.1
     min_rows: int = 1_000
 
+    def __post_init__(self) -> None:
+        checks.require_count(self.min_rows, "min_rows")
+        for count in ("dead_rows", "late_rows"):
+            if getattr(self, count) is not None:
+                checks.require_count(getattr(self, count), count)
+        for share in ("dead_ratio", "late_ratio"):
+            if getattr(self, share) is not None:
+                checks.require_share(getattr(self, share), share)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Input:
-    """One stream that a job reads, and what becomes of its late rows.
+    """One stream that a job reads.
 
-    closes: the instant from which on a row is late, from the reading's columns; without it no row
-        of this input can be late. Late rows are kept in `late`, under a step of its own.
     watermarks: into how many shares the partitions are divided, each with a watermark of its own,
         or one for each "partition". The smallest counts: where partitions are read at different
         speeds, rows of a slow one are not late because a fast one ran ahead. A checkpoint is bound
         to the number.
     idle: when no row came for so long and none waits in the topic, the watermark goes on with the
-        clock, and so the last windows come out; of several streams a quiet one then follows the
-        others. What comes afterwards may be late. None, the default, waits for ever. Only for a job
-        that runs on: a replay has no clock.
+        clock, and so the last windows come out. Of several streams an idle one then follows the
+        others. Rows that come afterwards may be late. None, the default, waits for ever. Only for a
+        job that runs on: a replay has no clock.
 
-    Raises ArgumentError, at construction, for a number of watermarks below 1, or several with a
-    pattern of topics."""
+    Raises ArgumentError and ColumnTypeError, at construction: for a number of watermarks below 1,
+    several watermarks with a pattern of topics, or an idle time-out below a second.
+    """
 
     reading: Reading
-    closes: Column | None = None
-    late: SideTable | None = None
+    _: KW_ONLY
     watermarks: int | Literal["partition"] = 1
     idle: str | timedelta | None = None
 
     def __post_init__(self) -> None:
+        checks.require_type(self.reading, Reading, "reading", "Reading(source=..., format=...)")
         if self.idle is not None:
             microseconds(self.idle, "idle", least=1_000_000)
-        if self.watermarks != "partition" and self.watermarks < 1:
-            raise ArgumentError(f"watermarks is {self.watermarks!r}.", "1 or more, or 'partition'.")
+        if self.watermarks != "partition":
+            checks.require_count(self.watermarks, "watermarks", least=1)
         if self.watermarks != 1 and self.reading.source.pattern:
             raise ArgumentError(
                 f"watermarks is {self.watermarks!r}, with a pattern of topics.",
@@ -67,134 +83,126 @@ class Input:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrections:
-    """What becomes of a late row: up to `limit` after it was too late, the windows that it changes are issued again.
-
-    `windows` makes windows with unfinished aggregates of a batch of rows; the job's sink is a
-    `tidegate.sinks.Corrected`, or one derived from a batch's rows, which merges them into the
-    windows that it has. What is later than the limit goes to the late table. Raises ArgumentError,
-    at construction, for a limit below 0."""
-
-    limit: str | timedelta
-    windows: Callable[[DataFrame], DataFrame]
-
-    def __post_init__(self) -> None:
-        microseconds(self.limit, "limit", least=0)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Job:
-    """One query: the good rows of its inputs -> `transform` -> `sink`, unreadable rows -> `dead`, late rows aside.
+    """One query: the good rows of its inputs -> `transform` -> `each_batch` -> `sink`; all other rows beside it.
 
-    `transform` is called with one DataFrame for each input, in their order. With several inputs the
-    watermark is the smallest of theirs, so that a quiet input holds the results back. `stateless`
-    says that each good row gives exactly one row out, which is then checked batch by batch; its
-    late rows are taken out before the sink. With `corrections` late rows change windows that have
-    closed. `every` is the interval of a job that runs on; None reads what there is, then ends. With
-    a `metrics_port` the run's numbers are served there: see `tidegate.runtime.telemetry.metrics`.
+    inputs: by name. Their order is the order of the transform's arguments, and a checkpoint is
+        bound to it. With several inputs the watermark is the smallest of theirs, so that a quiet
+        input holds the results back.
+    transform: called with one DataFrame for each input. It says itself which rows are late: windows,
+        joins and deduplication do, and `Stateless` or `Stateful` say it of a function. None hands
+        the rows on as they are: one row out for each good row in, which is checked batch by batch.
+    each_batch: called in every micro-batch with the transform's rows, and gives the sink's. Without
+        a transform it gets the rows of the one input, or of each input by its name as a keyword.
+    emission: "final" writes what can no longer change; "updates" writes windows while they are open.
+    corrections: for so long after a row became late it still corrects its windows. Both this and
+        "updates" need windows that merge and the sink `Corrected`.
+    checkpoint, dead, late: where the checkpoint, the dead letters and the late rows are kept; beside
+        the sink's table where not given. `late` is a path, or with several inputs a path by name.
+        A step is "dead", "late", or "late_<input>" where there are several.
+    every: the interval of a job that runs on; None reads what there is, then ends.
+    metrics_port: where the run's numbers are served: see `tidegate.runtime.telemetry.metrics`.
 
-    Raises ArgumentError, at construction, for no inputs, for several that may read the same topic,
-    for an idle time-out in a job that ends by itself, and for corrections without one input whose
-    rows can be late."""
+    Raises ArgumentError and ColumnTypeError, at construction, for parts that do not fit together:
+    inputs that may read the same topic, a transform that does not say what is late or takes another
+    number of frames, tables and checkpoint within one another, an idle time-out in a job that ends
+    by itself, and corrections without windows that can be corrected.
+    """
 
     name: str
-    inputs: Sequence[Input]
-    transform: Callable[..., DataFrame]
+    inputs: Mapping[str, Input]
     sink: Sink
-    checkpoint: str
-    dead: SideTable
-    stateless: bool = False
-    corrections: Corrections | None = None
+    transform: Transform | None = None
+    each_batch: Callable[..., DataFrame] | None = None
+    emission: Emission = "final"
+    corrections: str | timedelta | None = None
+    checkpoint: str | None = None
+    dead: str | None = None
+    late: str | Mapping[str, str] | None = None
     limits: Limits = field(default_factory=Limits)
-    every: str | None = None
+    every: str | timedelta | None = None
     metrics_port: int | None = None
 
     def __post_init__(self) -> None:
-        named = [topic for given in self.inputs for topic in given.reading.source.named]
-        patterns = [
-            given.reading.source.pattern for given in self.inputs if given.reading.source.pattern
-        ]
-        if not self.inputs or len(set(named)) < len(named) or (patterns and len(self.inputs) > 1):
-            raise ArgumentError(
-                f"the inputs read {named}.",
-                "one input or more; several have topics of their own, named one by one and not by "
-                "a pattern.",
-                "a topic that is needed twice is one input, whose frame the transform uses twice.",
-            )
-        if self.corrections is not None and (len(self.inputs) > 1 or self.inputs[0].closes is None):
-            raise ArgumentError(
-                "corrections are given.", "one input, with closes: which of its rows are late."
-            )
-        if self.every is None and any(given.idle is not None for given in self.inputs):
+        checks.require_name(self.name)
+        checks.require_inputs(self.inputs, Input)
+        checks.require_topics_apart([given.reading.source for given in self.inputs.values()])
+        checks.require_sink(self.sink)
+        checks.require_transform(self.transform, list(self.inputs))
+        checks.require_each_batch(self.each_batch, self.transform, list(self.inputs))
+        self._require_correctable()
+        self._require_trigger()
+        checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
+        self._require_places()
+
+    @property
+    def places(self) -> Places:
+        """Where the checkpoint, the dead letters and each input's late rows are."""
+        beside = self.sink.path.rstrip("/")
+        steps = {name: f"late_{name}" for name in self.inputs}
+        given = dict(self.late) if isinstance(self.late, Mapping) else {}
+        if len(self.inputs) == 1:
+            steps = dict.fromkeys(self.inputs, "late")
+        if isinstance(self.late, str):
+            given = dict.fromkeys(self.inputs, self.late)
+        return Places(
+            checkpoint=self.checkpoint or f"{beside}.checkpoint",
+            dead=SideTable(path=self.dead or f"{beside}.dead_letters", step="dead"),
+            late={
+                name: SideTable(path=given.get(name, f"{beside}.{step}"), step=step)
+                for name, step in steps.items()
+            },
+        )
+
+    @property
+    def merges(self) -> bool:
+        """Whether the sink merges windows with unfinished aggregates into those that it has."""
+        return isinstance(self.sink, Corrected)
+
+    @property
+    def one_to_one(self) -> bool:
+        """Whether each good row must come out of the stream as one row."""
+        if isinstance(self.transform, Stateless):
+            return self.transform.one_to_one
+        return self.transform is None or self.emission == "updates"
+
+    def _require_correctable(self) -> None:
+        if self.emission not in ("final", "updates"):
+            raise ArgumentError(f"emission is {self.emission!r}.", "'final' or 'updates'.")
+        if self.corrections is not None:
+            microseconds(self.corrections, "corrections", least=0)
+        if self.merges or self.corrections is not None or self.emission == "updates":
+            checks.require_merging(self.sink, self.transform, self.each_batch, len(self.inputs))
+
+    def _require_trigger(self) -> None:
+        if self.every is not None:
+            microseconds(self.every, "every", least=0)
+        elif any(given.idle is not None for given in self.inputs.values()):
             raise ArgumentError(
                 "an input has an idle time-out, and the job ends when it has read what there is.",
                 "idle for a job that runs on.",
                 'every="10 seconds", or no idle.',
             )
+        if self.metrics_port is not None:
+            checks.require_count(self.metrics_port, "metrics_port", least=1, most=65_535)
+
+    def _require_places(self) -> None:
+        checks.require_late(self.late, list(self.inputs))
+        for what in ("checkpoint", "dead"):
+            if getattr(self, what) is not None:
+                checks.require_path(getattr(self, what), what)
+        places = self.places
+        # Two steps may share one of the sink's tables; nothing else may share a folder.
+        written = {whole(path): f"the sink's {step!r}" for path, step in self.sink.tables()}
+        beside = [("dead", places.dead.path)]
+        beside += [(table.step, table.path) for table in places.late.values()]
+        keep_apart([*((name, path) for path, name in written.items()), *beside], places.checkpoint)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
-    """One finished batch in numbers; `reached` is each input's own watermark, by its name, in microseconds.
+class Places:
+    """Where a job keeps what is not its result: its checkpoint, its dead letters, and late rows by input."""
 
-    `corrected` is the number of late rows that were merged into their windows, and counts in `late`
-    too; `clamped` rows had a time too far ahead, which was brought back."""
-
-    number: int
-    rows_in: int
-    rows_out: int
-    dead: int
-    late: int
-    corrected: int = 0
-    clamped: int = 0
-    alarm: bool = False
-    reached: Mapping[str, int | None]
-    outcome: str
-
-
-@dataclass(kw_only=True)
-class Summary:
-    """What a run has done; `skipped` counts batches that the table had already, `reached` is as in
-    `Counted`."""
-
-    job: str
-    batches: int = 0
-    skipped: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    dead: int = 0
-    late: int = 0
-    corrected: int = 0
-    clamped: int = 0
-    alarms: int = 0
-    seconds: float = 0.0
-    stopped: bool = False
-    reached: dict[str, int | None] = field(default_factory=dict)
-
-    def add(self, batch: Counted) -> None:
-        """Count one more batch."""
-        self.batches += 1
-        self.skipped += batch.outcome == "skipped"
-        self.rows_in += batch.rows_in
-        self.rows_out += batch.rows_out
-        self.dead += batch.dead
-        self.late += batch.late
-        self.corrected += batch.corrected
-        self.clamped += batch.clamped
-        self.alarms += batch.alarm
-        for name, mark in batch.reached.items():
-            self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)
-
-    @property
-    def behind(self) -> str | None:
-        """The input that holds the others back, where there are several: the one whose own watermark is the smallest.
-
-        One without a row since the run began is taken for the slowest, though its watermark may be
-        known from before."""
-        if len(self.reached) < 2:
-            return None
-        return min(self.reached, key=lambda name: self.reached[name] or float("-inf"))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return asdict(self)
+    checkpoint: str
+    dead: SideTable
+    late: Mapping[str, SideTable]

@@ -81,8 +81,8 @@ def test_the_shipped_configuration_holds_and_a_key_is_asked_for(spark: SparkSess
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "history", "dead_letters")
     }
-    assert job(config).inputs[0].reading.format.schema.names[:2] == ["op", "key"]
-    assert job(load(CustomerHistory, SHIPPED, ["changes.format=maxwell"], {}).config).stateless
+    assert job(config).inputs["changes"].reading.format.schema.names[:2] == ["op", "key"]
+    assert job(load(CustomerHistory, SHIPPED, ["changes.format=maxwell"], {}).config).one_to_one
     with pytest.raises(ConfigError, match="position"):
         load(CustomerHistory, SHIPPED, ["changes.position=time"], {})
     with pytest.raises(ConfigError, match="history"):

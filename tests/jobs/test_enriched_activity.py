@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from jobs.enriched_activity import EnrichedActivity, job
 from tidegate.errors import ConfigError
 from tidegate.runtime.config.load import load
-from tidegate.runtime.job import Summary
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
+from tidegate.runtime.summary import Summary
 from tidegate.testing import Broker
 
 from ..tables import rows

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.page_views import PageViews, late_from
+from jobs.page_views import PageViews, views
 from tidegate.errors import ConfigError
 from tidegate.runtime.config.load import load
 from tidegate.runtime.process.installation import project_root
@@ -20,8 +20,8 @@ SHIPPED = project_root() / "conf" / "jobs" / "page_views.toml"
     ("overrides", "closes"),
     [
         ([], "10:04:00"),
-        (["window.kind=hopping", "window.hop=20 seconds"], "10:04:40"),
-        (["window.kind=session", "window.gap=30 minutes"], "10:33:45"),
+        (["window.kind=hopping", "window.hop=20 seconds"], "10:04:00"),
+        (["window.kind=session", "window.gap=30 minutes"], "10:07:30"),
         (
             [
                 "window.kind=cumulative",
@@ -41,7 +41,9 @@ def test_a_click_is_late_by_its_own_kind_of_window(
     click = spark.createDataFrame(
         [(datetime(2026, 3, 2, 10, 3, 45, tzinfo=UTC),)], "event_time timestamp"
     )
-    row = click.select(F.unix_seconds(late_from(window)).alias("at")).collect()[0]
+    row = click.select(
+        F.unix_seconds(views(window).late_at(F.col("event_time"))).alias("at")
+    ).collect()[0]
     assert datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S") == closes
 
 

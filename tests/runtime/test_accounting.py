@@ -7,7 +7,7 @@ import pytest
 from tidegate.commit import Batch
 from tidegate.errors import AccountingError, DeadLetterFloodError
 from tidegate.runtime.job import Limits
-from tidegate.runtime.query.accounting import Observed, check_flood, check_stateless, span, tally
+from tidegate.runtime.query.accounting import Observed, check_flood, check_one_to_one, span, tally
 
 
 def batch(start: int = 100, end: int = 150) -> Batch:
@@ -58,11 +58,11 @@ def test_counts_that_can_not_be_are_refused(given: list[dict[str, int | None]]) 
         tally(batch(), given)
 
 
-def test_a_stateless_job_gives_each_good_row_once() -> None:
-    check_stateless(batch(), 50, 8, 42)
+def test_a_job_without_a_transform_gives_each_good_row_once() -> None:
+    check_one_to_one(batch(), 50, 8, 42)
     for out in (41, 43):
         with pytest.raises(AccountingError, match="one row out for each good row"):
-            check_stateless(batch(), 50, 8, out)
+            check_one_to_one(batch(), 50, 8, out)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 
 from tidegate.commit import Batch
 from tidegate.errors import SetupError
-from tidegate.runtime.job import Counted, Limits, Summary
+from tidegate.runtime.job import Limits
 from tidegate.runtime.query.accounting import too_late
+from tidegate.runtime.summary import Counted, Summary
 from tidegate.runtime.telemetry.metrics import Metrics, served
 from tidegate.runtime.telemetry.progress import gauge
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tidegate.runtime.job import Counted, Summary
+from tidegate.runtime.summary import Counted, Summary
 from tidegate.runtime.telemetry.progress import Show, gauge, line, size
 
 REPORT: dict[str, Any] = {

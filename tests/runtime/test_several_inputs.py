@@ -12,16 +12,15 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
-from tidegate.errors import ArgumentError
 from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job, Limits
 from tidegate.runtime.query.run import run
-from tidegate.sinks import Append, SideTable
+from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
+from tidegate.transform import Stateful
 from tidegate.windows import Tumbling, tumbling
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -73,24 +72,17 @@ def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
     def both(first: DataFrame, second: DataFrame) -> DataFrame:
         return tumbling(first.unionByName(second), "1 minute", by="page", aggs={"n": count()})
 
-    late_from = Tumbling("1 minute").late_at(F.col("event_time"))
     job = Job(
         name="both",
-        inputs=[
-            Input(
-                reading=reading(broker.servers, name, lateness),
-                closes=late_from,
-                late=SideTable(path=str(tmp_path / late), step=late),
-            )
-            for name, lateness, late in (
-                (searches, "0 seconds", "late_searches"),
-                (clicks, "20 seconds", "late_clicks"),
-            )
-        ],
-        transform=both,
+        inputs={
+            "searches": Input(reading(broker.servers, searches, "0 seconds")),
+            "clicks": Input(reading(broker.servers, clicks, "20 seconds")),
+        },
+        transform=Stateful(both, late=Tumbling("1 minute").late_at),
         sink=Append(path=str(tmp_path / "views")),
         checkpoint=str(tmp_path / "checkpoint"),
-        dead=SideTable(path=str(tmp_path / "dead")),
+        dead=str(tmp_path / "dead"),
+        late={name: str(tmp_path / f"late_{name}") for name in ("searches", "clicks")},
         limits=Limits(dead_ratio=None),
     )
     done = run(job, spark)
@@ -107,16 +99,3 @@ def test_each_input_has_its_lateness_its_late_rows_and_its_dead_letters(
     counted = {(row["page"], row["window"]["start"]): row["n"] for row in rows(tmp_path / "views")}
     assert sum(counted.values()) + 2 + 2 + 2 == 18, "dead, late, and open at the end"
     assert done.behind == searches
-
-
-def test_two_inputs_of_one_topic_are_refused(tmp_path: Path) -> None:
-    given = Input(reading=reading("nowhere:9092", "clicks", "1 second"))
-    with pytest.raises(ArgumentError, match="topics of their own"):
-        Job(
-            name="twice",
-            inputs=[given, given],
-            transform=lambda one, other: one,
-            sink=Append(path=str(tmp_path / "views")),
-            checkpoint=str(tmp_path / "checkpoint"),
-            dead=SideTable(path=str(tmp_path / "dead")),
-        )

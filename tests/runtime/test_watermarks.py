@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError, SourceError
@@ -22,11 +20,11 @@ from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.stop import Stop
 from tidegate.runtime.query.run import run
-from tidegate.sinks import Append, SideTable
+from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
 from tidegate.testing.process import until
-from tidegate.windows import Tumbling, tumbling
+from tidegate.windows import Tumbling, Windowed
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -48,18 +46,14 @@ def job(servers: str, topic: str, root: Path, every: str | None = None, **settin
         lateness="0 seconds",
         future_tolerance=None,
     )
-    whole = Input(
-        reading=reading,
-        closes=Tumbling("1 minute").late_at(F.col("event_time")),
-        late=SideTable(path=str(root / "late"), step="late"),
-    )
     return Job(
         name="watermarks",
-        inputs=[replace(whole, **settings)],
-        transform=lambda rows: tumbling(rows, "1 minute", by="page", aggs={"n": count()}),
+        inputs={"clicks": Input(reading, **settings)},
+        transform=Windowed(Tumbling("1 minute"), by="page", aggs={"n": count()}),
         sink=Append(path=str(root / "views")),
         checkpoint=str(root / "checkpoint"),
-        dead=SideTable(path=str(root / "dead")),
+        dead=str(root / "dead"),
+        late=str(root / "late"),
         every=every,
     )
 

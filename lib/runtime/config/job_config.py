@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
 from ...formats import Format, json_format
-from ...sinks import SideTable, Sink
+from ...sinks import Sink
 from ...sources import Reading
-from ..job import Corrections, Input, Job, Limits
+from ...transform import Transform
+from ..job import Input, Job, Limits
 from .sections import (
     BrokerSection,
     InputSection,
@@ -60,55 +62,48 @@ class Config(Section):
             keep=keep,
         )
 
-    def kept(
-        self,
-        reading: Reading,
-        times: TimesSection,
-        closes: Column | None = None,
-        late: str = "late",
-    ) -> Input:
-        """Return the input of a reading; late rows, where it can have some, go to the table of that
-        key in [output]."""
-        table = (
-            None
-            if closes is None
-            else SideTable(path=self.output.tables()[f"output.{late}"], step=late)
-        )
-        return Input(
-            reading=reading, closes=closes, late=table, watermarks=times.watermarks, idle=times.idle
-        )
+    def kept(self, reading: Reading, times: TimesSection) -> Input:
+        """Return the input of a reading."""
+        return Input(reading, watermarks=times.watermarks, idle=times.idle)
 
     def named_input(
         self,
-        name: str,
         section: TopicSection,
         *,
-        closes: Column | None = None,
         keep: Sequence[str] = (),
     ) -> Input:
-        """Return one of several inputs, of JSON; its late rows go to the table
-        output.late_<name>."""
+        """Return one of several inputs, of JSON."""
         reading = self.reading(section, section, json_format(section.event_schema), keep=keep)
-        return self.kept(reading, section, closes, f"late_{name}")
+        return self.kept(reading, section)
 
     def planned(
         self,
-        inputs: Sequence[Input],
+        inputs: Mapping[str, Input],
         *,
-        transform: Callable[..., DataFrame],
         sink: Sink,
-        stateless: bool = False,
-        corrections: Corrections | None = None,
+        transform: Transform | None = None,
+        each_batch: Callable[..., DataFrame] | None = None,
+        emission: Literal["final", "updates"] = "final",
+        corrections: str | None = None,
     ) -> Job:
-        """Put the job together."""
+        """Put the job together; late rows go to the tables output.late or output.late_<input>."""
+        tables = self.output.tables()
+        steps = {name: f"late_{name}" if len(inputs) > 1 else "late" for name in inputs}
+        late = {
+            name: tables[f"output.{step}"]
+            for name, step in steps.items()
+            if f"output.{step}" in tables
+        }
         return Job(
             name=self.job.name,
             inputs=inputs,
             transform=transform,
+            each_batch=each_batch,
             sink=sink,
             checkpoint=self.output.place(self.output.checkpoint),
-            dead=SideTable(path=self.output.tables()["output.dead_letters"], step="dead"),
-            stateless=stateless,
+            dead=tables["output.dead_letters"],
+            late=late,
+            emission=emission,
             corrections=corrections,
             limits=Limits(**self.limits.model_dump()),
             metrics_port=self.metrics.port,
@@ -124,10 +119,9 @@ class JobConfig(Config):
     input: InputSection
     output: OutputSection = OutputSection()
 
-    def only_input(self, *, closes: Column | None = None, keep: Sequence[str] = ()) -> Input:
-        """Return the input that [kafka] and [input] describe; its late rows go to the table
-        output.late."""
+    def only_input(self, *, keep: Sequence[str] = ()) -> Input:
+        """Return the input that [kafka] and [input] describe."""
         reading = self.reading(
             self.kafka, self.input, json_format(self.input.event_schema), keep=keep
         )
-        return self.kept(reading, self.input, closes, "late")
+        return self.kept(reading, self.input)

@@ -20,7 +20,7 @@ from ...errors import ArgumentError, ColumnTypeError, ConfigError
 from ...sources import KafkaSource
 from ...windows._calendar import calendar, fixed, is_period
 from ...windows._grid import steps
-from .locations import keep_apart, whole
+from ..locations import below, keep_apart, whole
 from .secrets import resolved
 
 
@@ -216,7 +216,15 @@ class TablesSection(Section):
 
     @model_validator(mode="after")
     def _apart(self) -> TablesSection:
-        keep_apart(self.root, self.tables(), self.place(self.checkpoint))
+        for key, path in self.tables().items():
+            if not below(path, self.root):
+                raise ConfigError(
+                    f"{key} is {path}.", f"a path under output.root, which is {self.root}."
+                )
+        try:
+            keep_apart(self.tables().items(), self.place(self.checkpoint))
+        except ArgumentError as error:
+            raise ConfigError(error.given, error.allowed, error.hint) from None
         return self
 
     def place(self, path: str) -> str:

@@ -63,8 +63,8 @@ def span(batch: Batch) -> int:
     )
 
 
-def check_stateless(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
-    """Refuse a batch of a stateless job that lost or multiplied rows."""
+def check_one_to_one(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
+    """Refuse a batch that lost or multiplied rows, of a job that gives one row out for each good row in."""
     if rows_in != dead + rows_out:
         raise AccountingError(
             f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable, and "

@@ -11,7 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import microseconds
 from ...commit.batch import EPOCH
-from ..job import Job, Summary
+from ..job import Job
+from ..summary import Summary
 from .idleness import Idle, sources
 from .streams import Stream
 
@@ -22,14 +23,14 @@ class Pulse:
     """Looks at a query now and then, and moves the watermark of its quiet inputs on; does nothing
     where none is to."""
 
-    def __init__(self, job: Job, inputs: Sequence[Sequence[Stream]], summary: Summary) -> None:
+    def __init__(self, job: Job, inputs: Mapping[str, Sequence[Stream]], summary: Summary) -> None:
         self._summary = summary
-        self._streams = {stream.name: stream for streams in inputs for stream in streams}
-        self._on = any(given.idle is not None for given in job.inputs)
+        self._streams = {stream.name: stream for streams in inputs.values() for stream in streams}
+        self._on = any(given.idle is not None for given in job.inputs.values())
         timeouts = {
             stream.name: _NEVER if given.idle is None else microseconds(given.idle) / 1_000_000
-            for given, streams in zip(job.inputs, inputs, strict=True)
-            for stream in streams
+            for name, given in job.inputs.items()
+            for stream in inputs[name]
         }
         self._idle = Idle(timeouts)
 

@@ -15,8 +15,9 @@ from ...commit.batch import EPOCH
 from ...commit.once import last_batch
 from ...errors import ConfigError
 from ...jvm import delta_state
-from ...sinks import Corrected, Mapped
+from ...sinks import Corrected
 from ..job import Job
+from .frames import partials
 
 Windows: TypeAlias = Callable[[DataFrame], DataFrame]
 PLACE = ["topic", "partition", "offset"]
@@ -91,12 +92,11 @@ def _batch(job: Job, number: int, watermark: datetime, plan: str) -> Batch:
 def _kept(job: Job) -> tuple[Corrected, Windows, str]:
     """Return the sink that keeps the job's windows, how windows are made of rows, and the late
     table's path."""
-    sink = job.sink.sink if isinstance(job.sink, Mapped) else job.sink
-    late = job.inputs[0].late
-    if job.corrections is None or late is None or not isinstance(sink, Corrected):
+    if not isinstance(job.sink, Corrected):
         raise ConfigError(
-            f"{job.name} keeps no windows, or no late rows, to be merged.",
-            "a job with corrections or with emission 'updates', and a late table.",
+            f"{job.name} keeps no windows to be merged with late rows.",
+            "a job whose sink is Corrected: with corrections, or with emission 'updates'.",
             "--set window.corrections='1 hour', from the job's first run on.",
         )
-    return sink, job.corrections.windows, late.path
+    (late,) = job.places.late.values()
+    return job.sink, partials(job), late.path

@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ...columns import interval, microseconds
 from ...jvm import jvm_signals
-from ..config.locations import local
-from ..job import Job, Summary
+from ..job import Job
+from ..locations import local
 from ..process.stop import Stop, StopAskedError, on_signals
+from ..summary import Summary
 from ..telemetry.metrics import Metrics, served
 from ..telemetry.progress import Show, gauge, line
+from .frames import streaming
 from .pulse import Pulse
 from .steps import Steps, cause
 from .streams import frames, streams
@@ -69,17 +72,15 @@ def run(
     return summary
 
 
-def start(job: Job, inputs: Sequence[DataFrame], steps: Steps) -> StreamingQuery:
+def start(job: Job, inputs: Mapping[str, DataFrame], steps: Steps) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    rows = job.transform(*inputs)
-    writer = (
-        rows.writeStream.queryName(job.name)
-        .option("checkpointLocation", job.checkpoint)
-        .foreachBatch(steps)
-    )
-    writer = (
-        writer.trigger(processingTime=job.every) if job.every else writer.trigger(availableNow=True)
-    )
+    writer = streaming(job, inputs).writeStream.queryName(job.name)
+    writer = writer.option("checkpointLocation", job.places.checkpoint).foreachBatch(steps)
+    if job.every is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        every = microseconds(job.every, "every", least=0)
+        writer = writer.trigger(processingTime=interval(every))
     query = writer.start()
     steps.query.set_result(query)
     return query
@@ -118,13 +119,13 @@ def committed(query: StreamingQuery, stop: Stop) -> bool:
 def prepare(job: Job) -> None:
     """Make the local folders; warn when their disk is nearly full, and when no broker answers
     yet."""
-    for servers in {given.reading.source.servers for given in job.inputs}:
+    for servers in {given.reading.source.servers for given in job.inputs.values()}:
         if not answers(servers):
             print(
                 f"warning: no broker answers at {servers}; Kafka's client tries for some minutes",
                 file=sys.stderr,
             )
-    for place in {job.checkpoint, job.sink.path}:
+    for place in {job.places.checkpoint, job.sink.path}:
         folder = local(place)
         if folder is None:
             continue

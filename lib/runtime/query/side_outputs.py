@@ -1,21 +1,21 @@
-"""Rows of a batch that are set aside: those that cannot be read, and those that are late."""
+"""Rows of a batch that do not reach the transform's result: those that cannot be read, and those that are late."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import microseconds
-from ...commit import Batch
-from ...commit.batch import EPOCH
+from ...commit import EPOCH, Batch
 from ...jvm import observed
 from ...sinks import SideTable
+from ...sources.reading import EVENT_TIME
 from ..job import Input, Job
 from .accounting import Observed, tally
 from .streams import Stream
@@ -26,23 +26,27 @@ class Part:
     """What a batch has of one input: its offsets, what was counted of them, and each stream's own
     watermark."""
 
+    name: str
     input: Input
     batch: Batch
     seen: Observed
     reached: Mapping[str, int | None]
 
 
-def counted(query: StreamingQuery, given: Input, streams: Sequence[Stream], batch: Batch) -> Part:
+def counted(
+    query: StreamingQuery, name: str, given: Input, streams: Sequence[Stream], batch: Batch
+) -> Part:
     """Add up what was counted of an input's streams, and check it."""
     counts = [(stream, observed(query, stream.observation)) for stream in streams]
-    latest = [(stream, None if found is None else found["latest"]) for stream, found in counts]
-    reached = {stream.name: None if at is None else at - stream.lateness for stream, at in latest}
-    return Part(
-        given, batch, tally(batch, [found for _, found in counts if found is not None]), reached
-    )
+    reached: dict[str, int | None] = {}
+    for stream, found in counts:
+        latest = None if found is None else found["latest"]
+        reached[stream.name] = None if latest is None else latest - stream.lateness
+    seen = tally(batch, [found for _, found in counts if found is not None])
+    return Part(name, given, batch, seen, reached)
 
 
-def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Sequence[Part]) -> None:
+def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Iterable[Part]) -> None:
     """Write the rows of all inputs that could not be read."""
     found = [dead_rows(spark, part) for part in parts if part.seen.dead]
     if found:
@@ -51,27 +55,30 @@ def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Sequen
 
 @dataclass(frozen=True)
 class Late:
-    """A batch's late rows of one input: how many, how many of them still change windows, and the rows.
+    """A batch's late rows of one input, kept in memory until `release`.
 
-    What closed at or before `since` is too late for anything. The rows are kept in memory until
-    `release`."""
+    count: how many there are. corrected: how many of them still correct their windows.
+    since: rows that were late at this instant or before it are too late for that.
+    rows: with `closes`, the instant from which each was late, and `watermark`.
+    """
 
     count: int = 0
     corrected: int = 0
-    rows: DataFrame | None = None
-    closes: Column | None = None
     since: datetime = EPOCH
+    rows: DataFrame | None = None
 
-    def applied(self, job: Job, frame: DataFrame) -> DataFrame:
-        """Return what the sink is to have of the batch: with corrected windows, or without the rows
-        that are too late."""
-        if job.corrections is None or self.rows is None or self.closes is None:
-            return frame
-        if job.stateless:
-            return frame.where(self.closes > F.lit(self.since))
-        return frame.unionByName(
-            job.corrections.windows(self.rows.where(F.col("closes") > F.lit(self.since)))
-        )
+    def correcting(self) -> DataFrame | None:
+        """Return the rows that still correct their windows; None without any."""
+        if self.rows is None or not self.corrected:
+            return None
+        return self.rows.where(F.col("closes") > F.lit(self.since))
+
+    def write(self, table: SideTable, batch: Batch) -> None:
+        """Write the rows that correct nothing."""
+        kept = self.count - self.corrected
+        if self.rows is not None and kept:
+            too_late = self.rows.where(F.col("closes") <= F.lit(self.since))
+            table.write(too_late, batch, expected=kept)
 
     def release(self) -> None:
         """Let the memory go."""
@@ -79,29 +86,39 @@ class Late:
             self.rows.unpersist()
 
 
-def keep_late(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Late:
-    """Find the rows of an input that the transform no longer took, and write keep those that change
-    no window."""
-    given, watermark = part.input, batch.late_watermark
-    if given.late is None or given.closes is None or part.seen.earliest is None:
+def find_late(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Late:
+    """Find the rows of an input that the transform leaves out as late.
+
+    They are read again, and judged by what the transform itself says of them.
+    """
+    if job.transform is None or part.seen.earliest is None:
         return Late()
-    if part.seen.earliest >= watermark.timestamp() * 1_000_000:
+    watermark = batch.late_watermark
+    late_at = job.transform.late_at(F.col(EVENT_TIME))
+    # A row at or past the watermark is in time, whatever the transform.
+    if late_at is None or part.seen.earliest >= watermark.timestamp() * 1_000_000:
         return Late()
-    limit = microseconds(job.corrections.limit, "limit", least=0) if job.corrections else 0
-    since = watermark - timedelta(microseconds=limit)
-    rows = given.reading.rows(spark, part.batch.start, part.batch.end).withColumns(
-        {"closes": given.closes, "watermark": F.lit(watermark)}
+    rows = part.input.reading.rows(spark, part.batch.start, part.batch.end).withColumns(
+        {"closes": late_at, "watermark": F.lit(watermark)}
     )
     late = rows.where(F.col("closes") <= F.col("watermark")).persist()
+    since = watermark - _limit(job)
     try:
-        too_late = late.where(F.col("closes") <= F.lit(since))
-        count, kept = late.count(), too_late.count()
-        if kept:
-            given.late.write(too_late, batch, expected=kept)
+        found = late.agg(F.count(F.lit(1)), F.count_if(F.col("closes") > F.lit(since))).head() or (
+            0,
+            0,
+        )
     except BaseException:
         late.unpersist()
         raise
-    return Late(count, count - kept, late, given.closes if count else None, since)
+    return Late(int(found[0]), int(found[1]), since, late)
+
+
+def _limit(job: Job) -> timedelta:
+    """Return for how long after it became late a row still corrects its windows."""
+    if job.corrections is None:
+        return timedelta(0)
+    return timedelta(microseconds=microseconds(job.corrections, "corrections", least=0))
 
 
 def dead_rows(spark: SparkSession, part: Part) -> DataFrame:

@@ -1,12 +1,11 @@
-"""The steps of one micro-batch, in the order that exactly-once needs: count and check first, then
-write."""
+"""The steps of one micro-batch, in the order that exactly-once needs: count and check first, then write."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,28 +13,42 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch, planned, require_current
 from ...errors import TidegateError
-from ..job import Counted, Job, Summary
+from ..job import Job
 from ..process.failures import plain
 from ..process.stop import Stop
-from .accounting import check_flood, check_stateless, too_late
-from .side_outputs import Late, Part, counted, keep_dead, keep_late, reasons
+from ..summary import Counted, Summary
+from .accounting import check_flood, check_one_to_one, too_late
+from .frames import handed_on
+from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
 from .streams import Stream
 
 _START_SECONDS = 60
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What is known of a batch before anything of it is written."""
+
+    batch: Batch
+    parts: Sequence[Part]
+    late: Mapping[str, Late]
+    rows_out: int
+
+
 class Steps:
     """The function that Spark calls with each micro-batch.
 
-    `failure` keeps what went wrong inside, since Spark hands on no more than its text. Rejected
-    rows are written before
-    the target: a batch that the target holds is complete.
+    `failure` keeps what went wrong inside, since Spark hands on no more than its text. Dead letters
+    and late rows are written before the target: a batch that the target holds is complete.
     """
 
     def __init__(
-        self, job: Job, inputs: Sequence[Sequence[Stream]], stop: Stop, summary: Summary
+        self, job: Job, inputs: Mapping[str, Sequence[Stream]], stop: Stop, summary: Summary
     ) -> None:
-        self._job, self._inputs, self._stop, self._summary = job, inputs, stop, summary
+        self._job = job
+        self._inputs = inputs
+        self._stop = stop
+        self._summary = summary
         self.query: Future[StreamingQuery] = Future()
         self.failure: Exception | None = None
         self._begun = False
@@ -50,88 +63,100 @@ class Steps:
             raise
 
     def _run(self, frame: DataFrame, number: int) -> Counted:
-        job, spark = self._job, frame.sparkSession
+        spark = frame.sparkSession
         query = self.query.result(_START_SECONDS)
-        batch = planned(
-            spark,
-            job.checkpoint,
-            job=job.name,
-            query_id=query.id,
-            run_id=query.runId,
-            number=number,
-        )
-        if not self._begun:
-            require_tables(job, spark, batch)
-            self._begun = True
-        late: list[Late] = []
+        batch = self._planned(spark, query, number)
+        late: dict[str, Late] = {}
         frame.persist()
         try:
             rows_out = frame.count()
             parts = self._parts(query, batch)
             batch = self._checked(spark, batch, parts, rows_out)
-            keep_dead(job.dead, spark, batch, parts)
-            late += [keep_late(job, spark, batch, part) for part in parts]
-            batch = replace(batch, late=sum(each.count for each in late))
-            alarm = too_late(batch, job.limits)
-            if alarm is not None:
-                print(f"warning: {job.name}: {alarm}", file=sys.stderr)
-            outcome = self._write(frame, batch, late, rows_out)
+            for part in parts:
+                late[part.name] = find_late(self._job, spark, batch, part)
+            batch = replace(batch, late=sum(each.count for each in late.values()))
+            return self._written(frame, _Found(batch, parts, late, rows_out))
         finally:
             frame.unpersist()
-            for each in late:
+            for each in late.values():
                 each.release()
-        return Counted(
+
+    def _planned(self, spark: SparkSession, query: StreamingQuery, number: int) -> Batch:
+        batch = planned(
+            spark,
+            self._job.places.checkpoint,
+            job=self._job.name,
+            query_id=query.id,
+            run_id=query.runId,
             number=number,
-            rows_in=batch.rows_in or 0,
-            rows_out=rows_out,
-            dead=batch.dead or 0,
-            late=batch.late or 0,
-            corrected=sum(each.corrected for each in late),
-            clamped=sum(part.seen.clamped for part in parts),
-            alarm=alarm is not None,
-            reached={name: mark for part in parts for name, mark in part.reached.items()},
-            outcome=outcome,
         )
-
-    def _checked(
-        self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int
-    ) -> Batch:
-        """Refuse a batch whose numbers cannot be, or that is flooded, and give it with its
-        numbers."""
-        rows_in, dead = (
-            sum(getattr(part.seen, name) for part in parts) for name in ("rows", "dead")
-        )
-        for part in parts:
-            check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
-        if self._job.stateless:
-            check_stateless(batch, rows_in, dead, rows_out)
-        return replace(batch, rows_in=rows_in, dead=dead)
-
-    def _write(self, frame: DataFrame, batch: Batch, late: Sequence[Late], rows_out: int) -> str:
-        job, rows = self._job, frame
-        for each in late:
-            rows = each.applied(job, rows)
-        # An empty result needs no commit; the first one makes the table, and shows at once whether
-        # it is ours.
-        empty = not rows_out and batch.number > 0 and job.corrections is None
-        return "empty" if empty else job.sink.write({"rows": rows}, batch, rows_out=rows_out)
+        if not self._begun:
+            require_tables(self._job, spark, batch)
+            self._begun = True
+        return batch
 
     def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
         alone = len(self._job.inputs) == 1
-        return [
-            counted(query, given, streams, batch if alone else batch.of(given.reading.source.named))
-            for given, streams in zip(self._job.inputs, self._inputs, strict=True)
-        ]
+        parts = []
+        for name, given in self._job.inputs.items():
+            own = batch if alone else batch.of(given.reading.source.named)
+            parts.append(counted(query, name, given, self._inputs[name], own))
+        return parts
+
+    def _checked(
+        self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int
+    ) -> Batch:
+        """Refuse a batch whose numbers cannot be, or that is flooded, and give it with its numbers."""
+        rows_in = sum(part.seen.rows for part in parts)
+        dead = sum(part.seen.dead for part in parts)
+        for part in parts:
+            check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
+        if self._job.one_to_one:
+            check_one_to_one(batch, rows_in, dead, rows_out)
+        return replace(batch, rows_in=rows_in, dead=dead)
+
+    def _written(self, frame: DataFrame, found: _Found) -> Counted:
+        """Write the dead letters, the late rows and the target, in this order."""
+        job, batch = self._job, found.batch
+        keep_dead(job.places.dead, frame.sparkSession, batch, found.parts)
+        for name, each in found.late.items():
+            each.write(job.places.late[name], batch)
+        alarm = too_late(batch, job.limits)
+        if alarm is not None:
+            print(f"warning: {job.name}: {alarm}", file=sys.stderr)
+        outcome = self._target(frame, found)
+        return Counted(
+            number=batch.number,
+            rows_in=batch.rows_in or 0,
+            rows_out=found.rows_out,
+            dead=batch.dead or 0,
+            late=batch.late or 0,
+            corrected=sum(each.corrected for each in found.late.values()),
+            clamped=sum(part.seen.clamped for part in found.parts),
+            alarm=alarm is not None,
+            reached={name: at for part in found.parts for name, at in part.reached.items()},
+            outcome=outcome,
+        )
+
+    def _target(self, frame: DataFrame, found: _Found) -> str:
+        job, batch = self._job, found.batch
+        # An empty result needs no commit; the first one makes the table, and shows at once whether
+        # it is ours. Windows that the table has may become final without a new row.
+        if not found.rows_out and batch.number > 0 and not job.merges:
+            return "empty"
+        made = job.emission == "updates" or job.each_batch is not None
+        known = None if made else found.rows_out
+        with handed_on(job, frame, list(found.late.values())) as frames:
+            return job.sink.write(frames, batch, rows_out=known)
 
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
-    rejected = [job.dead, *[given.late for given in job.inputs]]
-    for path, step in [
-        *job.sink.tables(),
-        *[(kept.path, kept.step) for kept in rejected if kept is not None],
-    ]:
+    beside = [job.places.dead]
+    if job.transform is not None:
+        beside += job.places.late.values()
+    for path, step in [*job.sink.tables(), *((table.path, table.step) for table in beside)]:
         require_current(spark, path, first, step)
 
 

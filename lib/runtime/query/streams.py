@@ -3,7 +3,7 @@ own watermark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -40,20 +40,22 @@ class Stream:
         return microseconds(self.reading.lateness, "lateness", least=0)
 
 
-def streams(job: Job, spark: SparkSession) -> list[list[Stream]]:
-    """Return the streams of each input of a job."""
-    return [_of(job, spark, index, given) for index, given in enumerate(job.inputs)]
+def streams(job: Job, spark: SparkSession) -> dict[str, list[Stream]]:
+    """Return the streams of each input of a job, by the input's name."""
+    return {
+        name: _of(job, spark, index, given)
+        for index, (name, given) in enumerate(job.inputs.items())
+    }
 
 
-def frames(inputs: Sequence[Sequence[Stream]], spark: SparkSession) -> list[DataFrame]:
+def frames(inputs: Mapping[str, Sequence[Stream]], spark: SparkSession) -> dict[str, DataFrame]:
     """Return one DataFrame for each input."""
-    return [
-        reduce(
-            DataFrame.unionByName,
-            [each.reading.stream(spark, each.observation, each.heartbeats) for each in parts],
-        )
-        for parts in inputs
-    ]
+    return {name: _united(streams, spark) for name, streams in inputs.items()}
+
+
+def _united(streams: Sequence[Stream], spark: SparkSession) -> DataFrame:
+    parts = [each.reading.stream(spark, each.observation, each.heartbeats) for each in streams]
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _of(job: Job, spark: SparkSession, index: int, given: Input) -> list[Stream]:
@@ -75,7 +77,7 @@ def _of(job: Job, spark: SparkSession, index: int, given: Input) -> list[Stream]
 
 def _beats(job: Job, given: Input, name: str) -> Heartbeats | None:
     place = name.removeprefix(OBSERVATION).strip().replace("/", "-")
-    return None if given.idle is None else Heartbeats(f"{job.checkpoint}/heartbeats/{place}")
+    return None if given.idle is None else Heartbeats(f"{job.places.checkpoint}/heartbeats/{place}")
 
 
 def _shares(spark: SparkSession, given: Input) -> list[Reading]:

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from ...errors import SetupError
-from ..job import Summary
+from ..summary import Summary
 from .progress import Gauge
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..job import Summary
+from ..summary import Summary
 
 _EVERY_SECONDS = 5.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import permutations
 from pathlib import Path
 
-from ...errors import ConfigError
+from ..errors import ArgumentError
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 
@@ -42,29 +42,30 @@ def below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
-def keep_apart(root: str, tables: Mapping[str, str], checkpoint: str) -> None:
-    """Refuse tables outside their root or within one another, and a checkpoint that shares a folder with a table.
+def keep_apart(tables: Iterable[tuple[str, str]], checkpoint: str) -> None:
+    """Refuse tables within one another, and a checkpoint that shares a folder with a table.
 
-    A checkpoint inside a table is allowed where the folder's name begins with `_`: there VACUUM
-    leaves it alone."""
-    for key, path in tables.items():
-        if not below(path, root):
-            raise ConfigError(f"{key} is {path}.", f"a path under output.root, which is {root}.")
-    for (one, path), (other, outer) in permutations(tables.items(), 2):
+    `tables` are pairs of a name, for the error, and a path. A checkpoint inside a table is allowed where the folder's name begins with `_`: VACUUM leaves such a folder alone.
+
+    Raises ArgumentError.
+    """
+    placed = [(name, whole(path)) for name, path in tables]
+    for (one, path), (other, outer) in permutations(placed, 2):
         if path == outer or below(path, outer):
-            raise ConfigError(
+            raise ArgumentError(
                 f"{one} is {path}, and {other} is {outer}.", "folders that do not hold one another."
             )
-    for key, path in tables.items():
-        if checkpoint == path or below(path, checkpoint):
-            raise ConfigError(
-                f"output.checkpoint is {checkpoint}, and {key} is {path}.",
+    home = whole(checkpoint)
+    for name, path in placed:
+        if home == path or below(path, home):
+            raise ArgumentError(
+                f"the checkpoint is {home}, and {name} is {path}.",
                 "a folder of the checkpoint's own.",
             )
-        inside = checkpoint.removeprefix(path.rstrip("/") + "/") if below(checkpoint, path) else "_"
+        inside = home.removeprefix(path + "/") if below(home, path) else "_"
         if not inside.startswith("_") or inside.startswith("_delta_log"):
-            raise ConfigError(
-                f"output.checkpoint is {checkpoint}, inside {key}, where VACUUM would delete it.",
+            raise ArgumentError(
+                f"the checkpoint is {home}, inside {name}, where VACUUM would delete it.",
                 "a folder outside every table, or one in a table whose name begins with '_'.",
-                "output.checkpoint = '_checkpoints/page_views'",
+                f"{path}.checkpoint",
             )

@@ -1,0 +1,79 @@
+"""What a run has done, in numbers: of one batch, and of all its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """One finished batch in numbers.
+
+    corrected: late rows that were merged into their windows; they count in `late` too.
+    clamped: rows whose time was too far ahead and was brought back.
+    reached: each stream's own watermark, by its name, in microseconds since 1970.
+    """
+
+    number: int
+    rows_in: int
+    rows_out: int
+    dead: int
+    late: int
+    corrected: int = 0
+    clamped: int = 0
+    alarm: bool = False
+    reached: Mapping[str, int | None]
+    outcome: str
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """What a run has done; `skipped` counts batches that the table had already.
+
+    `reached` is as in `Counted`.
+    """
+
+    job: str
+    batches: int = 0
+    skipped: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    dead: int = 0
+    late: int = 0
+    corrected: int = 0
+    clamped: int = 0
+    alarms: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    reached: dict[str, int | None] = field(default_factory=dict)
+
+    def add(self, batch: Counted) -> None:
+        """Count one more batch."""
+        self.batches += 1
+        self.skipped += batch.outcome == "skipped"
+        self.rows_in += batch.rows_in
+        self.rows_out += batch.rows_out
+        self.dead += batch.dead
+        self.late += batch.late
+        self.corrected += batch.corrected
+        self.clamped += batch.clamped
+        self.alarms += batch.alarm
+        for name, mark in batch.reached.items():
+            self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)
+
+    @property
+    def behind(self) -> str | None:
+        """The stream that holds the others back, where there are several: its own watermark is the smallest.
+
+        A stream without a row since the run began is taken for the slowest, though its watermark
+        may be known from before.
+        """
+        if len(self.reached) < 2:
+            return None
+        return min(self.reached, key=lambda name: self.reached[name] or float("-inf"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return asdict(self)
