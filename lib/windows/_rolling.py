@@ -1,9 +1,8 @@
-"""The rolling part of sliding windows: from collected panes to windows, one Arrow batch at a
-time."""
+"""The rolling part of sliding windows: from collected panes to windows, by Arrow batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +16,31 @@ from ._ranges import Ints, fold
 Windows = Literal["each", "all"]
 
 ROWS_A_BATCH = 65_536
-LARGEST_KEY = 2**62
+LARGEST_PLACE = 2**62
+"""So many places are told apart at once, as numbers of 64 bits with room to spare."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Windows over events in the order of their places.
+
+    first, stop: a window holds the events first to stop, stop exclusive.
+    start: where it starts, in microseconds from its pair's begin.
+    event: the event that it ends at, or begins just after."""
+
+    first: Ints
+    stop: Ints
+    start: Ints
+    event: Ints
+
+    def also(self, other: Spans) -> Spans:
+        """Return these windows, and the others behind them."""
+        return Spans(
+            np.concatenate([self.first, other.first]),
+            np.concatenate([self.stop, other.stop]),
+            np.concatenate([self.start, other.start]),
+            np.concatenate([self.event, other.event]),
+        )
 
 
 @dataclass(frozen=True)
@@ -37,69 +60,77 @@ class Rolling:
 
     def roll(self, pairs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the windows of the pairs in the batch: columns window, keys, kept, values."""
-        at_once = LARGEST_KEY // self._stride
+        at_once = LARGEST_PLACE // self._stride
         for begin in range(0, pairs.num_rows, at_once):
             rolled = self._rolled(pairs.slice(begin, at_once))
-            yield from (
-                rolled.slice(at, ROWS_A_BATCH) for at in range(0, rolled.num_rows, ROWS_A_BATCH)
-            )
+            for at in range(0, rolled.num_rows, ROWS_A_BATCH):
+                yield rolled.slice(at, ROWS_A_BATCH)
 
     @property
     def _stride(self) -> int:
+        """How far apart the places of two pairs are, so that no window reaches into the next."""
         return 4 * pane(self.width)
 
     def _rolled(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
-        window, lists = pairs.column(0), pairs.column(1 + self.keys)
+        window = pairs.column(0)
+        lists = pairs.column(1 + self.keys)
         times, *fields = lists.flatten().flatten()
-        pair = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
-        begins = _micros(window.field(0))
+        kept = fields[: self.kept]
+        values = fields[self.kept :]
 
-        # One number orders the events of all pairs at once: the pair, then the time within it.
+        # One number, its place, orders the events of all pairs at once: the pair, then the time
+        # within it.
+        begins = _micros(window.field(0))
+        pair = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
         place = pair * self._stride + _micros(times) - begins[pair]
         order = np.argsort(place, kind="stable")
-        place, pair = place[order], pair[order]
-        first, stop, start, event = (self._each if self.windows == "each" else self._all)(
-            place, place % self._stride
-        )
-        origin = begins[pair[first]]
+        spans = self._spans(place[order])
 
-        ends = [
-            _timed(origin + start, window.type),
-            _timed(origin + start + self.width, window.type),
-        ]
-        values = [part.take(pa.array(order)) for part in fields[self.kept :]]
+        pair_of_span = pair[order[spans.first]]
+        start = begins[pair_of_span] + spans.start
         columns = [
-            pa.StructArray.from_arrays(ends, fields=list(window.type)),
-            *[pairs.column(1 + i).take(pa.array(pair[first])) for i in range(self.keys)],
-            *[part.take(pa.array(order[event])) for part in fields[: self.kept]],
-            *[
-                fold(part, first, stop - first, op)
-                for part, op in zip(values, self.operations, strict=True)
-            ],
+            self._windows(window.type, start),
+            *_taken(pairs.columns[1 : 1 + self.keys], pair_of_span),
+            *_taken(kept, order[spans.event]),
+            *self._folded(_taken(values, order), spans),
         ]
-        listed = [pairs.schema.field(i).name for i in range(1 + self.keys)]
-        return pa.RecordBatch.from_arrays(
-            columns, names=[*listed, *[part.name for part in _parts(lists.type)[1:]]]
-        )
+        names = [*pairs.schema.names[: 1 + self.keys], *_field_names(lists.type)[1:]]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
-    def _each(self, place: Ints, within: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        event = np.flatnonzero(within >= pane(self.width))
+    def _windows(self, kind: pa.StructType, start: Ints) -> pa.StructArray:
+        ends = [_timed(start, kind), _timed(start + self.width, kind)]
+        return pa.StructArray.from_arrays(ends, fields=list(kind))
+
+    def _folded(self, values: list[pa.Array], spans: Spans) -> list[pa.Array]:
+        length = spans.stop - spans.first
+        pairs = zip(values, self.operations, strict=True)
+        return [fold(part, spans.first, length, operation) for part, operation in pairs]
+
+    def _spans(self, place: Ints) -> Spans:
+        within = place % self._stride
+        if self.windows == "each":
+            return self._ending(place, within, np.flatnonzero(within >= pane(self.width)))
+        # Events at one instant have one window: that of the last of them.
+        is_last = np.diff(place, append=-1) != 0
+        later = np.flatnonzero(is_last & (within >= pane(self.width)))
+        earlier = np.flatnonzero(is_last & (within < pane(self.width)))
+        return self._ending(place, within, later).also(self._beginning(place, within, earlier))
+
+    def _ending(self, place: Ints, within: Ints, event: Ints) -> Spans:
+        """Return the windows that end at an event, and hold it."""
         first = np.searchsorted(place, place[event] - self.width, side="left")
         stop = np.searchsorted(place, place[event], side="right")
-        return first, stop, within[event] - self.width, event
+        return Spans(first, stop, within[event] - self.width, event)
 
-    def _all(self, place: Ints, within: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        apart = np.diff(place, append=-1) != 0
-        ending = self._each(place, np.where(apart, within, 0))
-        event = np.flatnonzero(apart & (within < pane(self.width)))
+    def _beginning(self, place: Ints, within: Ints, event: Ints) -> Spans:
+        """Return the windows that begin just after an event, and end in the pair's later pane."""
         until = place[event] + pane(self.width)
         first = np.searchsorted(place, place[event], side="right")
         stop = np.searchsorted(place, until, side="right")
-        # The window that begins just after an event: if an event stands at its very end, that
-        # event's own window is it.
+        # Where an event stands at the very end of such a window, the window that ends at this
+        # event is the same.
         own = (stop > first) & (place[stop - 1] != until)
-        beginning = first[own], stop[own], within[event][own] + 1, event[own]
-        return tuple(np.concatenate(both) for both in zip(ending, beginning, strict=True))  # type: ignore[return-value]
+        return Spans(first[own], stop[own], within[event][own] + 1, event[own])
 
 
 def _micros(times: pa.Array) -> Ints:
@@ -111,5 +142,9 @@ def _timed(micros: Ints, window: pa.StructType) -> pa.Array:
     return pa.array(micros).cast(window.field(0).type)
 
 
-def _parts(lists: pa.ListType) -> list[pa.Field]:
-    return list(lists.value_type)
+def _taken(columns: Sequence[pa.Array], rows: Ints) -> list[pa.Array]:
+    return [column.take(pa.array(rows)) for column in columns]
+
+
+def _field_names(lists: pa.ListType) -> list[str]:
+    return [field.name for field in lists.value_type]
