@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 from ..aggregates import Operation
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Numbers = np.ndarray[Any, np.dtype[Any]]
+_DIGITS = 4
 
 
 def fold(values: pa.Array, first: Ints, length: Ints, operation: Operation) -> pa.Array:
@@ -29,9 +31,7 @@ def fold(values: pa.Array, first: Ints, length: Ints, operation: Operation) -> p
 
 
 def _sums(values: pa.Array, first: Ints, length: Ints) -> pa.Array:
-    empty = None
-    if values.null_count:
-        empty = _range_sums(np.asarray(values.is_valid()).astype(np.int64), first, length) == 0
+    empty = _empty_ranges(values, first, length)
     if pa.types.is_decimal(values.type):
         return _decimal_sums(values, first, length, empty)
     plain = values.fill_null(0).to_numpy(zero_copy_only=False)
@@ -39,6 +39,15 @@ def _sums(values: pa.Array, first: Ints, length: Ints) -> pa.Array:
     if plain.dtype.kind == "i":
         _refuse_overflow(plain, sums, first, length)
     return pa.array(sums, type=values.type, mask=empty)
+
+
+def _empty_ranges(values: pa.Array, first: Ints, length: Ints) -> Flags | None:
+    """Return which ranges hold nulls alone; None where there is no null at all."""
+    if not values.null_count:
+        return None
+    known = np.asarray(values.is_valid()).astype(np.int64)
+    empty: Flags = _range_sums(known, first, length) == 0
+    return empty
 
 
 def _range_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
@@ -52,13 +61,16 @@ def _range_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
 
 def _block_sums(values: Numbers, first: Ints, length: Ints) -> Numbers:
     sums = np.zeros(len(first), dtype=values.dtype)
-    at, block = first.copy(), values
+    # How far each range has been summed, and the sums of blocks of 2^digit values from each one on.
+    at = first.copy()
+    blocks = values
     with np.errstate(invalid="ignore"):
         for digit in range(int(length.max(initial=0)).bit_length()):
-            here = np.flatnonzero((length >> digit) & 1)
-            sums[here] += block[at[here]]
-            at[here] += 1 << digit
-            block = block[: -(1 << digit)] + block[1 << digit :]
+            size = 1 << digit
+            here = np.flatnonzero(length & size)
+            sums[here] += blocks[at[here]]
+            at[here] += size
+            blocks = blocks[:-size] + blocks[size:]
     return sums
 
 
@@ -75,47 +87,63 @@ def _refuse_overflow(values: Numbers, sums: Numbers, first: Ints, length: Ints) 
         )
 
 
-def _decimal_sums(values: pa.Array, first: Ints, length: Ints, empty: Numbers | None) -> pa.Array:
-    # A decimal128 is a 16-byte integer: its four 32-bit digits are summed apart, and the carries
-    # joined at the end.
-    plain = values.fill_null(0)
-    digits = np.frombuffer(plain.buffers()[1], dtype="<u4")
-    digits = (
-        digits[4 * plain.offset : 4 * (plain.offset + len(plain))].reshape(-1, 4).astype(np.int64)
-    )
-    digits[:, 3] = digits[:, 3].astype(np.uint32).view(np.int32)
-    sums = [_range_sums(np.ascontiguousarray(digits[:, i]), first, length) for i in range(4)]
-    out = np.empty((len(first), 4), dtype=np.uint32)
+def _decimal_sums(values: pa.Array, first: Ints, length: Ints, empty: Flags | None) -> pa.Array:
+    digits = _digits(values.fill_null(0))
+    sums = np.empty((len(first), _DIGITS), dtype=np.uint32)
     carry = np.zeros(len(first), dtype=np.int64)
-    for i in range(4):
-        carry += sums[i]
-        out[:, i] = (carry & 0xFFFFFFFF).astype(np.uint32)
+    for place in range(_DIGITS):
+        column = np.ascontiguousarray(digits[:, place])
+        carry += _range_sums(column, first, length)
+        sums[:, place] = (carry & 0xFFFFFFFF).astype(np.uint32)
         carry >>= 32
     validity = None if empty is None else pa.array(~empty).buffers()[1]
-    return pa.Array.from_buffers(values.type, len(first), [validity, pa.py_buffer(out.tobytes())])
+    buffers = [validity, pa.py_buffer(sums.tobytes())]
+    return pa.Array.from_buffers(values.type, len(first), buffers)
+
+
+def _digits(decimals: pa.Array) -> Ints:
+    """Return the digits of 32 bits that decimals are made of, the lowest first.
+
+    A decimal128 is a whole number of 16 bytes. Its digits have room in 64 bits, so that each place
+    can be summed apart and the carries joined at the end. The highest one bears the sign."""
+    words = np.frombuffer(decimals.buffers()[1], dtype="<u4")
+    begin = _DIGITS * decimals.offset
+    end = begin + _DIGITS * len(decimals)
+    digits = words[begin:end].reshape(-1, _DIGITS).astype(np.int64)
+    digits[:, -1] = digits[:, -1].astype(np.uint32).view(np.int32)
+    return digits
 
 
 def _extremes(values: pa.Array, first: Ints, length: Ints, *, least: bool) -> pa.Array:
+    # The greatest rank of a range is looked for; ranks run backwards for the least value, and a
+    # null has none.
     order = _order(values)
+    if least:
+        order = order[::-1]
     rank = np.empty(len(values), dtype=np.int64)
     rank[order] = np.arange(len(values))
-    if least:
-        rank = len(values) - 1 - rank
     rank[~np.asarray(values.is_valid())] = -1
-    best = np.full(len(first), -1, dtype=np.int64)
-    block, digits = rank, np.frexp(length.astype(np.float64))[1] - 1
+    best = _greatest(rank, first, length)
+    return values.take(pa.array(order[best], mask=best < 0))
+
+
+def _greatest(numbers: Ints, first: Ints, length: Ints) -> Ints:
+    """Return the greatest number of each range: of the two longest blocks that cover it."""
+    greatest = np.full(len(first), -1, dtype=np.int64)
+    blocks = numbers
+    digits = np.frexp(length.astype(np.float64))[1] - 1
     for digit in range(int(digits.max(initial=-1)) + 1):
+        size = 1 << digit
         here = np.flatnonzero(digits == digit)
-        best[here] = np.maximum(
-            block[first[here]], block[first[here] + length[here] - (1 << digit)]
-        )
-        block = np.maximum(block[: -(1 << digit)], block[1 << digit :])
-    place = len(values) - 1 - best if least else best
-    chosen = order[np.minimum(place, len(values) - 1)]
-    return values.take(pa.array(chosen, mask=best < 0))
+        begin = first[here]
+        end = begin + length[here]
+        greatest[here] = np.maximum(blocks[begin], blocks[end - size])
+        blocks = np.maximum(blocks[:-size], blocks[size:])
+    return greatest
 
 
 def _order(values: pa.Array) -> Ints:
+    """Return the positions of the values, upwards in Spark's order."""
     keys = {f"{i}": part for i, part in enumerate(_sort_keys(values))}
     sorting = [(name, "ascending") for name in keys]
     order: Ints = pc.sort_indices(pa.table(keys), sort_keys=sorting).to_numpy().astype(np.int64)

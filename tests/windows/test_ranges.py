@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.aggregates import Operation
@@ -59,6 +59,7 @@ def reference(values: list[Any], operation: Operation) -> Any:
 def test_every_range_folds_as_python_does(kind: str, operation: Operation) -> None:
     arrow, value = VALUES[kind]
 
+    @settings(deadline=None)
     @given(st.lists(st.none() | value, min_size=1, max_size=30), st.data())
     def check(values: list[Any], data: st.DataObject) -> None:
         edges = st.tuples(st.integers(0, len(values) - 1), st.integers(0, len(values) - 1)).map(
