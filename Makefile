@@ -6,7 +6,7 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench chaos notebooks broker docs wheel lock clean
+.PHONY: help setup demo test crash quick chaos check format bench notebooks broker docs wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,8 +18,19 @@ setup: ## make .venv, install the locked packages, fetch and verify the jars; sk
 demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
-test: setup check ## run all checks and tests, in two processes; WORKERS=0 takes one
-	$(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
+PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
+
+test: setup check ## run all checks and all tests but those of `make crash`, in two processes; WORKERS=0 takes one
+	$(PYTEST) -m "not crash"
+
+crash: setup ## kill every job, and crash every sink between its tables
+	$(PYTEST) -m crash
+
+quick: setup ## run the tests that need neither a broker nor much time
+	$(PYTEST) -m "not crash and not broker and not cluster and not slow"
+
+chaos: setup ## run the tests that draw, the kills and crashes among them, with long draws
+	$(PYTEST) -m draws --draws long
 
 check: setup ## look at style, types and pages: ruff, mypy and mkdocs
 	.venv/bin/ruff format --check .
@@ -35,9 +46,6 @@ format: setup ## put the code into the project's form
 bench: setup ## measure the library beside plain PySpark
 	$(VENV) -m benchmarks
 	for part in bloom stream_stream stream_table table_table corrections; do $(VENV) -m benchmarks.$$part || exit; done
-
-chaos: setup ## what `make test` has no time for: jobs killed in the middle, and the longer properties
-	$(VENV) -m pytest -m chaos
 
 notebooks: setup ## execute the notebooks in place
 	$(VENV) notebooks/run.py

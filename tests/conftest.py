@@ -14,6 +14,20 @@ from tidegate.runtime.process.installation import project_root
 pytest_plugins = ["tidegate.testing.fixtures"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `--draws long` choose the long lists of the tests marked `draws`."""
+    parser.addoption(
+        "--draws", choices=("short", "long"), default="short", help="how much is drawn"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test marked `draws` by its short or its long list of values."""
+    chosen = metafunc.config.getoption("draws")
+    for mark in metafunc.definition.iter_markers("draws"):
+        metafunc.parametrize(mark.args[0], mark.kwargs[chosen], ids=mark.kwargs.get("ids"))
+
+
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tidegate` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a

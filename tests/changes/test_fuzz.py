@@ -75,7 +75,10 @@ def test_mutated_records_are_changes_or_dead_and_never_raise(
     assert {"create", "update", "delete", "tombstone"} <= set(kinds)
     assert None not in reasons
     assert len(reasons) > 8
-    unusable = "(op not in ('tombstone', 'truncate') and position is null) or (op <> 'truncate' and key.id is null)"
+    unusable = (
+        "(op not in ('tombstone', 'truncate') and position is null)"
+        " or (op <> 'truncate' and key.id is null)"
+    )
     assert good.where(unusable).count() == 0
     assert newest(good).count() > 0
     assert versions(good.where("event_time is not null")).count() > 0

@@ -54,9 +54,14 @@ def test_an_update_that_changes_the_key_ends_the_old_one(spark: SparkSession) ->
         spark, [Change("create", "a", "x", (1,), 1), Change("update", "b", "x", (2,), 2)]
     )
     told = frame.selectExpr(
-        "op", "key", "if(op = 'update', named_struct('id', 'a', 'v', 'x'), null) as before", "after", "position",
-        "event_time", "place",
-    )  # fmt: skip
+        "op",
+        "key",
+        "if(op = 'update', named_struct('id', 'a', 'v', 'x'), null) as before",
+        "after",
+        "position",
+        "event_time",
+        "place",
+    )
     assert {(row.id, row.v, row.deleted) for row in newest(told).collect()} == {
         ("a", None, True),
         ("b", "x", False),

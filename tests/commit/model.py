@@ -97,7 +97,7 @@ def protocol(log: CommitLog, stamp: Stamp) -> Outcome:
 
 @dataclass
 class Job:
-    """A driver over a topic of numbered records: plans a batch, writes each step's rows, commits the batch.
+    """A driver over a topic of numbered records, which plans, writes and commits batches.
 
     A record belongs to the step (its number modulo the steps), and all steps share one table, as
     the hardest case."""

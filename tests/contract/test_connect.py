@@ -34,22 +34,25 @@ for frame in (
 ):
     print(type(frame).__module__, sum(row.n for row in frame.collect()))
 sketches = {
-    "n": distinct("value"), "ms": quantile("value", 0.5), "top": top("value", 1), "set": theta("value"),
-    "bloom": bloom("value", keys=100),
+    "n": distinct("value"), "ms": quantile("value", 0.5), "top": top("value", 1),
+    "set": theta("value"), "bloom": bloom("value", keys=100),
 }
 minutes = tumbling(events, "20 seconds", aggs=partials(sketches))
 hour = finished(rolled_up(minutes, "1 hour", aggs=sketches), sketches).head()
 print(hour.n, hour.ms, len(hour.top), hour.set)
 print(stream_stream(events, events, "value", within=("0 seconds", "1 second"), how="full").count())
-both = table_table(events, events.select("event_time", F.col("value").alias("other")), on="event_time", how="full")
+others = events.select("event_time", F.col("value").alias("other"))
+both = table_table(events, others, on="event_time", how="full")
 print(both.count())
 titles = events.select("value", F.lit("x").alias("title"))
 print(stream_table(events, titles, "value").count())
-history = events.select(F.lit(1).alias("one"), F.col("event_time").alias("valid_from"), F.col("value").alias("since"))
+valid_from = F.col("event_time").alias("valid_from")
+history = events.select(F.lit(1).alias("one"), valid_from, F.col("value").alias("since"))
 print(stream_table(events.withColumn("one", F.lit(1)), history, "one", as_of="event_time").count())
 shape = (
     "op string, key struct<id:int>, before struct<id:int,v:string>, after struct<id:int,v:string>, "
-    "position array<bigint>, event_time timestamp, place struct<topic:string,partition:int,offset:bigint>"
+    "position array<bigint>, event_time timestamp, "
+    "place struct<topic:string,partition:int,offset:bigint>"
 )
 log = [
     ("create", (1,), None, (1, "a"), [1], rows[0][0], ("t", 0, 0)),

@@ -14,7 +14,7 @@ from ..worlds.deduplicated import OPTIONS, for_ever, out, places, redelivered, w
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.chaos]
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 
 def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(

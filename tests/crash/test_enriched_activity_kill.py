@@ -14,19 +14,20 @@ from ..worlds.enriched_activity import read_enriched, sent
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLES = ("profile_versions", "activity", "waiting")
 """In the order in which a batch writes them."""
 
 
+@pytest.mark.draws("kills", short=[TABLES[:2]], long=[TABLES])
 def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path
+    broker: Broker, topic: str, tmp_path: Path, kills: tuple[str, ...]
 ) -> None:
     world, root = sent(broker, topic), tmp_path / "tables"
     sizes = {"activity.max_rows": 500, "profiles.max_rows": 160}
     options = {**world.options, **sizes, "enrich.way": "changelog"}
     submitted = SubmittedJob("enriched_activity", root, tmp_path / "job.log", options)
-    for number, table in enumerate(TABLES):
+    for number, table in enumerate(kills):
         submitted.killed_at(table)
         newest = batches(root, table)[-1]
         done = [newest in batches(root, written) for written in TABLES]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from . import oracle
 from .left import TABLES, Left, Point, batches, planned_watermark
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 WINDOW_MS, LATENESS_MS = 20_000, 10_000
 
@@ -38,18 +38,13 @@ class Course:
     skips: range
     attempts: int
 
+    def __str__(self) -> str:
+        """Tell the course from the others in a test's id."""
+        return f"{self.sink}, seed {self.seed}"
+
 
 # Late rows come in the last third alone, so that kill comes last. An upsert's first batch makes the
 # table; later ones merge, so it is killed at a later one.
-SHORT = Course(
-    sink="append",
-    seed=20,
-    count=40_000,
-    batch_rows=5_000,
-    points=("state written", "target written", "late rows written"),
-    skips=range(2),
-    attempts=6,
-)
 APPEND = Course(
     sink="append",
     seed=22,
@@ -75,14 +70,22 @@ UPSERT = Course(
     skips=range(1, 3),
     attempts=4,
 )
+SHORT = [
+    replace(
+        APPEND,
+        seed=20,
+        count=20_000,
+        batch_rows=2_500,
+        points=("target written", "late rows written"),
+        attempts=4,
+    ),
+    replace(UPSERT, count=20_000, points=("target written",), attempts=3),
+]
+LONG = [*(replace(APPEND, seed=seed) for seed in (22, 23, 24)), UPSERT]
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    "course",
-    [SHORT, *[pytest.param(course, marks=pytest.mark.chaos) for course in (APPEND, UPSERT)]],
-    ids=lambda course: f"{course.sink}, seed {course.seed}",
-)
+@pytest.mark.draws("course", short=SHORT, long=LONG, ids=str)
 def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
     course: Course, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from . import oracle
 from .inside import LATENESS_MS, WINDOW_MS, Filling, page_views
 from .left import batches, checkpoint
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 SEED = 51
 

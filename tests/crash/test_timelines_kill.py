@@ -14,13 +14,18 @@ from .left import batches
 from .oracle import require_same
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.chaos, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLES = ("timelines", "named_posts", "posts", "users", "follows")
 """In the order in which a batch is written to them."""
 
 
+@pytest.mark.draws(
+    "kills",
+    short=[[("timelines", 0), ("posts", 0)]],
+    long=[[(table, number) for number in range(2) for table in TABLES[:-1]]],
+)
 def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path
+    broker: Broker, topic: str, tmp_path: Path, kills: list[tuple[str, int]]
 ) -> None:
     topics: dict[Topic, str] = {
         name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1)
@@ -36,7 +41,7 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
         {**options(broker, topics), **limits},
     )
 
-    for table, number in (("timelines", 0), ("posts", 0), ("named_posts", 1)):
+    for table, number in kills:
         job.killed_at(table)
         behind = [name for name in TABLES if batches(job.root, name)[-1:] != [number]]
         assert behind == list(TABLES[TABLES.index(table) + 1 :]), "the kill came too late"

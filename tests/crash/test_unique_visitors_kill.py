@@ -15,11 +15,14 @@ from ..worlds.unique_visitors import OPTIONS, agree
 from .left import batches
 from .submitted import SubmittedJob
 
-pytestmark = [pytest.mark.broker, pytest.mark.chaos]
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 
+@pytest.mark.draws(
+    "kills", short=[[("hours", "days")]], long=[[("hours", "days"), ("days", "minutes")]]
+)
 def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
-    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, kills: list[tuple[str, str]]
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
     ledger = produce(
@@ -31,7 +34,7 @@ def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
     options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic}
     job = SubmittedJob("unique_visitors", tmp_path / "tables", tmp_path / "job.log", options)
 
-    for table, behind in (("hours", "days"), ("days", "minutes")):
+    for table, behind in kills:
         job.killed_at(table)
         assert batches(job.root, behind) == batches(job.root, table)[:-1], "the kill came too late"
 

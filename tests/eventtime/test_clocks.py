@@ -120,9 +120,10 @@ def steps(away: list[int], step: int, confirm: int) -> list[int]:
 def sent_by(
     clock: Callable[[int], int], *, device: str, hours: float, slow: float = 0.0, seed: int = 1
 ) -> list[Message]:
-    """Draw a message every 20 seconds from a device; `clock` gives what it is off by, in microseconds, at an instant.
+    """Draw a message every 20 seconds from a device.
 
-    On its way a message is up to 300 ms; of the share `slow` 5 seconds to 2 minutes.
+    `clock` tells by how many microseconds the device is off at an instant. A message is on its way
+    for up to 300 ms, and of the share `slow` for 5 seconds to 2 minutes.
     """
     rng = Random(seed)
     drawn = []

@@ -88,7 +88,6 @@ def test_late_clicks_up_to_the_limit_correct_their_windows_and_later_ones_can_be
 
 
 @pytest.mark.broker
-@pytest.mark.chaos
 def test_open_sessions_are_shown_as_they_stand_and_late_clicks_are_kept_aside(
     spark: SparkSession, broker: Broker, topic: str, ledger: list[Sent], tmp_path: Path
 ) -> None:
@@ -118,9 +117,7 @@ def straying(seed: int) -> list[Click]:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize(
-    "seed", [2, *[pytest.param(seed, marks=pytest.mark.chaos) for seed in range(3, 9)]]
-)
+@pytest.mark.draws("seed", short=[2], long=range(2, 9))
 def test_whatever_the_disorder_cuts_and_restarts_each_row_has_its_place_and_all_ways_agree(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int
 ) -> None:

@@ -31,7 +31,7 @@ def started(spark: SparkSession, world: World, root: Path, way: str, **more: obj
 
 
 @pytest.mark.broker
-def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_the_history_that_it_leaves(
+def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_its_history(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     world, by_log, by_table = sent(broker, topic), tmp_path / "changelog", tmp_path / "history"
@@ -63,7 +63,6 @@ def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_the_hi
     assert {row["table_version"] for row in rows(by_table / "activity")} == {0}
 
 
-@pytest.mark.chaos
 @pytest.mark.broker
 def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_table_that_was(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path

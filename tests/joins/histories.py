@@ -37,7 +37,7 @@ class Log:
 
 
 def history(seed: int, *, cases: int, batches: int) -> list[list[Event]]:
-    """Make changes: rows come, change their join key or value, go, and go without having been there.
+    """Draw changes: rows come, change their join key or value, go, or go though never there.
 
     A fifth of the changes come again, at once or batches later, and some come after newer ones of
     their key."""

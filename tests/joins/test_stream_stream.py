@@ -206,7 +206,10 @@ def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_ow
 
 
 def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
-    shape = "event_time timestamp, k int, m map<string, array<int>>, s struct<a: date, b: decimal(20, 3)>, z timestamp_ntz"
+    shape = (
+        "event_time timestamp, k int, m map<string, array<int>>, "
+        "s struct<a: date, b: decimal(20, 3)>, z timestamp_ntz"
+    )
     rows = [
         (instant(0), 1, {"x": [1, None]}, (datetime(2026, 1, 1).date(), None), None),
         (instant(5), 2, None, None, datetime(1900, 1, 1)),

@@ -108,7 +108,10 @@ def test_a_broker_that_dies_says_why(tmp_path: Path) -> None:
 
 
 def test_no_broker_outlives_its_starter() -> None:
-    script = "from tidegate.testing import Broker; b = Broker.start(); print(b.port, b.dir, flush=True); input()"
+    script = (
+        "from tidegate.testing import Broker; b = Broker.start(); "
+        "print(b.port, b.dir, flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=project_root(),

@@ -44,7 +44,6 @@ def cluster() -> Iterator[SparkCluster]:
         yield started
 
 
-@pytest.mark.chaos
 def test_a_script_writes_a_delta_table_with_lib_by_py_files_alone(
     cluster: SparkCluster, shipped: Path, tmp_path: Path
 ) -> None:

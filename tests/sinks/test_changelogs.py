@@ -57,27 +57,34 @@ def files(path: str) -> int:
     return int(commits(path)[-1]["operationMetrics"].get("numTargetFilesAdded", 0))
 
 
-@pytest.mark.chaos
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-@given(drawn=batches(3))
+@pytest.mark.crash
+@pytest.mark.draws("examples", short=[1], long=[20])
 def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    drawn: tuple[list[Change], list[list[Change]]],
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
-    log, cut = drawn
-    root, done = tmp_path_factory.mktemp("tables"), 0
-    for number, part in enumerate(cut):
-        both = FanOut(sinks=sinks(root))
-        frame = changes(spark, part, done).persist()
-        assert [both.write({"rows": frame}, batch(number)) for _ in range(2)] == [
-            "written",
-            "skipped",
-        ]
-        frame.unpersist()
-        done += len(part)
-    require(spark, root, log)
-    assert settings_left(spark) == []
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+    @given(drawn=batches(3))
+    def agree(drawn: tuple[list[Change], list[list[Change]]]) -> None:
+        log, cut = drawn
+        root, done = tmp_path_factory.mktemp("tables"), 0
+        for number, part in enumerate(cut):
+            both = FanOut(sinks=sinks(root))
+            frame = changes(spark, part, done).persist()
+            assert [both.write({"rows": frame}, batch(number)) for _ in range(2)] == [
+                "written",
+                "skipped",
+            ]
+            frame.unpersist()
+            done += len(part)
+        require(spark, root, log)
+        assert settings_left(spark) == []
+
+    agree()
 
 
 LOG = [
@@ -100,7 +107,7 @@ LOG = [
 ]
 
 
-@pytest.mark.chaos
+@pytest.mark.crash
 def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +129,6 @@ def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
         )
 
 
-@pytest.mark.chaos
 def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -141,7 +147,6 @@ def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
     }  # fmt: skip
 
 
-@pytest.mark.chaos
 def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -157,7 +162,6 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
     assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
 
-@pytest.mark.chaos
 def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

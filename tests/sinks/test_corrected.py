@@ -153,7 +153,7 @@ def visits(rows: DataFrame) -> DataFrame:
 
 @pytest.mark.parametrize(
     ("made", "meeting"),
-    [(kinds, Same), pytest.param(visits, Overlapping, marks=pytest.mark.chaos)],
+    [(kinds, Same), (visits, Overlapping)],
     ids=["same", "overlapping"],
 )
 def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_log_adds_up_to_it(

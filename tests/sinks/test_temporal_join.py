@@ -119,14 +119,18 @@ def reached(changes: Sequence[Change]) -> float:
     return max((change.at or 0 for change in changes), default=float("-inf")) - LATENESS
 
 
-@pytest.mark.chaos
+@pytest.mark.crash
+@pytest.mark.draws("examples", short=[1], long=[20])
 def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_and_crashes_fall(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> None:
     runs = iter(range(1_000))
 
     @settings(
-        max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
     )
     @given(arrivals(), st.sampled_from([0, 10]), st.booleans())
     def agree(arrival: tuple[list[Cut], dict[int, str]], patience: int, apart: bool) -> None:
@@ -166,7 +170,7 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
     agree()
 
 
-@pytest.mark.chaos
+@pytest.mark.crash
 def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +207,6 @@ def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
         tables.write(spark, 2, batches[2])
 
 
-@pytest.mark.chaos
 def test_a_miss_waits_for_a_late_row_of_the_table_and_then_comes_out_without(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -257,7 +260,6 @@ def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_
     assert Tables(tmp_path).answers(spark) == Counter([(1, "y", 2)])
 
 
-@pytest.mark.chaos
 def test_a_quiet_changelog_holds_events_back_unless_it_is_said_how_far_it_may_lag(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -273,7 +275,6 @@ def test_a_quiet_changelog_holds_events_back_unless_it_is_said_how_far_it_may_la
     assert Tables(tmp_path / "lagging").answers(spark) == Counter([(1, "x", 1), (2, "x", 1)])
 
 
-@pytest.mark.chaos
 def test_versions_that_no_event_needs_are_left_out_and_the_last_ones_stay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,12 +86,11 @@ def mortal(monkeypatch: pytest.MonkeyPatch, deaths: set[tuple[int, str]]) -> Non
     monkeypatch.setattr(view, "commit_once", dying(commit_once))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.crash
+@pytest.mark.draws(
     ("how", "batches"),
-    [
-        ("inner", 2),
-        *(pytest.param(how, n, marks=pytest.mark.chaos) for how, n in (("left", 2), ("full", 3))),
-    ],
+    short=[("inner", 2), ("full", 1)],
+    long=[("inner", 6), ("left", 6), ("full", 6)],
 )
 @settings(
     max_examples=1, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
@@ -203,11 +202,11 @@ def files(spark: SparkSession, whole: View) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.chaos
+@pytest.mark.draws(("rows", "buckets"), short=[(20_000, 200)], long=[(100_000, 200)])
 def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, rows: int, buckets: int
 ) -> None:
-    rows, buckets, changed = 100_000, 200, 5
+    changed = 5
     sides: dict[str, Any] = {
         side: kept(tmp_path, side, buckets=buckets) for side in ("left", "right")
     }

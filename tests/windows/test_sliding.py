@@ -81,7 +81,10 @@ def test_every_type_rolls_as_spark_s_own_range_frame_does(spark: SparkSession) -
         )
         for n in range(300)
     ]
-    schema = "event_time timestamp, key string, id int, dec decimal(20,3), num double, text string, day date, flag boolean"
+    schema = (
+        "event_time timestamp, key string, id int, dec decimal(20,3), num double, text string, "
+        "day date, flag boolean"
+    )
     data = spark.createDataFrame(rows, schema)
     reference = {
         "dec_sum": (total("dec"), F.sum("dec")),

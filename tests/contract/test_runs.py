@@ -1,0 +1,68 @@
+"""What the targets of the Makefile run: CI leaves no test out, `make chaos` has none of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from functools import cache
+
+import pytest
+
+from tidegate.runtime.process.installation import project_root
+
+ROOT = project_root()
+pytestmark = pytest.mark.slow
+
+
+def told(*command: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def pytest_of(target: str) -> list[str]:
+    """Return the command by which a target of the Makefile runs pytest."""
+    lines = told("make", "--no-print-directory", "--dry-run", target).splitlines()
+    (command,) = (line for line in lines if " -m pytest " in line)
+    return shlex.split(command)
+
+
+@cache
+def collected(target: str) -> frozenset[str]:
+    """Return the tests that a target runs, each without its parameters."""
+    lines = told(*pytest_of(target), "-n0", "--collect-only", "--quiet").splitlines()
+    return frozenset(line.split("[")[0] for line in lines if "::" in line)
+
+
+def test_every_test_file_is_run_by_make_test_or_make_crash() -> None:
+    run = {name.split("::")[0] for name in collected("test") | collected("crash")}
+    tracked = told("git", "ls-files", "tests/test_*.py", "tests/**/test_*.py").splitlines()
+    assert len(tracked) > 80
+    assert sorted(run) == sorted(tracked)
+
+
+def test_make_test_runs_what_make_crash_does_not() -> None:
+    choices = {target: pytest_of(target)[-1] for target in ("test", "crash")}
+    assert choices == {"test": "not crash", "crash": "crash"}
+
+
+def test_ci_runs_make_test_and_make_crash() -> None:
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert "set -euo pipefail" in lines
+    assert [line for line in lines if line.startswith("make ")] == ["make test", "make crash"]
+
+
+def test_make_chaos_runs_tests_of_ci_with_longer_draws() -> None:
+    assert pytest_of("chaos")[-4:] == ["-m", "draws", "--draws", "long"]
+    assert collected("chaos") <= collected("test") | collected("crash")
+    marked = told("git", "grep", "--files-with-matches", "^@pytest.mark.draws(", "tests").split()
+    assert {name.split("::")[0] for name in collected("chaos")} == set(marked)
+
+
+def test_nothing_else_chooses_among_the_tests() -> None:
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (options,) = re.findall(r"^addopts = \[(.*)\]$", settings, re.MULTILINE)
+    assert not re.search(r'"-m"|"-k"|--ignore|--deselect', options)
