@@ -160,7 +160,7 @@ def _snapshot(name: str, as_of: str | None) -> Callable[[Place], Sink]:
     def sink(place: Place) -> Sink:
         return Snapshot(
             table=str(place.tables / name),
-            rows=lambda clicks, table: stream_table(clicks, table, "user", how="left", as_of=as_of),
+            join=lambda clicks, table: stream_table(clicks, table, "user", how="left", as_of=as_of),
             sink=_target(place),
         )
 

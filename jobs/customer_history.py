@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from tidegate.changes import newest, revised, versions
 from tidegate.formats import debezium, json_format, maxwell
 from tidegate.runtime.cli import command
 from tidegate.runtime.config.job_config import Config
@@ -79,9 +78,9 @@ def job(config: CustomerHistory) -> Job:
         config.input.event_schema, key=asked.key, using=json_format, position=asked.position
     )
     changes = config.kept(config.reading(config.kafka, config.input, form, time=TIME), config.input)
-    past = History(path=places["output.history"], versions=versions, revised=revised)
-    now = Current(path=places["output.table"], newest=newest)
-    return config.planned({"changes": changes}, sink=FanOut(sinks=[past, now]))
+    past = History(places["output.history"])
+    now = Current(places["output.table"])
+    return config.planned({"changes": changes}, sink=FanOut(now, also=[past]))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def from_table(config: EnrichedActivity) -> Job:
     path = config.output.tables()["output.table"]
     return config.planned(
         {"activity": config.named_input(config.activity)},
-        sink=Snapshot(table=config.enrich.profiles or "", rows=enriched, sink=Append(path=path)),
+        sink=Snapshot(table=config.enrich.profiles or "", join=enriched, sink=Append(path)),
     )
 
 

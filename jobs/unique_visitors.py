@@ -91,7 +91,7 @@ def job(config: UniqueVisitors) -> Job:
     return config.planned(
         {"clicks": config.only_input()},
         each_batch=minutes,
-        sink=FanOut(sinks=[hours, days, merged_into("table")]),
+        sink=FanOut(merged_into("table"), also=[hours, days]),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
 from .columns import column, names, quoted
 
@@ -147,13 +148,35 @@ def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
     return {name: replace(agg, finish=_itself) for name, agg in aggs.items()}
 
 
+def merges(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Column]:
+    """Return for each aggregate the expression that merges a frame's column of partials.
+
+    What it gives is of the type of the column, so that partials can be merged any number of times:
+    Spark gives the sum of decimals ten digits more than the summands have, of which one merge
+    after the other would make a type of its own.
+    """
+    return {
+        name: _of_type(agg.merge(quoted(name)), frame.schema[name].dataType)
+        for name, agg in aggs.items()
+    }
+
+
+def _of_type(merged: Column, kind: DataType) -> Column:
+    if isinstance(kind, DecimalType):
+        return merged.cast(kind)
+    if isinstance(kind, StructType) and any(isinstance(f.dataType, DecimalType) for f in kind):
+        # A field that is never null cannot be cast to, though it was one in the partials.
+        return merged.cast(StructType([StructField(f.name, f.dataType) for f in kind]))
+    return merged
+
+
 def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame:
     """Merge rows of partials that agree in the `by` columns; columns: by, then one partial an aggregate.
 
     Without `by` all rows become one; of no rows none is made.
     """
     keys = [quoted(name) for name in names(by)]
-    merging = [agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()]
+    merging = [merge.alias(name) for name, merge in merges(frame, aggs).items()]
     # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks
     # without rows can fail.
     return (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import reduce
+from operator import and_
 
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
@@ -37,6 +39,7 @@ _SHORT = {
     "w": "week",
     "M": "month",
 }
+_NOT_STORED = frozenset(" ,;{}()\n\t=")
 _PART = re.compile(r"\s*(-?\d+)\s*([A-Za-z]+)(?=[\s\d]|$)")
 _LONGEST = 100 * 366 * _UNITS["day"]
 DURATION_TEXT = "text such as '10 seconds', '1 hour 30 minutes', '250 milliseconds' or '5m'"
@@ -141,7 +144,23 @@ def column(value: str | Column) -> Column:
 
 def quoted(name: str) -> Column:
     """Return the top-level column of just this name, whatever characters are in it."""
-    return F.col(f"`{name.replace('`', '``')}`")
+    return F.col(escaped(name))
+
+
+def quoted_in(alias: str, name: str) -> Column:
+    """Return the top-level column of just this name in an aliased frame."""
+    return F.col(f"{alias}.{escaped(name)}")
+
+
+def escaped(name: str) -> str:
+    """Return a name as text that Spark reads as just this name."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def same_key(keys: Sequence[str], left: str = "old", right: str = "new") -> Column:
+    """Return whether rows of two aliased frames have the same key; a null is a value as any other."""
+    return reduce(and_, [quoted_in(left, name).eqNullSafe(quoted_in(right, name)) for name in keys])
 
 
 def first_line(fault: Exception) -> str:
@@ -241,3 +260,15 @@ def require_free(taken: Iterable[str], wanted: Iterable[str], what: str = "aggs"
                 f"{what}={{'{name}_value': ...}}",
             )
         seen.add(name.lower())
+
+
+def require_storable(wanted: Iterable[str], what: str) -> None:
+    """Refuse names that no column of a Delta table can have."""
+    for name in wanted:
+        if _NOT_STORED.intersection(name):
+            better = "".join("_" if sign in _NOT_STORED else sign for sign in name)
+            raise ColumnError(
+                f"{what} has the name {name!r}, which no column of a Delta table can have.",
+                "names without spaces, tabs, line breaks and the signs , ; { } ( ) =",
+                f"withColumnRenamed({name!r}, {better!r})",
+            )

@@ -39,6 +39,10 @@ class ConfigError(TidegateError, ValueError):
     """A job's configuration does not hold together."""
 
 
+class TableError(TidegateError, ValueError):
+    """Rows do not fit the table that they are written to, or a table is not as the sink needs it."""
+
+
 class SourceError(TidegateError, RuntimeError):
     """The input cannot be read as asked: broker, topic, offsets."""
 

@@ -20,7 +20,7 @@ from delta.exceptions.base import (
 )
 from pyspark.sql import SparkSession
 
-from ..errors import ConfigError, ConflictError
+from ..errors import ConflictError, TableError
 from ..jvm import DeltaState, delta_state, message, read_bytes
 from .options import CommitOptions
 from .protocol import ATTEMPTS
@@ -128,7 +128,7 @@ class DeltaCommitLog:
     def _require_memory(self, state: DeltaState) -> None:
         kept = state.property(_RETENTION)
         if kept is not None:
-            raise ConfigError(
+            raise TableError(
                 f"{self.path} has {_RETENTION} = {kept}: after that time it forgets which batches "
                 "it holds.",
                 "a table that never forgets them: the property is not set.",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from ..columns import quoted, require
-from ..errors import ConfigError
+from ..columns import quoted, require, require_storable
+from ..errors import TableError
 from ..jvm import DeltaState, delta_state
 from .options import CommitOptions
 
@@ -29,23 +29,24 @@ def existing(
     order; with `evolve` it may have more columns. Whether a column may be null is left to Delta.
 
     Raises:
-        ColumnError: for partition_by that names no column.
-        ConfigError: for columns, types or a partitioning that differ from the table's.
+        ColumnError: for partition_by that names no column, and names that a new table cannot have.
+        TableError: for columns, types or a partitioning that differ from the table's.
     """
     require(frame, partition_by, "partition_by")
     state = delta_state(frame.sparkSession, path)
     if state.version < 0:
+        require_storable(_names(frame.schema), path)
         return None
     differences = _differences(state.schema(), frame.schema, evolve=evolve)
     if differences:
-        raise ConfigError(
+        raise TableError(
             f"the rows do not fit the table {path}: {'; '.join(differences)}.",
             "the table's columns and types" + (", and new columns." if evolve else "."),
             "a new table and checkpoint for a changed query, or evolve=True where columns were "
             "only added.",
         )
     if partition_by and list(partition_by) != state.partition_columns():
-        raise ConfigError(
+        raise TableError(
             f"partition_by is {list(partition_by)}, and {path} is partitioned by "
             f"{state.partition_columns()}.",
             "the table's own partitioning, or none named.",
@@ -96,3 +97,14 @@ def _nullable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
     return kind
+
+
+def _names(kind: DataType) -> list[str]:
+    """List the names of all fields, of structs inside as well."""
+    if isinstance(kind, StructType):
+        return [name for f in kind.fields for name in (f.name, *_names(f.dataType))]
+    if isinstance(kind, ArrayType):
+        return _names(kind.elementType)
+    if isinstance(kind, MapType):
+        return _names(kind.keyType) + _names(kind.valueType)
+    return []

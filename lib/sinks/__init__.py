@@ -1,14 +1,15 @@
 """Rows -> Delta tables, exactly once."""
 
 from ..commit.outcome import Outcome
+from ..frames import sole
 from .append import Append
 from .corrected import Corrected, rebuilt
 from .current import Current
 from .fan_out import FanOut, Mapped
-from .first_seen import FirstSeen, KeyFilter
+from .first_seen import FirstSeen
 from .history import History
 from .side_table import SideTable
-from .sink import Sink, sole
+from .sink import Sink
 from .snapshot import Snapshot
 from .temporal_join import TemporalJoin
 from .upsert import Upsert
@@ -21,7 +22,6 @@ __all__ = [
     "FanOut",
     "FirstSeen",
     "History",
-    "KeyFilter",
     "Mapped",
     "Outcome",
     "SideTable",

@@ -12,7 +12,7 @@ from ..commit.batch import Batch
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
-from .sink import sole
+from ..frames import sole
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Append:
     in. An empty batch commits too, without files, so that the table's log has every batch number.
     `step` tells a job's writes apart: each needs its own.
 
-    Raises ConfigError (columns), ReplayMismatchError, ConflictError. Costs beside a bare append:
-    see `commit_once`.
+    Raises ColumnError, TableError (columns), ReplayMismatchError, ConflictError. Costs beside a bare
+    append: see `commit_once`.
 
-    >>> Append(path="/data/page_views", partition_by=["day"]).step
+    >>> Append("/data/page_views", partition_by=["day"]).step
     'append'
     """
 
@@ -47,11 +47,12 @@ class Append:
         """Append the rows, or skip them when the table already has this batch."""
         frame = sole(frames)
 
-        def write(options: CommitOptions) -> None:
+        def commit(options: CommitOptions) -> None:
             table.existing(frame, self.path, self.partition_by, evolve=self.evolve)
             table.append(frame, self.path, self.partition_by, options, evolve=self.evolve)
 
-        return commit_once(frame.sparkSession, self.path, batch, self.step, write, counts(rows_out))
+        spark = frame.sparkSession
+        return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
 
 
 def counts(rows_out: int | None) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
-from ..aggregates import Aggregate
+from ..aggregates import Aggregate, merges
 from ..columns import quoted, require, require_free
 from ..commit import table
 from ..commit.batch import Batch
@@ -21,9 +21,9 @@ from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError
+from ..frames import sole
 from ..jvm import delta_state
 from .append import counts
-from .sink import sole
 
 WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
 _JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
@@ -139,7 +139,7 @@ class Corrected:
         )
         placed = self.windows.joint(rows, _JOINT)
         merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
-            *[agg.merge(quoted(name)).alias(name) for name, agg in self.aggs.items()],
+            *[merge.alias(name) for name, merge in merges(rows, self.aggs).items()],
             F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias(
                 "old"
             ),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
 
 from ..commit.batch import Batch
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError
-from .sink import ROWS, Sink, sole
+from ..frames import ROWS, sole
+from .sink import Sink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,10 @@ class Mapped:
     """A sink for rows that are made of a batch's rows: its minutes, or hours made of minutes.
 
     They are made once and kept while `sink` writes them, to several tables where it is a `FanOut`.
+
+    >>> from tidegate.sinks import Append
+    >>> Mapped(rows=lambda clicks: clicks.where("ms > 1000"), sink=Append("/data/slow")).path
+    '/data/slow'
     """
 
     rows: Callable[[DataFrame], DataFrame]
@@ -25,12 +30,12 @@ class Mapped:
 
     @property
     def path(self) -> str:
-        """The Delta table's path."""
+        """The path of the sink's target."""
         return self.sink.path
 
     @property
     def step(self) -> str:
-        """The step's name in the application id."""
+        """The step of the sink's target."""
         return self.sink.step
 
     def tables(self) -> list[tuple[str, str]]:
@@ -48,44 +53,53 @@ class Mapped:
             made.unpersist()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FanOut:
-    """Write each batch into every one of several tables, in the order given; the last is the job's target.
+    """Write each batch to the sinks in `also`, in the order given, and then to the job's target.
 
     Each table has its own commit and stamp, so a batch that runs again after a crash between two of
-    them is written to those alone that miss it. A reader may see the first tables a batch ahead of
-    the last; a batch that the last one has is in all.
+    them is written to those alone that miss it. A reader may see the other tables a batch ahead of
+    the target; a batch that the target has is in all.
 
-    Raises ArgumentError, at construction, for no sinks, or two of one path and step; and what the
-    sinks raise."""
+    Raises ArgumentError, at construction, for two tables of one path and step; and what the sinks
+    raise.
 
-    sinks: Sequence[Sink]
+    >>> from tidegate.sinks import Append
+    >>> FanOut(Append("/data/clicks"), also=[Append("/data/archive", step="archive")]).tables()
+    [('/data/archive', 'archive'), ('/data/clicks', 'append')]
+    """
+
+    target: Sink
+    _: KW_ONLY
+    also: Sequence[Sink]
 
     def __post_init__(self) -> None:
-        places = self.tables()
-        if not places or len(set(places)) < len(places):
+        tables = self.tables()
+        if len(set(tables)) < len(tables):
             raise ArgumentError(
-                f"sinks are {places}.",
-                "at least one, and each with a path or a step of its own.",
+                f"the tables and their steps are {tables}.",
+                "for each table a path or a step of its own.",
                 'step="hours"',
             )
 
     @property
     def path(self) -> str:
         """The target's path."""
-        return self.sinks[-1].path
+        return self.target.path
 
     @property
     def step(self) -> str:
         """The target's step."""
-        return self.sinks[-1].step
+        return self.target.step
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the tables of all sinks."""
-        return [place for sink in self.sinks for place in sink.tables()]
+        """List the tables of all sinks, those of the target last."""
+        return [table for sink in (*self.also, self.target) for table in sink.tables()]
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
     ) -> Outcome:
         """Write the batch to each table that does not have it; the outcome is the target's."""
-        return [sink.write(frames, batch, rows_out=rows_out) for sink in self.sinks][-1]
+        for sink in self.also:
+            sink.write(frames, batch, rows_out=rows_out)
+        return self.target.write(frames, batch, rows_out=rows_out)

@@ -18,14 +18,18 @@ from ..errors import AccountingError
 class SideTable:
     """Append a batch's rejected rows, exactly once and exactly as many as were counted when it ran.
 
-    `step` tells a job's writes apart: "dead", "late", or "late" and an input's name. The rows are
-    kept in memory while
-    they are counted and written: an offset range is read from Kafka once more, and not twice.
-    Columns that a later version adds are let in.
+    step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
+
+    The rows are kept in memory while they are counted and written: an offset range is read from
+    Kafka once more, and not twice. Columns that a later version adds are let in.
 
     Raises AccountingError, before writing, when there are not `expected` rows: the range reads
     differently than it did in the stream, or Spark ran part of the stream twice. Also
-    ReplayMismatchError and ConflictError."""
+    ReplayMismatchError and ConflictError.
+
+    >>> SideTable("/data/late_clicks", step="late").path
+    '/data/late_clicks'
+    """
 
     path: str
     _: KW_ONLY
@@ -34,22 +38,26 @@ class SideTable:
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""
 
-        def write(options: CommitOptions) -> None:
+        def commit(options: CommitOptions) -> None:
             table.existing(frame, self.path, (), evolve=True)
             kept = frame.persist()
             try:
-                found = kept.count()
-                if expected is not None and found != expected:
-                    raise AccountingError(
-                        f"batch {batch.number} counted {expected} {self.step} rows, and its "
-                        f"offsets hold {found}.",
-                        "the same number.",
-                        "start the job again, which runs the batch anew; if it stays so, the topic "
-                        "was changed.",
-                    )
+                if expected is not None:
+                    self._require(kept.count(), expected, batch)
                 table.append(kept, self.path, (), options, evolve=True)
             finally:
                 kept.unpersist()
 
         rows: dict[str, int] = {} if expected is None else {self.step: expected}
-        return commit_once(frame.sparkSession, self.path, batch, self.step, write, rows)
+        return commit_once(frame.sparkSession, self.path, batch, self.step, commit, rows)
+
+    def _require(self, found: int, expected: int, batch: Batch) -> None:
+        """Refuse another number of rows than the stream counted."""
+        if found != expected:
+            raise AccountingError(
+                f"batch {batch.number} counted {expected} {self.step} rows, and its offsets hold "
+                f"{found}.",
+                "the same number.",
+                "start the job again, which runs the batch anew; if it stays so, the topic was "
+                "changed.",
+            )

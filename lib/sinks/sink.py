@@ -9,10 +9,6 @@ from pyspark.sql import DataFrame
 
 from ..commit.batch import Batch
 from ..commit.outcome import Outcome
-from ..errors import ArgumentError
-
-ROWS = "rows"
-"""The name of the one frame that a transform has made."""
 
 
 class Sink(Protocol):
@@ -37,18 +33,3 @@ class Sink(Protocol):
         frames: by the name "rows" what the job's transform has made; in a job without one, the rows
         of each input by the input's name.
         """
-
-
-def sole(frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the only frame that there is.
-
-    Raises ArgumentError for several: rows of different inputs are not rows of one table.
-    """
-    if len(frames) != 1:
-        raise ArgumentError(
-            f"the batch has the frames {', '.join(frames) or 'none'}.",
-            "one frame, for a sink that writes rows of one kind.",
-            "a transform or each_batch that makes one frame of them, or a sink that takes frames "
-            "by name, such as a View.",
-        )
-    return next(iter(frames.values()))

@@ -17,10 +17,10 @@ from ..commit.once import commit_once, last_batch, require_current
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ReplayMismatchError
+from ..frames import ROWS, sole
 from ..jvm import delta_state
 from ..tagged import untagged
 from .append import Append
-from .sink import ROWS, sole
 from .version_table import VersionTable
 
 _BATCH, _MET, _STATE = "__tidegate_batch", "__tidegate_met", "__tidegate_state"

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import names, quoted, require
+from ..aggregates import Aggregate, merged, merges
+from ..columns import escaped, names, quoted, quoted_in, require, same_key
 from ..commit import table
 from ..commit.batch import Batch
 from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnError
+from ..frames import sole
 from .append import counts
-from .sink import sole
 
-if TYPE_CHECKING:
-    from ..aggregates import Aggregate
-
-_SEEN, _PRINT = "__tidegate_seen", "__tidegate_print"
+_OLD, _NEW = "old", "new"
+_SEEN = "__tidegate_seen"
+_PRINT = "__tidegate_print"
 
 
 @dataclass(frozen=True)
@@ -33,20 +31,20 @@ class Upsert:
 
     Without `aggs` a row replaces the one that has its key; two rows of one key in a batch are an
     error. With `aggs`, {column: Aggregate}, the frame holds the keys and one partial per aggregate,
-    and the table the merged partials of
-    all batches: the rows that the batch touches are read, merged with the batch's and written back;
-    what a reader sees is `Aggregate.finish` over the column. Null keys are a key as any other.
+    and the table the merged partials of all batches: the rows that the batch touches are read,
+    merged with the batch's and written back; what a reader sees is `Aggregate.finish` over the
+    column. Null keys are a key as any other.
 
-    The merge is guarded: should another writer change a touched row between its reading and the
+    The merge is guarded: when another writer changes a touched row between its reading and the
     commit, nothing is written. Each batch scans the table for its keys, so partition or cluster it
     by what keys have in common, a window's day for one. Columns and `evolve` as for `Append`. A
-    Spark that is stopped between two settings of the session
-    leaves none behind: they are unset after success and failure.
+    Spark that is stopped between two settings of the session leaves none behind: they are unset
+    after success and failure.
 
-    Raises ArgumentError, ColumnError (duplicate keys), ConfigError, ReplayMismatchError,
-    ConflictError.
+    Raises ArgumentError, ColumnError (duplicate keys), TableError (other columns),
+    ReplayMismatchError, ConflictError.
 
-    >>> Upsert(path="/data/views", keys=["page"]).step
+    >>> Upsert("/data/views", keys=["page"]).step
     'upsert'
     """
 
@@ -78,37 +76,61 @@ class Upsert:
         frame = sole(frames)
         require(frame, [*self.keys, *(self.aggs or ())], "keys and aggs")
 
-        def write(options: CommitOptions) -> None:
+        def commit(options: CommitOptions) -> None:
             rows = table.plain(frame)
             if self.aggs:
-                rows = rows.select(*map(quoted, self.keys), *map(quoted, self.aggs))
-            state = table.existing(rows, self.path, self.partition_by, evolve=self.evolve)
-            if not self.aggs:
-                self._require_single(rows)
-            if state is None:
-                first = self._merged(rows, self.aggs) if self.aggs else rows
-                table.append(first, self.path, self.partition_by, options)
+                self._add(rows.select(*map(quoted, [*self.keys, *self.aggs])), self.aggs, options)
             else:
-                self._merge(rows, options)
+                self._replace(rows, options)
 
-        return commit_once(frame.sparkSession, self.path, batch, self.step, write, counts(rows_out))
+        spark = frame.sparkSession
+        return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
 
-    def _merge(self, rows: DataFrame, options: CommitOptions) -> None:
-        spark = rows.sparkSession
+    def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
+        """Write rows in place of those of the same key."""
+        state = table.existing(rows, self.path, self.partition_by, evolve=self.evolve)
+        self._require_single(rows)
+        if state is None:
+            table.append(rows, self.path, self.partition_by, options)
+            return
+        values = _values(rows)
+        updated = self._but_keys(values)
+        self._merge(rows, updated, values, options)
+
+    def _add(self, rows: DataFrame, aggs: Mapping[str, Aggregate], options: CommitOptions) -> None:
+        """Write rows of partials, merged with those that the table has."""
+        state = table.existing(rows, self.path, self.partition_by, evolve=self.evolve)
+        if state is None:
+            first = merged(rows, self.keys, aggs)
+            table.append(first, self.path, self.partition_by, options)
+            return
+        target = DeltaTable.forPath(rows.sparkSession, self.path).toDF()
+        source = self._added(target, rows, aggs)
+
+        # The row that was read must still be the row that is replaced, or two writers' partials
+        # would be lost. The comparison stands in a value, since Delta evaluates the conditions of
+        # clauses for rows that they do not concern as well.
+        values = _values(rows)
+        guard = next(iter(aggs))
+        value = quoted_in(_NEW, guard)
+        refuse = F.raise_error(F.lit(CHANGED)).cast(rows.schema[guard].dataType)
+        unchanged = _print(_OLD, aggs).eqNullSafe(quoted_in(_NEW, _PRINT))
+        gone = quoted_in(_NEW, _SEEN)
+        updated = self._but_keys(values)
+        updated[escaped(guard)] = F.when(unchanged, value).otherwise(refuse)
+        inserted = {**values, escaped(guard): F.when(gone, refuse).otherwise(value)}
+        self._merge(source, updated, inserted, options)
+
+    def _merge(
+        self,
+        source: DataFrame,
+        updated: dict[str, str | Column],
+        inserted: dict[str, str | Column],
+        options: CommitOptions,
+    ) -> None:
+        spark = source.sparkSession
         target = DeltaTable.forPath(spark, self.path)
-        source = self._added(target.toDF(), rows, self.aggs) if self.aggs else rows
-        inserted: dict[str, str | Column] = {name: quoted_in("new", name) for name in rows.columns}
-        updated = {name: value for name, value in inserted.items() if name not in self.keys}
-        if self.aggs:
-            # The row that was read must still be the row that is replaced: else two writers'
-            # partials would be lost. It stands in a value, as Delta works out the clauses'
-            # conditions for rows that they do not concern as well.
-            first, kind = next(iter(self.aggs)), rows.schema[next(iter(self.aggs))].dataType
-            value, refuse = quoted_in("new", first), F.raise_error(F.lit(CHANGED)).cast(kind)
-            unchanged = _fingerprint("old", self.aggs).eqNullSafe(quoted_in("new", _PRINT))
-            updated[first] = F.when(unchanged, value).otherwise(refuse)
-            inserted[first] = F.when(quoted_in("new", _SEEN), refuse).otherwise(value)
-        merge = target.alias("old").merge(source.alias("new"), self._same("old", "new"))
+        merge = target.alias(_OLD).merge(source.alias(_NEW), same_key(self.keys, _OLD, _NEW))
         if self.evolve:
             merge = merge.withSchemaEvolution()
         if updated:
@@ -118,26 +140,28 @@ class Upsert:
     def _added(
         self, target: DataFrame, rows: DataFrame, aggs: Mapping[str, Aggregate]
     ) -> DataFrame:
-        """Return, for each key of the batch, its partials merged with the table's, and a print of
-        what the table had."""
-        touched = target.alias("old").join(rows.alias("new"), self._same("old", "new"), "left_semi")
+        """Return, for each key of the batch, its partials merged with the table's.
+
+        Beside them: whether the table had the key, and a print of what it had.
+        """
+        touched = target.alias(_OLD).join(
+            rows.alias(_NEW), same_key(self.keys, _OLD, _NEW), "left_semi"
+        )
         old = touched.select(
             *[quoted(name) for name in rows.columns],
             F.lit(True).alias(_SEEN),
-            _fingerprint("old", aggs).alias(_PRINT),
+            _print(_OLD, aggs).alias(_PRINT),
         )
         new = rows.withColumns({_SEEN: F.lit(False), _PRINT: F.lit(None).cast("bigint")})
-        return self._merged(
-            old.unionByName(new), aggs, F.max(_SEEN).alias(_SEEN), F.max(_PRINT).alias(_PRINT)
-        )
+        both = old.unionByName(new)
+        merging = [merge.alias(name) for name, merge in merges(rows, aggs).items()]
+        told = [F.max(name).alias(name) for name in (_SEEN, _PRINT)]
+        return both.groupBy(*map(quoted, self.keys)).agg(*merging, *told)
 
-    def _merged(self, rows: DataFrame, aggs: Mapping[str, Aggregate], *more: Column) -> DataFrame:
-        merged = [agg.merge(quoted(name)).alias(name) for name, agg in aggs.items()]
-        return rows.groupBy(*map(quoted, self.keys)).agg(*merged, *more)
-
-    def _same(self, left: str, right: str) -> Column:
-        pairs = [quoted_in(left, key).eqNullSafe(quoted_in(right, key)) for key in self.keys]
-        return reduce(lambda a, b: a & b, pairs)
+    def _but_keys(self, values: Mapping[str, str | Column]) -> dict[str, str | Column]:
+        """Return what is set in a row that has its key already."""
+        keys = {escaped(name) for name in self.keys}
+        return {name: value for name, value in values.items() if name not in keys}
 
     def _require_single(self, rows: DataFrame) -> None:
         twice = rows.groupBy(*map(quoted, self.keys)).count().where(F.col("count") > 1).head()
@@ -151,10 +175,11 @@ class Upsert:
             )
 
 
-def quoted_in(alias: str, name: str) -> Column:
-    """Return a column of an aliased frame, whatever characters are in its name."""
-    return F.col(f"{alias}.`{name.replace('`', '``')}`")
+def _values(rows: DataFrame) -> dict[str, str | Column]:
+    """Return what a merge sets each column of the rows to."""
+    return {escaped(name): quoted_in(_NEW, name) for name in rows.columns}
 
 
-def _fingerprint(alias: str, aggs: Mapping[str, Aggregate]) -> Column:
+def _print(alias: str, aggs: Mapping[str, Aggregate]) -> Column:
+    """Return a hash of a row's partials, by which two states of the row are told apart."""
     return F.xxhash64(*[quoted_in(alias, name) for name in aggs])

@@ -1,6 +1,7 @@
 """For tests of streams: an embedded Kafka broker, and whatever else a test of a job needs."""
 
 from .broker import Broker
+from .crash import CrashError, crash_after
 from .driver import StreamDriver
 
-__all__ = ["Broker", "StreamDriver"]
+__all__ = ["Broker", "CrashError", "StreamDriver", "crash_after"]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from ..columns import quoted, require
 from ..commit import table
-from ..errors import ArgumentError, ConfigError
+from ..errors import ArgumentError, TableError
 from ..jvm import DeltaState
 
 BUCKET = "_bucket"
@@ -62,7 +62,7 @@ def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
     state = table.existing(frame, path, [BUCKET], evolve=False)
     known = None if state is None else state.schema()[BUCKET].metadata.get(_BUCKETS)
     if known not in (None, buckets):
-        raise ConfigError(
+        raise TableError(
             f"buckets is {buckets}, and {path} was made with {known}.",
             "the number that a table was made with.",
             f"buckets={known}, or new tables and a new checkpoint.",

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
-from ..aggregates import Aggregate, Kind, partials
+from ..aggregates import Aggregate, Kind, merges, partials
 from ..columns import (
     WATERMARK_KEY,
     first_line,
@@ -107,7 +107,9 @@ class Grouping:
         `cuts` part the rows further, and are not in the result.
         """
         aggs = self.mergeable or {}
-        merging = [agg.finish(agg.merge(quoted(name))).alias(name) for name, agg in aggs.items()]
+        merging = [
+            aggs[name].finish(merge).alias(name) for name, merge in merges(parts, aggs).items()
+        ]
         rows = parts.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*merging)
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
 

@@ -12,7 +12,7 @@ import tidegate
 
 LIB = Path(tidegate.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
-ROOT = {"errors", "columns", "aggregates", "tagged", "transform"}
+ROOT = {"errors", "columns", "aggregates", "frames", "tagged", "transform"}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
 BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
 """What a runner stands on."""
@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": {"errors"},
     "aggregates": {"errors", "columns"},
+    "frames": {"errors"},
     "tagged": {"errors", "columns"},
     "transform": {"errors", "columns"},
     "jvm": {"errors"},

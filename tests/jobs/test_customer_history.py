@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tidegate.runtime.job import Job
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.sinks import FanOut
-from tidegate.testing import Broker
+from tidegate.testing import Broker, crash_after
 
 from ..worlds.customer_history import (
     OPTIONS,
@@ -27,7 +26,6 @@ from ..worlds.customer_history import (
     read_dead,
     read_history,
 )
-from .crashing import Crashing
 
 SHIPPED = project_root() / "conf" / "jobs" / "customer_history.toml"
 
@@ -63,9 +61,9 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
 
     whole = planned(broker, topic, tmp_path)
     assert isinstance(whole.sink, FanOut)
-    past, now = whole.sink.sinks
-    with pytest.raises(Exception, match="CrashError"):
-        run(replace(whole, sink=FanOut(sinks=[Crashing(past), now])), spark)
+    (past,) = whole.sink.also
+    with crash_after(past.path, nth=2), pytest.raises(Exception, match="CrashError"):
+        run(whole, spark)
     done = run(whole, spark)
     assert done.skipped == 0
     assert 1_250 < done.rows_in < 1_350, "all but the first batch"

@@ -16,13 +16,12 @@ from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
-from tidegate.testing import Broker
+from tidegate.testing import Broker, crash_after
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 from tidegate.windows import tumbling
 
 from ..worlds.deduplicated import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
-from .crashing import Crashing
 
 BATCH = 1_000
 
@@ -51,8 +50,9 @@ def test_each_event_of_a_redelivering_topic_is_in_the_table_once(
 
     more = ["deduplicate.keys=100000", "deduplicate.false_positives=0.0001"]
     whole = planned(broker, topic, filtered, *more)
-    with pytest.raises(Exception, match="CrashError"):
-        run(replace(whole, sink=Crashing(whole.sink)), spark)
+    seen, _ = whole.sink.tables()[-1]
+    with crash_after(seen, nth=2), pytest.raises(Exception, match="CrashError"):
+        run(whole, spark)
     done = run(whole, spark)
     assert done.skipped == 1
     first = for_ever(ledger)

@@ -15,13 +15,12 @@ from tidegate.errors import DeadLetterFloodError
 from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
 from tidegate.runtime.query.run import run
-from tidegate.sinks import Outcome
+from tidegate.sinks import Outcome, Sink
 from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, clicks
 from tidegate.testing.ledger import Sent, expected, produce
 
 from .. import tables
-from .crashing import InFront
 
 pytestmark = pytest.mark.broker
 
@@ -29,10 +28,22 @@ LATENESS_MS, WINDOW_MS = 10_000, 10_000
 
 
 @dataclass
-class Signalled(InFront):
-    """A sink during whose first write the process gets a signal."""
+class Signalled:
+    """A sink in front of the job's own, during whose first write the process gets a signal."""
 
+    inner: Sink
     number: signal.Signals
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    @property
+    def step(self) -> str:
+        return self.inner.step
+
+    def tables(self) -> list[tuple[str, str]]:
+        return self.inner.tables()
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

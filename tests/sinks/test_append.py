@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commit import commit_once
-from tidegate.errors import AccountingError, ConfigError, ReplayMismatchError
+from tidegate.errors import AccountingError, ReplayMismatchError, TableError
 from tidegate.sinks import Append, SideTable
 
 from .batches import batch, commits, rows
@@ -78,7 +78,7 @@ def test_a_table_that_forgets_its_transactions_is_refused(
     path = str(tmp_path / "t")
     name = "delta.setTransactionRetentionDuration"
     spark.range(1).write.format("delta").option(name, "interval 1 days").save(path)
-    with pytest.raises(ConfigError, match="forgets"):
+    with pytest.raises(TableError, match="forgets"):
         Append(path=path).write({"rows": spark.range(1)}, batch(0))
 
 
@@ -92,13 +92,13 @@ def test_columns_that_changed_are_named_before_anything_is_written(
     Append(path=path, partition_by=["page"]).write({"rows": frame}, batch(0))
     other = frame.select(F.col("id").cast("string"), F.col("s"), F.lit(1).alias("new"))
     with pytest.raises(
-        ConfigError, match="page is missing; new is new; id was bigint and is string"
+        TableError, match="page is missing; new is new; id was bigint and is string"
     ):
         Append(path=path).write({"rows": other}, batch(1))
     deeper = frame.withColumn("s", F.struct(F.lit("1").alias("x")))
-    with pytest.raises(ConfigError, match="s was struct<x:int> and is struct<x:string>"):
+    with pytest.raises(TableError, match="s was struct<x:int> and is struct<x:string>"):
         Append(path=path).write({"rows": deeper}, batch(1))
-    with pytest.raises(ConfigError, match="partition_by"):
+    with pytest.raises(TableError, match="partition_by"):
         Append(path=path, partition_by=["id"]).write({"rows": frame}, batch(1))
     wider = frame.withColumn("new", F.lit(1))
     assert Append(path=path, evolve=True).write({"rows": wider}, batch(1)) == "written"

@@ -3,22 +3,18 @@ after crashes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.changes import newest, revised, versions
-from tidegate.commit import Batch, commit_once
-from tidegate.commit import once as commit
-from tidegate.errors import ColumnTypeError, ConfigError, ConflictError, ReplayMismatchError
-from tidegate.sinks import FanOut, Outcome, current, history
-from tidegate.sinks.current import Current
-from tidegate.sinks.history import History
+from tidegate.changes import revised
+from tidegate.commit import protocol
+from tidegate.errors import ColumnError, ConflictError, ReplayMismatchError, TableError
+from tidegate.sinks import Current, FanOut, History, history
+from tidegate.testing import CrashError, crash_after
 
 from ..changes import oracle
 from ..changes.frames import changes, living, valid
@@ -27,23 +23,13 @@ from ..changes.strategies import batches
 from .batches import batch, commits, rows, settings_left
 
 
-class CrashError(Exception):
-    """The process dies here."""
-
-
 def sinks(root: Path) -> tuple[History, Current]:
-    past = History(path=str(root / "history"), versions=versions, revised=revised)
-    return past, Current(path=str(root / "current"), newest=newest)
+    return History(str(root / "history")), Current(str(root / "current"))
 
 
-def mortal(path: str) -> Callable[..., Outcome]:
-    def write_and_die(spark: SparkSession, at: str, *rest: Any) -> Outcome:
-        outcome = commit_once(spark, at, *rest)
-        if at == path:
-            raise CrashError
-        return outcome
-
-    return write_and_die
+def both(root: Path) -> FanOut:
+    past, now = sinks(root)
+    return FanOut(now, also=[past])
 
 
 def require(spark: SparkSession, root: Path, log: list[Change]) -> None:
@@ -73,9 +59,9 @@ def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_writ
         log, cut = drawn
         root, done = tmp_path_factory.mktemp("tables"), 0
         for number, part in enumerate(cut):
-            both = FanOut(sinks=sinks(root))
+            tables = both(root)
             frame = changes(spark, part, done).persist()
-            assert [both.write({"rows": frame}, batch(number)) for _ in range(2)] == [
+            assert [tables.write({"rows": frame}, batch(number)) for _ in range(2)] == [
                 "written",
                 "skipped",
             ]
@@ -109,37 +95,33 @@ LOG = [
 
 @pytest.mark.crash
 def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     deaths = {1: "history", 2: "current"}
     for number, part in enumerate(LOG):
         frame = changes(spark, part, 10 * number)
         if number in deaths:
-            for module in (history, current):
-                monkeypatch.setattr(module, "commit_once", mortal(str(tmp_path / deaths[number])))
-            with pytest.raises(CrashError):
-                FanOut(sinks=sinks(tmp_path)).write({"rows": frame}, batch(number))
-            monkeypatch.undo()
-        FanOut(sinks=sinks(tmp_path)).write({"rows": frame}, batch(number))
+            table = tmp_path / deaths[number]
+            with crash_after(table, batch=number), pytest.raises(CrashError):
+                both(tmp_path).write({"rows": frame}, batch(number))
+        both(tmp_path).write({"rows": frame}, batch(number))
     require(spark, tmp_path, [change for part in LOG for change in part])
     assert [len(commits(sink.path)) for sink in sinks(tmp_path)] == [3, 3]
     with pytest.raises(ReplayMismatchError):
-        FanOut(sinks=sinks(tmp_path)).write(
-            {"rows": changes(spark, LOG[0])}, batch(2, plan="another")
-        )
+        both(tmp_path).write({"rows": changes(spark, LOG[0])}, batch(2, plan="another"))
 
 
 def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for number, part in enumerate(LOG):
-        FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, part)}, batch(number))
+        both(tmp_path).write({"rows": changes(spark, part)}, batch(number))
     again = [
         change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"
     ]
     paths = [str(tmp_path / name) for name in ("history", "current")]
     before = [sorted(map(str, rows(spark, path))) for path in paths]
-    FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, again, 100)}, batch(3))
+    both(tmp_path).write({"rows": changes(spark, again, 100)}, batch(3))
     assert [sorted(map(str, rows(spark, path))) for path in paths] == before
     assert files(paths[0]) == 0
     assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
@@ -157,7 +139,7 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
         [Change("create", "a", "new", (5,), 40), Change("tombstone", "e", None, None, 50)],
     ]
     for number, part in enumerate(log):
-        FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, part)}, batch(number))
+        both(tmp_path).write({"rows": changes(spark, part)}, batch(number))
     require(spark, tmp_path, [change for part in log for change in part])
     assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
@@ -180,13 +162,13 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
             taken.write.format("delta").mode("overwrite").save(past.path)
         return read
 
-    monkeypatch.setattr(commit, "ATTEMPTS", 2)
-    hurried = History(path=past.path, versions=versions, revised=while_another_writes)
-    assert hurried.write({"rows": changes(spark, LOG[1])}, batch(1)) == "written"
+    monkeypatch.setattr(protocol, "ATTEMPTS", 2)
+    monkeypatch.setattr(history, "revised", while_another_writes)
+    assert past.write({"rows": changes(spark, LOG[1])}, batch(1)) == "written"
     assert {row.position[0] for row in rows(spark, past.path) if row.op == "create"} == {2, 3, 4}
     left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
-        hurried.write({"rows": changes(spark, LOG[2])}, batch(2))
+        past.write({"rows": changes(spark, LOG[2])}, batch(2))
 
 
 def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
@@ -194,15 +176,14 @@ def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
 ) -> None:
     past, now = sinks(tmp_path)
     for sink in (past, now):
-        with pytest.raises(ColumnTypeError, match="changes"):
+        with pytest.raises(ColumnError, match="changes"):
             sink.write({"rows": spark.range(1)}, batch(0))
         spark.range(1).write.format("delta").save(sink.path)
-        with pytest.raises(ConfigError, match="do not fit"):
+        with pytest.raises(TableError, match="do not fit"):
             sink.write({"rows": changes(spark, LOG[0])}, batch(0))
 
 
 def test_a_batch_is_known_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
-    plan: Batch = batch(0)
-    FanOut(sinks=sinks(tmp_path)).write({"rows": changes(spark, [])}, plan)
+    both(tmp_path).write({"rows": changes(spark, [])}, batch(0))
     for sink in sinks(tmp_path):
         assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]

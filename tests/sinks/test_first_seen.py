@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,21 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commit import Batch, commit_once
-from tidegate.errors import ArgumentError, ConfigError, ReplayMismatchError
-from tidegate.sinks import Append, Outcome, append
-from tidegate.sinks import first_seen as unseen
-from tidegate.sinks.first_seen import FirstSeen
+from tidegate.errors import ArgumentError, ReplayMismatchError, TableError
+from tidegate.sinks import Append, FirstSeen
 from tidegate.sketches import BloomTable
+from tidegate.testing import CrashError, crash_after
 
 from .batches import batch, commits, rows
 
 SCHEMA = "key string, place int"
 KNOWN = BloomTable(key="key", keys=1_000)
-
-
-class CrashError(Exception):
-    """The process dies here."""
 
 
 @dataclass(frozen=True)
@@ -60,30 +53,17 @@ NEW, OLD = Counter([1, 2, 3, 4, 7, 10]), Counter([5, 6, 8, 9, 11])
 
 
 def test_a_key_passes_once_though_batches_run_again_after_crashes_between_the_tables(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = Tables(tmp_path)
     # By batch, the table after whose commit the process dies; then the batch runs again.
     deaths = {1: "repeated", 2: "path", 3: "seen"}
-
-    def mortal(write: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        def write_and_die(spark: SparkSession, path: str, at: Batch, *rest: Any) -> Outcome:
-            outcome = write(spark, path, at, *rest)
-            if path == str(tmp_path / deaths.get(at.number, "none")):
-                del deaths[at.number]
-                raise CrashError
-            return outcome
-
-        return write_and_die
-
-    for module in (append, unseen):
-        monkeypatch.setattr(module, "commit_once", mortal(commit_once))
     for number, events in enumerate(BATCHES):
         if number in deaths:
-            with pytest.raises(CrashError):
+            table = tmp_path / deaths[number]
+            with crash_after(table, batch=number), pytest.raises(CrashError):
                 tables.sink.write({"rows": frame(spark, *events)}, batch(number))
         tables.sink.write({"rows": frame(spark, *events)}, batch(number))
-    assert deaths == {}
     assert (tables.places(spark, "path"), tables.places(spark, "repeated")) == (NEW, OLD)
     assert (
         len(commits(str(tmp_path / "path"))) == len(commits(str(tmp_path / "seen"))) == len(BATCHES)
@@ -132,7 +112,7 @@ def test_growth_past_the_plan_is_warned_of_and_then_refused(
     tables.sink.write({"rows": keys(0, 1_150)}, batch(0))
     with pytest.warns(UserWarning, match=r"made for 1,000 keys and holds about 1,1\d0"):
         tables.sink.write({"rows": keys(1_150, 1_500)}, batch(1))
-    with pytest.raises(ConfigError, match="plan for more keys"):
+    with pytest.raises(TableError, match="plan for more keys"):
         tables.sink.write({"rows": keys(1_500, 1_600)}, batch(2))
     assert max(tables.places(spark, "path")) < 1_500
     passed = tables.places(spark, "path").total() + tables.places(spark, "repeated").total()

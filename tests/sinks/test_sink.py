@@ -52,7 +52,7 @@ SINKS: dict[str, tuple[Sink, list[tuple[str, str]]]] = {
         [("v", "versions"), ("m", "misses"), ("a", "append"), ("w", "waiting")],
     ),
     "several": (
-        FanOut(sinks=[Mapped(rows=lambda rows: rows, sink=Append("h", step="h")), Append("a")]),
+        FanOut(Append("a"), also=[Mapped(rows=lambda rows: rows, sink=Append("h", step="h"))]),
         [("h", "h"), ("a", "append")],
     ),
 }

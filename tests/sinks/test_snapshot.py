@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.errors import ArgumentError, ColumnError, ConfigError
+from tidegate.errors import ArgumentError, ColumnError, TableError
 from tidegate.joins import stream_table
 from tidegate.sinks import Append, FanOut, FirstSeen
 from tidegate.sinks.snapshot import Snapshot
@@ -23,14 +23,14 @@ def test_each_batch_meets_one_version_of_the_table_and_says_which(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     plans, target = str(tmp_path / "plans"), str(tmp_path / "t")
-    sink = Snapshot(table=plans, rows=joined, sink=Append(path=target))
+    sink = Snapshot(table=plans, join=joined, sink=Append(path=target))
     events = spark.createDataFrame([("a",), ("b",)], "user string")
 
     def planned(plan: str) -> None:
         table = spark.createDataFrame([("a", plan)], "user string, plan string")
         table.write.format("delta").mode("overwrite").save(plans)
 
-    with pytest.raises(ConfigError, match="is no Delta table"):
+    with pytest.raises(TableError, match="is no Delta table"):
         sink.write({"rows": events}, batch(0))
     planned("free")
     assert sink.write({"rows": events}, batch(0)) == "written"
@@ -58,24 +58,24 @@ def test_the_table_may_change_while_its_version_is_read(
         return events.crossJoin(table)
 
     sink = Snapshot(
-        table=plans, rows=while_another_writes, sink=Append(path=target), version="plans.version"
+        table=plans, join=while_another_writes, sink=Append(path=target), version="plans.version"
     )
     sink.write({"rows": spark.createDataFrame([("a",)], "user string")}, batch(0))
     assert sorted(map(tuple, rows(spark, target))) == [("a", number, 0) for number in range(3)]
 
 
 def test_several_tables_and_a_taken_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    two = FanOut(sinks=[Append(path="a"), Append(path="b")])
+    two = FanOut(Append("a"), also=[Append("b")])
     with pytest.raises(ArgumentError, match="writes 2 tables"):
-        Snapshot(table="plans", rows=joined, sink=two)
+        Snapshot(table="plans", join=joined, sink=two)
     known = BloomTable(key="user", keys=1_000)
     three = FirstSeen("a", repeated="b", seen="c", known=known)
     with pytest.raises(ArgumentError, match="writes 3 tables"):
-        Snapshot(table="plans", rows=joined, sink=three)
+        Snapshot(table="plans", join=joined, sink=three)
     spark.range(1).write.format("delta").save(str(tmp_path / "plans"))
     taken = Snapshot(
         table=str(tmp_path / "plans"),
-        rows=lambda events, table: events.withColumn("Table_Version", F.lit(1)),
+        join=lambda events, table: events.withColumn("Table_Version", F.lit(1)),
         sink=Append(path=str(tmp_path / "t")),
     )
     with pytest.raises(ColumnError, match="table_version"):

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,15 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commit import Batch, commit_once
 from tidegate.errors import ArgumentError, ReplayMismatchError
 from tidegate.joins import stream_table
-from tidegate.sinks import Outcome, append
-from tidegate.sinks import temporal_join as waiting
+from tidegate.sinks import Outcome, TemporalJoin, VersionTable
 from tidegate.sinks import version_table as versions_module
-from tidegate.sinks.temporal_join import TemporalJoin
-from tidegate.sinks.version_table import VersionTable
 from tidegate.tagged import tagged
+from tidegate.testing import CrashError, crash_after
 
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
 from .batches import batch
@@ -28,10 +26,6 @@ from .batches import batch
 LATENESS = 5
 TABLES = ("versions", "misses", "path", "waiting")
 Cut = tuple[list[Event], list[Change]]
-
-
-class CrashError(Exception):
-    """The process dies here."""
 
 
 def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
@@ -71,24 +65,6 @@ class Tables:
         return answers(self.read(spark, "path")) if (self.root / "path").exists() else Counter()
 
 
-def mortal(monkeypatch: pytest.MonkeyPatch, root: Path, deaths: dict[int, str]) -> None:
-    """Let the process die, once, right after a batch's commit of a table: the deaths are by batch
-    number."""
-
-    def dying(write: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        def write_and_die(spark: SparkSession, path: str, at: Batch, *rest: Any) -> Outcome:
-            outcome = write(spark, path, at, *rest)
-            if path == str(root / deaths.get(at.number, "none")):
-                del deaths[at.number]
-                raise CrashError
-            return outcome
-
-        return write_and_die
-
-    for module in (append, waiting, versions_module):
-        monkeypatch.setattr(module, "commit_once", dying(commit_once))
-
-
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[list[Cut], dict[int, str]]:
     """Draw events in any order and changes within the lateness, cut into batches anywhere, and
@@ -122,7 +98,7 @@ def reached(changes: Sequence[Change]) -> float:
 @pytest.mark.crash
 @pytest.mark.draws("examples", short=[1], long=[20])
 def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_and_crashes_fall(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int
+    spark: SparkSession, tmp_path: Path, examples: int
 ) -> None:
     runs = iter(range(1_000))
 
@@ -137,13 +113,12 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
         (batches, deaths), root = arrival, tmp_path / str(next(runs))
         misses = {"misses": str(root / "misses")} if apart else {}
         tables = Tables(root, {"patience": f"{patience} seconds", **misses})
-        with monkeypatch.context() as patch:
-            mortal(patch, root, dict(deaths))
-            for number, cut in enumerate(batches):
-                try:
+        for number, cut in enumerate(batches):
+            # A batch need not write to every table, and then outlives its crash.
+            if number in deaths:
+                with crash_after(root / deaths[number], batch=number), suppress(CrashError):
                     tables.write(spark, number, cut)
-                except CrashError:
-                    tables.write(spark, number, cut)
+            tables.write(spark, number, cut)
         events = [event for cut in batches for event in cut[0]]
         changes = [change for cut in batches for change in cut[1]]
         until = reached(changes)
@@ -172,11 +147,10 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
 
 @pytest.mark.crash
 def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     deaths = dict(enumerate(TABLES, start=1))
     tables = Tables(tmp_path, {"misses": str(tmp_path / "misses")})
-    mortal(monkeypatch, tmp_path, deaths)
     batches: list[Cut] = [
         (
             [
@@ -190,10 +164,10 @@ def test_a_crash_between_any_two_tables_loses_and_repeats_nothing(
     ]
     for number, cut in enumerate(batches):
         if number in deaths:
-            with pytest.raises(CrashError):
+            table = tmp_path / deaths[number]
+            with crash_after(table, batch=number), pytest.raises(CrashError):
                 tables.write(spark, number, cut)
         tables.write(spark, number, cut)
-    assert deaths == {}
     changes = [change for _, some in batches for change in some]
     due = [met(event, changes) for cut in batches for event in cut[0] if (event.at or 0) < 45]
     assert tables.answers(spark) == Counter(answer for answer in due if answer[1])

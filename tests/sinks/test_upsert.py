@@ -1,7 +1,10 @@
+"""Rows and partials written over those of the same key."""
+
 from __future__ import annotations
 
 import random
 from collections import defaultdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.aggregates import count, largest, mean
-from tidegate.commit import CommitOptions
+from tidegate.aggregates import count, finished, largest, mean, total
 from tidegate.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
-from tidegate.sinks import Upsert
+from tidegate.sinks import Append, Upsert
 
 from .batches import batch, rows, settings_left
 
@@ -105,13 +107,11 @@ def test_a_key_that_is_there_twice_is_named_before_anything_is_written(
 
 def test_a_merge_that_fails_leaves_no_setting_behind(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    sink = Upsert(path=path, keys=["id"])
-    sink.write({"rows": spark.range(2)}, batch(0))
-    broken = spark.range(2).select(
-        F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("bigint").alias("id")
-    )
+    sink = Upsert(path, keys=["id"])
+    sink.write({"rows": spark.range(2).withColumn("n", F.lit(1))}, batch(0))
+    broken = F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("int")
     with pytest.raises(Exception, match="boom"):
-        Upsert(path=path, keys=["id"], step="other")._merge(broken, _options())
+        sink.write({"rows": spark.range(2).withColumn("n", broken)}, batch(1))
     assert settings_left(spark) == []
 
 
@@ -154,5 +154,30 @@ def test_a_sink_without_keys_or_with_a_key_for_an_aggregate_is_refused(spark: Sp
         Upsert(path="t", keys=["page"]).write({"rows": spark.range(1)}, batch(0))
 
 
-def _options() -> CommitOptions:
-    return CommitOptions("j/q/other", 1, "{}")
+def test_partials_of_decimals_keep_their_type_however_often_they_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    aggs = {"sum": total("price"), "mean": mean("price")}
+    sink = Upsert(str(tmp_path / "t"), keys=["page"], aggs=aggs)
+    for number in range(3):
+        prices = spark.createDataFrame(
+            [("/a", "1.35"), ("/a", "2.00")], "page STRING, price STRING"
+        )
+        typed = prices.select("page", F.col("price").cast("decimal(10,2)"))
+        made = [agg.partial(F.lit(None)).alias(name) for name, agg in aggs.items()]
+        assert sink.write({"rows": typed.groupBy("page").agg(*made)}, batch(number)) == "written"
+    (row,) = finished(spark.read.format("delta").load(sink.path), aggs).collect()
+    assert (row["sum"], row["mean"]) == (Decimal("10.05"), Decimal("1.675"))
+
+
+def test_a_name_that_no_table_can_have_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    named = spark.range(1).withColumn("my page", F.lit("/a"))
+    nested = spark.range(1).withColumn("page", F.struct(F.lit("/a").alias("my;page")))
+    for sink in (Append(str(tmp_path / "a")), Upsert(str(tmp_path / "u"), keys=["id"])):
+        with pytest.raises(ColumnError, match="withColumnRenamed\\('my page', 'my_page'\\)"):
+            sink.write({"rows": named}, batch(0))
+        with pytest.raises(ColumnError, match="my;page"):
+            sink.write({"rows": nested}, batch(0))
+        assert not Path(sink.path).exists()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,13 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.commit import Batch, commit_once
-from tidegate.errors import ArgumentError, ColumnError, ConfigError, ReplayMismatchError
+from tidegate.errors import ArgumentError, ColumnError, ReplayMismatchError, TableError
 from tidegate.joins import table_table
-from tidegate.sinks import Outcome
+from tidegate.testing import CrashError, crash_after
 from tidegate.testing.scans import Scans
 from tidegate.views import _buckets as bucketed
-from tidegate.views import view
 from tidegate.views._buckets import BUCKET, RECENT, lookup
 from tidegate.views.keyed_table import KeyedTable
 from tidegate.views.view import View
@@ -31,10 +28,6 @@ from ..sinks.batches import batch, commits
 from ..tables import rows as stored
 
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
-
-
-class CrashError(Exception):
-    """The process dies here."""
 
 
 def kept(root: Path, side: str, **more: Any) -> KeyedTable:
@@ -70,22 +63,6 @@ def cases(root: Path) -> dict[int, Counter[Joined]]:
     return found
 
 
-def mortal(monkeypatch: pytest.MonkeyPatch, deaths: set[tuple[int, str]]) -> None:
-    """Let the process die after the commits of these batches on these tables, once each."""
-
-    def dying(write: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        def write_and_die(spark: SparkSession, path: str, at: Batch, *rest: Any) -> Outcome:
-            outcome = write(spark, path, at, *rest)
-            if (at.number, Path(path).name) in deaths:
-                deaths.remove((at.number, Path(path).name))
-                raise CrashError
-            return outcome
-
-        return write_and_die
-
-    monkeypatch.setattr(view, "commit_once", dying(commit_once))
-
-
 @pytest.mark.crash
 @pytest.mark.draws(
     ("how", "batches"),
@@ -106,14 +83,13 @@ def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_di
     assume(seed)
     root, random = tmp_path_factory.mktemp(how), Random(seed)
     cut = history(seed, cases=60, batches=batches)
-    deaths = {(number, random.choice(["view", "left", "right"])) for number in range(batches)}
     logs: dict[int, Log] = defaultdict(Log)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        mortal(monkeypatch, deaths)
         monkeypatch.setattr(bucketed, "FEW", random.choice([1, 1000]))
         for number, events in enumerate(cut):
             rows = frame(spark, events)
-            with pytest.raises(CrashError):
+            table = root / random.choice(["view", "left", "right"])
+            with crash_after(table, batch=number), pytest.raises(CrashError):
                 joined_view(root, how).write({"rows": rows}, batch(number))
             joined_view(root, how, compact_every=2).write({"rows": rows}, batch(number))
             for event in events:
@@ -125,7 +101,6 @@ def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_di
                     number,
                     case,
                 )
-    assert not deaths
 
 
 def changes_of(
@@ -160,7 +135,7 @@ def test_a_batch_that_the_tables_have_is_skipped_and_tables_of_different_batches
         joined_view(tmp_path).write({"rows": second}, batch(1, plan="another"))
     with pytest.raises(ReplayMismatchError, match="view has None"):
         joined_view(tmp_path).write({"rows": second}, replace(batch(0), query_id="another"))
-    with pytest.raises(ConfigError, match=r"buckets is 8, and .*view was made with 4"):
+    with pytest.raises(TableError, match=r"buckets is 8, and .*view was made with 4"):
         joined_view(tmp_path, buckets=8).write({"rows": second}, batch(2))
     shutil.rmtree(tmp_path / "right")
     shutil.copytree(tmp_path / "copy", tmp_path / "right")

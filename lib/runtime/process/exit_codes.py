@@ -18,6 +18,7 @@ from ...errors import (
     ReplayMismatchError,
     SetupError,
     SourceError,
+    TableError,
     TidegateError,
     WatermarkError,
 )
@@ -31,6 +32,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     ArgumentError: _WRONG,
     ColumnError: _WRONG,
     ColumnTypeError: _WRONG,
+    TableError: _WRONG,
     WatermarkError: _WRONG,
     SourceError: (3, "the input cannot be read: broker, topic, offsets"),
     DeadLetterFloodError: (
