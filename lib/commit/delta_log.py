@@ -74,7 +74,7 @@ class DeltaCommitLog:
         """Return the last number that the table has of an application id.
 
         Raises:
-            ConfigError: for a table that forgets the numbers after some time.
+            TableError: for a table that forgets the numbers after some time.
         """
         state = delta_state(self.spark, self.path)
         self.state = state
