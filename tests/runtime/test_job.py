@@ -212,7 +212,7 @@ def test_each_of_several_inputs_has_late_rows_of_its_own(
 
 
 def test_two_branches_of_a_sink_may_share_a_table(reading: Callable[[str], Reading]) -> None:
-    sink = FanOut(sinks=[Append(path="/tables/all", step=step) for step in ("one", "other")])
+    sink = FanOut(Append("/tables/all", step="one"), also=[Append("/tables/all", step="other")])
     Job(name="views", inputs={"clicks": Input(reading("clicks"))}, sink=sink)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...errors import ArgumentError, ColumnTypeError
-from ...sinks.sink import ROWS
+from ...frames import ROWS
 from ...sources.reading import EVENT_TIME
 from ...tagged import tagged, untagged
 from ...windows import Windowed
