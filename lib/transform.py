@@ -24,10 +24,10 @@ class Transform(Protocol):
         """Return the rows that come out."""
 
     def late_at(self, time: Column) -> Column | None:
-        """Return the instant from which a row is late: once the watermark has reached it, the row is left out.
+        """Return the instant from which a row is late, and is left out.
 
-        None says that no row is ever late, since the transform keeps no state.
-        """
+        The row is late once the watermark has reached that instant. None says that no row is ever
+        late, since the transform keeps no state."""
 
     @property
     def reach(self) -> timedelta | None:
@@ -46,7 +46,8 @@ class Stateless:
 
     one_to_one: each row in gives exactly one row out; a job then checks the numbers batch by batch.
 
-    >>> shouted = Stateless(lambda clicks: clicks.withColumn("page", F.upper("page")), one_to_one=True)
+    >>> upper = lambda clicks: clicks.withColumn("page", F.upper("page"))
+    >>> shouted = Stateless(upper, one_to_one=True)
     >>> shouted(clicks).count(), shouted.late_at(F.col("event_time"))
     (9, None)
     """
@@ -75,7 +76,7 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Stateful:
-    """A function that keeps state of its own making, with what it leaves out as late said beside it.
+    """A function that keeps state, with what it leaves out as late said beside it.
 
     late: from a row's event time, the instant from which the row is late. What Spark's operators
     drop and this does not call late stops the job, before the batch is written.

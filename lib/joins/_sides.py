@@ -122,10 +122,10 @@ def _kind(frame: DataFrame) -> str:
 
 
 def named(left: Side, right: Side, suffixes: tuple[str, str]) -> list[tuple[Side, str, str]]:
-    """Return each side's columns other than the keys, as (side, name, name in the result); refuse names that clash.
+    """Return each side's columns other than the keys: (side, name, name in the result).
 
-    A name that both sides have, or that is the result's own, gets the suffix of its side.
-    """
+    Names that clash are refused. A name that both sides have, or that is the result's own, gets the
+    suffix of its side."""
     if len(suffixes) != 2:
         raise ArgumentError(
             f"suffixes is {suffixes!r}.", "two texts: the left side's and the right side's."
@@ -143,7 +143,7 @@ def named(left: Side, right: Side, suffixes: tuple[str, str]) -> list[tuple[Side
     ]
     if RESULT_TIME in {name.lower() for name in left.on}:
         raise ColumnError(
-            f"on names {RESULT_TIME!r}, which is what the result calls the later of a pair's times.",
+            f"on names {RESULT_TIME!r}, which in the result is the later of a pair's times.",
             "keys of other names.",
             f"withColumnRenamed({RESULT_TIME!r}, 'key_time') on both sides.",
         )

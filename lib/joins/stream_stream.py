@@ -94,7 +94,7 @@ class IntervalJoin:
 
     @property
     def result_time(self) -> Column | None:
-        """The later of a pair's two times; None for semi and anti joins, which may be without it."""
+        """The later of a pair's two times; None for semi and anti joins."""
         return None if self.how in ("semi", "anti") else quoted(RESULT_TIME)
 
     @property
@@ -112,7 +112,7 @@ def stream_stream(
     time: str | tuple[str, str] = "event_time",
     suffixes: tuple[str, str] = ("_left", "_right"),
 ) -> DataFrame:
-    """Join two streams, or two batches, where keys are equal and the right time is near the left time.
+    """Join two streams, or two batches, where keys are equal and times are near each other.
 
     A right row matches a left row if its `on` columns are equal and its time is in [left - before,
     left + after], both ends inclusive; `within` is (before, after). Either may be negative: ("-10
@@ -125,12 +125,11 @@ def stream_stream(
     What comes out is the batch join of all
     rows that were not late: the order of arrival, batches and restarts change nothing.
 
-    A row is late, and left out, once the watermark has reached the end of its slice (`IntervalJoin.late_at`),
-    on either side alike; with two inputs the watermark is the smaller of both. Rows come out once,
-    in append mode, when nothing can
-    match any more: all rows of a left row together, when the watermark has passed it by at most
-    `after`, a pane and a slice. A pane is as long as the farther bound, and at least a second; a
-    slice is its eighth.
+    A row is late, and left out, once the watermark has reached the end of its slice
+    (`IntervalJoin.late_at`), on either side alike; with two inputs the watermark is the smaller of
+    both. Rows come out once, in append mode, when nothing can match any more: all rows of a left
+    row together, when the watermark has passed it by at most `after`, a pane and a slice. A pane is
+    as long as the farther bound, and at least a second; a slice is its eighth.
 
     State on a stream: the rows of the open slices, and those of the closed slices of open panes,
     right rows twice or three times; with "full" left rows too. A pane's rows are kept in 64 parts
@@ -158,7 +157,8 @@ def stream_stream(
 
     Source: panes as in Li et al., No Pane, No Gain (2005).
 
-    >>> seen, slow = clicks.select("event_time", "user", "page"), clicks.where("ms > 6").drop("page")
+    >>> seen = clicks.select("event_time", "user", "page")
+    >>> slow = clicks.where("ms > 6").drop("page")
     >>> pairs = stream_stream(seen, slow, "user", within=("0 seconds", "1 second"), how="inner")
     >>> pairs.columns
     ['user', 'event_time', 'event_time_left', 'page', 'event_time_right', 'ms']

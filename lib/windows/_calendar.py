@@ -33,7 +33,9 @@ _MONDAY = 3
 
 @dataclass(frozen=True)
 class Calendar:
-    """Periods of `length` days or months by the wall clock of `zone`, numbered from the one that holds 1970-01-01.
+    """Periods of `length` days or months by the wall clock of `zone`.
+
+    They are numbered from the one that holds 1970-01-01.
 
     A period begins when the zone's clocks show midnight of its first date plus `shift`
     microseconds: where they show that twice, at the first time; where they skip it, as far after

@@ -107,7 +107,10 @@ def steps(
     if is_period(step):
         period = calendar(step, zone, offset, "step")
         if not cycle.holds(period):
-            need = "1 day in any size, else days in days, weeks in weeks, months in months, a whole number of times."
+            need = (
+                "1 day in any size, else days in days, weeks in weeks, months in months, a whole "
+                "number of times."
+            )
             raise _uneven(step, size, need, "1 day", "1 month")
         return Steps(cycle, period)
     length = fixed(step, "step")

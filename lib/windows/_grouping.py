@@ -122,7 +122,7 @@ def restored(frame: DataFrame) -> DataFrame:
 
 
 def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:
-    """Add a column SPAN of windows, to be grouped by, which Spark closes when the watermark of `time` passes their end.
+    """Add a column SPAN of windows, which Spark closes by the watermark of `time`.
 
     Spark knows a window by a mark on its column, and takes its second field for the end, whatever
     has computed it."""

@@ -1,4 +1,6 @@
-"""Folds over many overlapping ranges of one sorted column, in numpy: n log n, whatever the ranges' lengths.
+"""Folds over many overlapping ranges of one sorted column, in numpy.
+
+The cost is n log n, whatever the ranges' lengths.
 
 A range is a pair of positions (first, length), length at least 1. A sum of whole numbers is the
 difference of two running totals, exact even where those overflow. A sum of doubles is put together

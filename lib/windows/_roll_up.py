@@ -34,11 +34,15 @@ def roll_up(
 def _whole(inner: Column, larger: Column) -> Column:
     """Return the larger window, or raise where a small one reaches beyond it."""
     told = F.concat(
-        F.lit("A window from "), inner["start"].cast("string"), F.lit(" to "), inner["end"].cast("string"),
-        F.lit(" is to be rolled up into one that ends at "), larger["end"].cast("string"),
-        F.lit(".\n  allowed: windows that lie in a larger one as a whole.\n  instead: a multiple "
-              "of the small size."),
-    )  # fmt: skip
+        F.lit("A window from "),
+        inner["start"].cast("string"),
+        F.lit(" to "),
+        inner["end"].cast("string"),
+        F.lit(" is to be rolled up into one that ends at "),
+        larger["end"].cast("string"),
+        F.lit(".\n  allowed: windows that lie in a larger one as a whole."),
+        F.lit("\n  instead: a multiple of the small size."),
+    )
     return F.when(inner["end"] <= larger["end"], larger).otherwise(
         F.raise_error(told).cast("struct<start:timestamp,end:timestamp>")
     )

@@ -121,7 +121,7 @@ def cumulative(
     offset: str | timedelta = "0 seconds",
     zone: str | None = None,
 ) -> DataFrame:
-    """Aggregate the events of each key from the start of a cycle of `size` to the end of each `step`: the day so far.
+    """Aggregate the events of each key from the start of a cycle to the end of each of its steps.
 
     Of a cycle that starts at c, the windows are [c, c + step), [c, c + 2 steps) and so on up to [c,
     c + size). An event is in the window that ends with its own step and in all later ones of its
@@ -168,7 +168,8 @@ def cumulative(
     Gain (2005).
 
     >>> from tidegate.aggregates import count
-    >>> so_far = cumulative(clicks, "1 hour", "1 day", by="page", aggs={"views": count()}, zone="Europe/Berlin")
+    >>> views = {"views": count()}
+    >>> so_far = cumulative(clicks, "1 hour", "1 day", by="page", aggs=views, zone="Europe/Berlin")
     >>> so_far.columns, so_far.where("page = '/0'").count()
     (['window', 'page', 'views'], 13)
     """

@@ -30,7 +30,7 @@ _FIRST, _LAST, _BEFORE, _LATER = (
 
 @dataclass(frozen=True)
 class Deduplication:
-    """Events of which no other of the same key came in the `horizon` before: the transform of a job.
+    """Events of which no other of the same key came in the `horizon` before: a job's transform.
 
     The function `deduplicate` says which events stay.
 
@@ -188,7 +188,8 @@ def deduplicate(
 
     Source: panes as in Li et al., No Pane, No Gain (2005).
 
-    >>> deduplicate(clicks, "user", "10 seconds", hold="2 seconds").select("user", F.second("event_time")).collect()
+    >>> once = deduplicate(clicks, "user", "10 seconds", hold="2 seconds")
+    >>> once.select("user", F.second("event_time")).collect()
     [Row(user='u0', second(event_time)=0), Row(user='u1', second(event_time)=1)]
     """
     return Deduplication(key, horizon, hold, order, time)(events)

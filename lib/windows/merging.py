@@ -32,7 +32,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Overlapping:
-    """Sessions: those of a key that overlap, or of which one begins where the other ends, become one.
+    """Sessions: those of a key that overlap, or that touch at their ends, become one.
 
     Without a maximum length; a session that was cut at its `longest` would grow beyond it.
     """

@@ -205,6 +205,13 @@ def test_columns_of_both_sides_bear_a_suffix_and_the_result_has_a_time_of_its_ow
     assert_df_equality(kept, searches.where("k = 's'"), ignore_nullable=True)
 
 
+def test_a_key_called_as_the_result_s_time_is_refused(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], "event_time timestamp, ts timestamp")
+    within = ("1 second", "1 second")
+    with pytest.raises(ColumnError, match="on names 'event_time'"):
+        stream_stream(rows, rows, "event_time", within=within, how="inner", time="ts")
+
+
 def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
     shape = (
         "event_time timestamp, k int, m map<string, array<int>>, "

@@ -147,6 +147,24 @@ def test_a_window_comes_out_once_when_its_pane_has_closed(spark: SparkSession) -
         assert stream.advance_to(start + timedelta(minutes=9)) == []
 
 
+def test_totals_at_the_ends_of_a_bigint_are_exact(spark: SparkSession) -> None:
+    ends = [2**63 - 1, -(2**63), 5]
+    data = spark.createDataFrame(
+        [(instant(BASE + 10 * SECOND * n), value) for n, value in enumerate(ends)],
+        "event_time timestamp, value bigint",
+    )
+    found = sliding(data, "1 second", aggs={"sum": total("value")}).collect()
+    assert sorted(row["sum"] for row in found) == sorted(ends)
+
+
+@pytest.mark.parametrize("name", ["a.b", "with space", "tick`ed", "events", "window_of"])
+def test_a_key_may_have_any_name(spark: SparkSession, name: str) -> None:
+    data = spark.createDataFrame([(instant(BASE), "x")], "event_time timestamp, k string")
+    found = sliding(data.withColumnRenamed("k", name), "1 second", by=name, aggs={"n": count()})
+    assert found.columns == ["window", name, "n"]
+    assert [tuple(row)[1:] for row in found.collect()] == [("x", 1)]
+
+
 def test_an_aggregate_that_can_not_roll_is_refused_at_the_call(spark: SparkSession) -> None:
     bare: Any = {"n": F.count_distinct("value")}
     with pytest.raises(ArgumentError, match="cannot roll"):
