@@ -26,6 +26,9 @@ from ..errors import ArgumentError, ColumnError, ColumnTypeError
 WINDOW = "window"
 SPAN = "tidegate:window"
 ROWS = "tidegate:rows"
+BUCKETS = 64
+"""How many parts the rows of a window that wait are kept in."""
+_BUCKET = "tidegate:bucket"
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,28 @@ class Grouping:
         spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
         return replace(self, events=spans).over(quoted(SPAN))
 
-    def collected(self, window: Column) -> DataFrame:
-        """Return each key's rows of a window, whole, in the column ROWS; see `restored`."""
-        spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
-        row = F.struct(*[quoted(name) for name in self.events.columns])
-        grouped = spans.groupBy(quoted(SPAN).alias(WINDOW), *self.groups)
+    def collected(self, window: Column, *also: str) -> DataFrame:
+        """Return the rows of each window in the column ROWS, with what keys and aggregates read.
+
+        `also` names further columns that rows keep; `restored` takes the rows apart again.
+
+        Rows are kept in a few parts by their key, each of them one row of state: to write a row of
+        state for each event costs more than to write them together.
+        """
+        rows = self.events.where(self.at.isNotNull())
+        bucket = F.pmod(F.xxhash64(*self.keys), F.lit(BUCKETS)) if self.by else F.lit(0)
+        row = F.struct(*map(quoted, dict.fromkeys([*self._read, *also])))
+        spans = marked(rows.withColumn(_BUCKET, bucket.cast("int")), self.time, window)
+        grouped = spans.groupBy(quoted(SPAN).alias(WINDOW), quoted(_BUCKET))
         return grouped.agg(F.collect_list(row).alias(ROWS))
+
+    @property
+    def _read(self) -> list[str]:
+        """The columns that keys and aggregates read; all of them where an expression is among those."""
+        values = [value for agg in (self.mergeable or {}).values() for value, _ in agg.inputs]
+        wanted = {self.time, *self.by, *(value for value in values if isinstance(value, str))}
+        known = self.mergeable is not None and all(isinstance(value, str) for value in values)
+        return [name for name in self.events.columns if not known or name in wanted]
 
     def parts(self) -> Grouping:
         """The same grouping with its aggregates left unfinished; all of them must merge."""

@@ -15,14 +15,14 @@ from ..aggregates import Aggregate
 from ..columns import WATERMARK_KEY, interval, microseconds, names, quoted, type_of
 from ..errors import ColumnTypeError
 from ._grid import Grid, floor
-from ._grouping import ROWS, WINDOW, Grouping, grouping
+from ._grouping import SPAN, WINDOW, Grouping, grouping, restored
 from .merging import Overlapping
 from .window import result_time
 
 SLICES = 8
 """How many slices a gap has: rows of a stream wait for the end of their slice."""
 
-_AT, _FIRST, _UNTIL = "tidegate:at", "tidegate:first", "tidegate:until"
+_AT, _LENGTH = "tidegate:at", "tidegate:length"
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,7 @@ class Session:
             _require_interval(rows, self.gap)
         if not events.isStreaming:
             return rows.over(self._window(rows.at), *self._cuts(rows.at))
-        if rows.mergeable is None:
-            return self._of_rows(rows)
-        return self._of_partials(rows)
+        return self._of_closed_slices(rows)
 
     def late_at(self, time: Column) -> Column:
         """Return the end of the slice that holds an instant, an eighth of the gap long.
@@ -105,56 +103,29 @@ class Session:
             return F.session_window(at, _positive(F.unix_micros(at + self.gap) - F.unix_micros(at)))
         return F.session_window(at, interval(microseconds(self.gap)))
 
-    def _until(self, at: Column) -> Column:
-        """Return how far an event's session lasts at least, in microseconds since 1970."""
-        micros = F.unix_micros(at)
-        if isinstance(self.gap, Column):
-            return F.greatest(F.unix_micros(at + self.gap), micros + F.lit(1))
-        return micros + F.lit(microseconds(self.gap))
-
     def _cuts(self, at: Column) -> list[Column]:
         """Return what parts events beside the key: the stretch of `longest` that they are in."""
         return [] if self.longest is None else [floor(at, microseconds(self.longest))]
 
-    def _of_partials(self, rows: Grouping) -> DataFrame:
-        """Merge the partials of each key's slices, once a slice has closed, into sessions."""
-        parts = rows.parts()
-        edges = {_FIRST: F.min(rows.at), _UNTIL: F.max(self._until(rows.at))}
-        sliced = replace(parts, aggs={**parts.aggs, **edges}).over(
-            self._slice(rows.at), *self._cuts(rows.at)
-        )
-        first = quoted(_FIRST)
-        events = self._delayed(sliced, first)
-        length = quoted(_UNTIL) - F.unix_micros(first)
-        window = F.session_window(quoted(_AT), _positive(length))
-        return self._restored(rows.merged(events, window, *self._cuts_of_a_stream(rows, first)))
-
-    def _of_rows(self, rows: Grouping) -> DataFrame:
-        """Aggregate the rows of sessions, which are kept until their slice has closed."""
-        slices = rows.collected(self._slices.window(rows.at))
-        whole = slices.select(F.explode(ROWS).alias(ROWS), quoted(WINDOW))
-        events = self._delayed(whole.select(f"`{ROWS}`.*", quoted(WINDOW)), rows.at).drop(WINDOW)
+    def _of_closed_slices(self, rows: Grouping) -> DataFrame:
+        """Aggregate the sessions of a stream, each row once its slice has closed."""
+        micros = F.unix_micros(rows.at)
         if isinstance(self.gap, Column):
-            length = _positive(self._until(rows.at) - F.unix_micros(rows.at))
-            window = F.session_window(quoted(_AT), length)
+            length = F.unix_micros(rows.at + self.gap) - micros
         else:
-            window = F.session_window(quoted(_AT), interval(microseconds(self.gap)))
-        cuts = self._cuts_of_a_stream(rows, rows.at)
-        return self._restored(replace(rows, events=events).over(window, *cuts))
-
-    def _slice(self, at: Column) -> Column:
-        return F.window(at, interval(self._slices.width))
-
-    def _delayed(self, slices: DataFrame, at: Column) -> DataFrame:
-        """Add the time by which Spark joins sessions and closes them, a slice after `at`.
-
-        Rows that are not late may still come that are a slice older than the watermark, and one
-        that is exactly a gap after a session's last event is of it. So a session has to stay until
-        the watermark is a slice beyond its end.
-        """
+            length = F.lit(microseconds(self.gap))
+        measured = replace(rows, events=rows.events.withColumn(_LENGTH, length))
+        slices = measured.collected(self._slices.window(rows.at), _LENGTH)
+        events = restored(slices.withColumnRenamed(WINDOW, SPAN))
         mark = (slices.schema[WINDOW].metadata or {}).get(WATERMARK_KEY)
-        later = F.timestamp_micros(F.unix_micros(at) + F.lit(self._slices.width))
-        return slices.withColumn(_AT, later).withMetadata(_AT, {WATERMARK_KEY: mark})
+        # Rows may still come that are a slice older than the watermark, and one that is exactly a
+        # gap after a session's last event is of it. So a session has to stay until the watermark is
+        # a slice beyond its end: its rows are taken for a slice later than they are.
+        later = F.timestamp_micros(micros + F.lit(self._slices.width))
+        delayed = events.withColumn(_AT, later).withMetadata(_AT, {WATERMARK_KEY: mark})
+        window = F.session_window(quoted(_AT), _positive(quoted(_LENGTH)))
+        sessions = replace(rows, events=delayed).over(window, *self._parts_of_a_stream(rows))
+        return self._restored(sessions)
 
     def _restored(self, sessions: DataFrame) -> DataFrame:
         """Put the windows back to where their events are."""
@@ -165,13 +136,13 @@ class Session:
         ]
         return sessions.withColumn(WINDOW, F.struct(*edges))
 
-    def _cuts_of_a_stream(self, rows: Grouping, at: Column) -> list[Column]:
+    def _parts_of_a_stream(self, rows: Grouping) -> list[Column]:
         """Return the cuts; without a key and a cut a constant, which Spark's streams ask for."""
-        cuts = self._cuts(at)
+        cuts = self._cuts(rows.at)
         if rows.by or cuts:
             return cuts
         # Spark would take a literal out of the grouping.
-        return [F.pmod(F.unix_micros(at), F.lit(1))]
+        return [F.pmod(F.unix_micros(rows.at), F.lit(1))]
 
 
 def session(
@@ -195,13 +166,12 @@ def session(
     UTC, as if each such stretch had keys of its own. ("1 day" ends all sessions at midnight UTC.)
     Its window still ends a gap after its last event.
 
-    State on a stream: a partial for each key and slice, an eighth of the gap long, that is still
-    open, and one for each open session. A row is late, and is left out, when the end of its slice
-    is at or before the watermark: so no row is taken whose session is out. In append mode a session
-    comes out once, when the watermark is a slice beyond its end. Bare Spark aggregate columns take
-    the rows themselves, which are kept until their slice has closed. The result has no watermark of
-    its own. A checkpoint is bound to by, aggs and whether `longest` is given; durations may change,
-    and hold for events from then on.
+    State on a stream: the rows of open slices, each an eighth of the gap long, and one partial for
+    each open session. A row is late, and is left out, when the end of its slice is at or before the
+    watermark: so no row is taken whose session is out. In append mode a session comes out once,
+    when the watermark is a slice beyond its end. The result has no watermark of its own. A
+    checkpoint is bound to by, aggs and whether `longest` is given; durations may change, and hold
+    for events from then on.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
