@@ -1,5 +1,4 @@
-"""Calendar periods by the wall clock of a zone: days, weeks and months, and the instant at which
-each begins."""
+"""Calendar periods by the wall clock of a zone: days, weeks and months, and where each begins."""
 
 from __future__ import annotations
 
@@ -50,66 +49,56 @@ class Calendar:
     shift: int = 0
 
     def window(self, time: Column) -> Column:
-        """Return the period that holds an instant, as a struct of start inclusive and end
-        exclusive."""
+        """Return the period that holds an instant: a struct of start, and end exclusive."""
         shown = self._shown(time)
-        start, end = self.start(shown), self.start(shown + F.lit(1))
-        early, over = time < start, time >= end
-        return F.struct(
-            F.when(over, end)
-            .when(early, self.start(shown - F.lit(1)))
-            .otherwise(start)
-            .alias("start"),
-            F.when(over, self.start(shown + F.lit(2)))
-            .when(early, start)
-            .otherwise(end)
-            .alias("end"),
-        )
+        before = self.start(shown - F.lit(1))
+        start = self.start(shown)
+        end = self.start(shown + F.lit(1))
+        after = self.start(shown + F.lit(2))
+        is_over = time >= end
+        is_early = time < start
+        own_start = F.when(is_over, end).when(is_early, before).otherwise(start)
+        own_end = F.when(is_over, after).when(is_early, start).otherwise(end)
+        return F.struct(own_start.alias("start"), own_end.alias("end"))
 
     def number(self, time: Column) -> Column:
         """Return the number of the period that holds an instant."""
         shown = self._shown(time)
-        over, early = time >= self.start(shown + F.lit(1)), time < self.start(shown)
-        return shown + F.when(over, 1).when(early, -1).otherwise(0)
+        is_over = time >= self.start(shown + F.lit(1))
+        is_early = time < self.start(shown)
+        return shown + F.when(is_over, 1).when(is_early, -1).otherwise(0)
 
     def start(self, number: Column) -> Column:
         """Return the instant at which a period begins."""
-        unit = number * F.lit(self.length)
-        day = (
-            F.unix_date(F.add_months(F.lit(date(1970, 1, 1)), unit.cast("int")))
-            if self.months
-            else unit
-        )
-        wall = F.timestamp_micros(
-            (day - F.lit(self._ahead)).cast("bigint") * F.lit(DAY) + F.lit(self.shift)
-        )
+        day = number * F.lit(self.length)
+        if self.months:
+            first = F.add_months(F.lit(date(1970, 1, 1)), day.cast("int"))
+            day = F.unix_date(first)
+        midnight = (day - F.lit(self._ahead)).cast("bigint") * F.lit(DAY)
+        wall = F.timestamp_micros(midnight + F.lit(self.shift))
         return F.to_utc_timestamp(wall, F.lit(self.zone))
 
     def holds(self, step: Calendar) -> bool:
-        """Whether periods of `step` fill each of these with no rest."""
-        if step.months or step.monday:
-            return (self.months, self.monday) == (
-                step.months,
-                step.monday,
-            ) and self.length % step.length == 0
-        return step.length == 1 or (
-            not self.months and not self.monday and self.length % step.length == 0
-        )
+        """Return whether each of these periods is filled by whole periods of `step`."""
+        single_days = step.length == 1 and not step.months and not step.monday
+        same_kind = (self.months, self.monday) == (step.months, step.monday)
+        return single_days or (same_kind and self.length % step.length == 0)
 
     def _shown(self, time: Column) -> Column:
-        """The number of the period whose dates the clocks show.
+        """Return the number of the period whose dates the clocks show.
 
-        Clocks that are set back across a period's beginning show the dates of the one before,
-        though it is over; and those that skip it show the dates of a period before it has begun.
+        The instant may be in a period beside it. Clocks that are set back across a period's
+        beginning show the dates of the period before, though that is over; clocks that skip the
+        beginning show the dates of a period that has not begun.
         """
         wall = F.unix_micros(F.from_utc_timestamp(time, F.lit(self.zone)))
         day = whole(wall - F.lit(self.shift), DAY)
         if not self.months:
             return whole(day + F.lit(self._ahead), self.length)
-        first = F.date_from_unix_date(day.cast("int"))
-        return whole(
-            (F.year(first) - F.lit(1970)) * F.lit(12) + F.month(first) - F.lit(1), self.length
-        )
+        date_shown = F.date_from_unix_date(day.cast("int"))
+        years = F.year(date_shown) - F.lit(1970)
+        months = years * F.lit(12) + F.month(date_shown) - F.lit(1)
+        return whole(months, self.length)
 
     @property
     def longest(self) -> int:
@@ -125,8 +114,13 @@ class Calendar:
 def calendar(
     size: str | timedelta, zone: str, offset: str | timedelta = "0 seconds", what: str = "size"
 ) -> Calendar:
-    """Return the periods of a size such as "1 month" in a zone, begun `offset` past midnight by the
-    wall clock."""
+    """Return the periods of a size such as "1 month" in a zone.
+
+    Each begins `offset` past midnight by the wall clock. `what` names the size in errors.
+
+    Raises:
+        ArgumentError, ColumnTypeError: for a size that is no period, and for an unknown zone.
+    """
     _require_named(zone)
     match = _PERIOD.fullmatch(size) if isinstance(size, str) else None
     if match is None:
@@ -143,17 +137,21 @@ def calendar(
             f"{what} is {size!r}.", f"{PERIODS}; at least one, and no more than a century."
         )
     return Calendar(
-        length, months, unit == "week", zone, microseconds(offset, "offset", least=-(10**18))
+        length=length,
+        months=months,
+        monday=unit == "week",
+        zone=zone,
+        shift=microseconds(offset, "offset", least=-(10**18)),
     )
 
 
 def is_period(duration: str | timedelta) -> bool:
-    """Whether a duration is written in units of the calendar alone."""
+    """Return whether a duration is written in units of the calendar alone."""
     return isinstance(duration, str) and _PERIOD.fullmatch(duration) is not None
 
 
 def fixed(duration: str | timedelta, what: str) -> int:
-    """Return a fixed duration in microseconds; a month, quarter or year has none without a zone."""
+    """Return a fixed duration in microseconds; refuse months, which have none without a zone."""
     match = _PERIOD.fullmatch(duration) if isinstance(duration, str) else None
     if match and _UNITS[match[2].lower()][1]:
         raise ArgumentError(
@@ -181,12 +179,12 @@ def require_zone(frame: DataFrame, zone: str) -> None:
 
 
 def whole(value: Column, by: int) -> Column:
-    """Return how often `by` goes into a whole number, rounded down, in whole numbers throughout."""
+    """Return how often `by` goes into a whole number, rounded down, without doubles in between."""
     return F.call_function("div", value - F.pmod(value, F.lit(by)), F.lit(by))
 
 
 def earlier(time: Column, micros: Column) -> Column:
-    """Return the instant that is so many microseconds before another."""
+    """Return the instant `micros` microseconds before another."""
     return F.timestamp_micros(F.unix_micros(time) - micros)
 
 
