@@ -36,6 +36,27 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
     return {field: values.get(at) for at, field in enumerate(values.schema().fieldNames())}
 
 
+def dropped_behind_watermark(query: StreamingQuery) -> int:
+    """Return how many rows the stateful operators have left out as late in the batch that runs now.
+
+    To be asked where `observed` is. An operator may have grouped the rows before it counts, or have
+    made several of one: the number says whether rows were dropped, and not how many of the source.
+    """
+    execution = _jvm_query(query).lastExecution()
+    if execution is None:
+        return 0
+    dropped = 0
+    ahead = [execution.executedPlan()]
+    while ahead:
+        node = ahead.pop()
+        found = node.metrics().get("numRowsDroppedByWatermark")
+        if found.isDefined():
+            dropped += int(found.get().value())
+        children = node.children()
+        ahead += [children.apply(at) for at in range(children.size())]
+    return dropped
+
+
 def message(error: Exception) -> str:
     """Return an error's text; `str` of one of Delta's raises another, as Spark does not know its
     class."""

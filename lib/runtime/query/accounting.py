@@ -93,6 +93,18 @@ def too_late(batch: Batch, limits: Limits) -> str | None:
     return f"{late:,} of the {rows:,} rows of batch {batch.number} came too late; {limit}"
 
 
+def check_dropped(batch: Batch, dropped: int, late: int) -> None:
+    """Refuse a batch of which Spark dropped rows as late, where none of its rows is late by the transform."""
+    if dropped and not late:
+        raise AccountingError(
+            f"Spark dropped {dropped:,} rows of batch {batch.number} behind the watermark, and "
+            "none of its rows is late by what the transform says; nothing of this batch was "
+            "written.",
+            "a transform whose late_at tells which rows its operators leave out.",
+            "a value such as Windowed(...), or the `late` of Stateful put right.",
+        )
+
+
 def check_flood(
     batch: Batch, seen: Observed, limits: Limits, samples: Callable[[], list[str]]
 ) -> None:

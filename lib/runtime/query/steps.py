@@ -13,11 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch, planned, require_current
 from ...errors import TidegateError
+from ...jvm import dropped_behind_watermark
 from ..job import Job
 from ..process.failures import plain
 from ..process.stop import Stop
 from ..summary import Counted, Summary
-from .accounting import check_flood, check_one_to_one, too_late
+from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .frames import handed_on
 from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
 from .streams import Stream
@@ -75,6 +76,8 @@ class Steps:
             for part in parts:
                 late[part.name] = find_late(self._job, spark, batch, part)
             batch = replace(batch, late=sum(each.count for each in late.values()))
+            if self._job.transform is not None and self._job.emission == "final":
+                check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
             return self._written(frame, _Found(batch, parts, late, rows_out))
         finally:
             frame.unpersist()
