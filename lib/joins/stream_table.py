@@ -25,13 +25,13 @@ def stream_table(
     as_of: str | None = None,
     order: str | Sequence[str] = (),
 ) -> DataFrame:
-    """Join events with a table by its key: with its rows as they are, or as they were at the time `as_of` of the event.
+    """Join events with a table's rows by key: as they are, or as they were at the event's time.
 
     "inner" gives the events that meet a row, "left" all of them, with nulls where they meet none;
     "semi" and "anti" give the events alone, those that meet a row and those that do not. A null key
     equals nothing. Several rows of a key multiply the event, as in SQL.
 
-    With `as_of` the table is a history: each row is a version of its key, valid from `valid_from`
+    With `as_of`, the events' time, the table is a history: each row is a version of its key, valid from `valid_from`
     (inclusive) to `valid_to` (exclusive; null for open). An event meets the version that began last
     at or before its time, unless that one has ended by then. So it meets one at most, even where
     versions overlap: a version ends where the next of its key begins, whatever its `valid_to` says.
@@ -62,14 +62,15 @@ def stream_table(
 
     Returns:
         The events' columns; for "inner" and "left" then the table's, without the key and
-        `valid_to`. No other column may be in both.
+        `valid_to`. For these two no other column may be in both.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
 
     Source: temporal joins of SQL:2011 (FOR SYSTEM_TIME AS OF) and of Flink.
 
-    >>> titles = spark.createDataFrame([("/0", "Home"), ("/1", "Help")], "page string, title string")
+    >>> rows = [("/0", "Home"), ("/1", "Help")]
+    >>> titles = spark.createDataFrame(rows, "page string, title string")
     >>> stream_table(clicks, titles, "page").columns
     ['event_time', 'page', 'user', 'ms', 'title']
     >>> from datetime import timedelta
@@ -80,29 +81,38 @@ def stream_table(
     >>> [(row.ms, row.plan) for row in met.collect()]
     [(1, 'free'), (3, 'free'), (5, 'paid'), (7, 'paid')]
     """
-    keys, ordered = names(on, "on"), names(order, "order")
+    keys = names(on, "on")
+    ordered = names(order, "order")
     _check(events, table, keys, how)
-    added = [
-        name
-        for name in table.columns
-        if name not in keys and not (as_of is not None and name == VALID_TO)
-    ]
     if how in ("inner", "left"):
-        _refuse_clashes(events, added)
+        _refuse_clashes(events, _added(table, keys, as_of))
     if as_of is None:
         if ordered:
             raise ArgumentError(
                 f"order is {order!r}, without as_of.", "as_of with it.", 'as_of="event_time"'
             )
-        joined = events.join(table, keys, how)
-        return joined.select(
-            *map(quoted, events.columns if how in ("semi", "anti") else [*events.columns, *added])
-        )
+        return _join_as_it_is(events, table, keys, how)
     _require_timestamp(events, as_of, "as_of")
-    for name in [VALID_FROM, *([VALID_TO] if VALID_TO in table.columns else [])]:
-        _require_timestamp(table, name, "the history")
+    _require_timestamp(table, VALID_FROM, "the history")
+    if VALID_TO in table.columns:
+        _require_timestamp(table, VALID_TO, "the history")
     require(table, ordered, "order")
     return join_as_of(events, table, keys, how, as_of, ordered)
+
+
+def _join_as_it_is(
+    events: DataFrame, table: DataFrame, keys: list[str], how: TableJoin
+) -> DataFrame:
+    columns = events.columns
+    if how in ("inner", "left"):
+        columns = [*columns, *_added(table, keys, None)]
+    return events.join(table, keys, how).select(*map(quoted, columns))
+
+
+def _added(table: DataFrame, keys: Sequence[str], as_of: str | None) -> list[str]:
+    """Return the table's columns that the result has beside the events' own."""
+    left_out = {*keys} if as_of is None else {*keys, VALID_TO}
+    return [name for name in table.columns if name not in left_out]
 
 
 def versions(
@@ -145,7 +155,8 @@ def _check(events: DataFrame, table: DataFrame, keys: Sequence[str], how: str) -
     require(events, keys, "on")
     require(table, keys, "on")
     for name in keys:
-        ours, theirs = (frame.schema[name].dataType for frame in (events, table))
+        ours = events.schema[name].dataType
+        theirs = table.schema[name].dataType
         if ours != theirs:
             raise ColumnTypeError(
                 f"on={name!r} is {ours.simpleString()} in the events and {theirs.simpleString()} "

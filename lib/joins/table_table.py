@@ -12,11 +12,15 @@ from ..columns import names, quoted, require
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WEIGHT = "_weight"
-"""What happens to a row: 1, it comes; -1, it goes; 0, it stays. A row that changes goes as it was
-and comes anew."""
+"""What happens to a row: 1, it comes; -1, it goes; 0, it stays.
+
+A row that changes goes as it was and comes anew."""
 
 JoinKind = Literal["inner", "left", "full"]
-_OTHER, _HAD, _HAS = "__tidegate_other", "__tidegate_had", "__tidegate_has"
+
+_OTHER = "__tidegate_other"
+_HAD = "__tidegate_had"
+_HAS = "__tidegate_has"
 
 
 def table_table(
@@ -61,10 +65,8 @@ def table_table(
     (['user', 'page', 'count', '_weight'], 9)
     """
     keys = names(on, "on")
-    left, right = (
-        frame if WEIGHT in frame.columns else frame.withColumn(WEIGHT, F.lit(1))
-        for frame in (left, right)
-    )
+    left = _weighted(left)
+    right = _weighted(right)
     _require_joinable(left, right, keys, how)
     columns = [*keys, *_others(left, keys), *_others(right, keys), WEIGHT]
     change = _pairs(left, right, keys, columns)
@@ -75,27 +77,37 @@ def table_table(
     return change
 
 
+def _weighted(frame: DataFrame) -> DataFrame:
+    """Return a frame with weights; one that has none is a table that comes whole."""
+    return frame if WEIGHT in frame.columns else frame.withColumn(WEIGHT, F.lit(1))
+
+
 def _pairs(left: DataFrame, right: DataFrame, keys: list[str], columns: list[str]) -> DataFrame:
-    """Return the matches that come and go: no row that comes ever met one that goes."""
-    mine, theirs = quoted(WEIGHT), quoted(_OTHER)
-    other = right.withColumnRenamed(WEIGHT, _OTHER)
-    moved = left.where(mine != 0).join(other, keys).where((theirs == 0) | (theirs == mine))
-    stayed = left.where(mine == 0).drop(WEIGHT).join(right.where(mine != 0), keys)
+    """Return the matches that come and go, each with its weight."""
+    weight = quoted(WEIGHT)
+    other = quoted(_OTHER)
+    weighed = right.withColumnRenamed(WEIGHT, _OTHER)
+    # A row that comes and a row that goes were never in the tables together, so they are no match.
+    together = (other == 0) | (other == weight)
+    moved = left.where(weight != 0).join(weighed, keys).where(together)
+    stayed = left.where(weight == 0).drop(WEIGHT).join(right.where(weight != 0), keys)
     return _picked(moved, columns).unionByName(_picked(stayed, columns))
 
 
 def _alone(rows: DataFrame, other: DataFrame, keys: list[str], columns: list[str]) -> DataFrame:
-    """Return the rows without a match that come and go, beside nulls for the other table's
-    columns."""
+    """Return the rows without a match that come and go, beside nulls for the other's columns."""
     weight = quoted(WEIGHT)
+    # Of the other table: did a row of this key stay or go, so that it was there before, and does
+    # one stay or come, so that it is there now?
     matches = other.groupBy(*map(quoted, keys)).agg(
         F.bool_or(weight <= 0).alias(_HAD), F.bool_or(weight >= 0).alias(_HAS)
     )
-    before = (weight <= 0) & ~F.coalesce(quoted(_HAD), F.lit(False))
-    after = (weight >= 0) & ~F.coalesce(quoted(_HAS), F.lit(False))
-    moved = rows.join(matches, keys, "left").where(before != after)
+    was_alone = (weight <= 0) & ~F.coalesce(quoted(_HAD), F.lit(False))
+    is_alone = (weight >= 0) & ~F.coalesce(quoted(_HAS), F.lit(False))
+    moved = rows.join(matches, keys, "left").where(was_alone != is_alone)
     nulls = {name: F.lit(None).cast(other.schema[name].dataType) for name in _others(other, keys)}
-    return _picked(moved.withColumns({**nulls, WEIGHT: F.when(after, 1).otherwise(-1)}), columns)
+    change = {WEIGHT: F.when(is_alone, 1).otherwise(-1)}
+    return _picked(moved.withColumns({**nulls, **change}), columns)
 
 
 def _picked(frame: DataFrame, columns: list[str]) -> DataFrame:
@@ -124,7 +136,8 @@ def _require_joinable(left: DataFrame, right: DataFrame, keys: list[str], how: s
             f"withColumnRenamed({both[0]!r}, {'right_' + both[0]!r}) on the right.",
         )
     for name in keys:
-        kind, other = (frame.schema[name].dataType.simpleString() for frame in (left, right))
+        kind = left.schema[name].dataType.simpleString()
+        other = right.schema[name].dataType.simpleString()
         if kind != other:
             raise ColumnTypeError(
                 f"{name} is {kind} on the left and {other} on the right.",

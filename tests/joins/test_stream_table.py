@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
+from tidegate.joins import TableJoin, stream_table, versions
 from tidegate.joins import _as_of as as_of
-from tidegate.joins import stream_table, versions
 from tidegate.testing import StreamDriver
 
 from .plans import EVENTS, Change, Event, answers, events_frame, history, met, worlds
@@ -126,6 +126,31 @@ def test_without_an_order_the_version_that_ends_last_counts_and_valid_to_may_be_
     assert answers(joined) == Counter([(1, "long", 1)])
     log = history(spark, [Change(5, "a", "first", 1), Change(6, "a", "second", 2)]).drop("valid_to")
     assert answers(meet(event, log)) == Counter([(1, "second", 2), (2, "second", 2)])
+
+
+def test_versions_without_a_beginning_meet_nothing_and_hide_none_of_their_key(
+    spark: SparkSession,
+) -> None:
+    unknown = [Change(0, "a", "unknown", n) for n in range(as_of.BLOCK + 1)]
+    table = history(spark, [Change(5, "a", "known", 100)]).unionByName(
+        history(spark, unknown).withColumn("valid_from", F.lit(None).cast("timestamp"))
+    )
+    events = events_frame(spark, [Event(at, "a", at) for at in (4, 6)])
+    assert answers(meet(events, table)) == Counter([(4, None, None), (6, "known", 100)])
+    assert [row.id for row in meet(events, table, how="semi").collect()] == [6]
+
+
+@pytest.mark.parametrize(("how", "ids"), [("semi", [6]), ("anti", [4])])
+def test_a_semi_or_anti_join_takes_a_table_with_columns_of_the_events_names(
+    spark: SparkSession, how: TableJoin, ids: list[int]
+) -> None:
+    table = history(spark, [Change(5, "a", "known", 1)]).withColumns(
+        {"event_time": F.lit(None).cast("timestamp"), "ID": F.lit(0)}
+    )
+    events = events_frame(spark, [Event(at, "a", at) for at in (4, 6)])
+    joined = meet(events, table, how=how)
+    assert joined.columns == events.columns
+    assert [row.id for row in joined.collect()] == ids
 
 
 def test_overlapping_versions_do_not_multiply_events(spark: SparkSession) -> None:
