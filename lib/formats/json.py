@@ -13,6 +13,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from ..columns import schema_of
 from ..errors import ArgumentError, ColumnError
+from ._fitting import narrowed, unfit, widened
 
 _CORRUPT = "__tidegate_corrupt"
 _PARSED = "__tidegate_parsed"
@@ -48,7 +49,8 @@ def json_format(
     | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
     | cut off, unquoted or single-quoted names, NaN, comments, nested deeper than 1000 | "malformed JSON" |
     | text after the object, a second object | "text after the JSON object" |
-    | text for a number, fraction for an integer, number out of range, date that is none | "wrong type: <fields>" |
+    | text for a number, number out of range or with digits beyond the field's scale, date that is none or outside the \
+years 1 to 9999, a key twice in a MAP | "wrong type: <fields>" |
     | NOT NULL field missing or null | "missing field: <fields>" |
 
     A value is parsed once. Only when its first closing brace is not its last byte but white space
@@ -76,7 +78,10 @@ class JsonFormat:
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""
         parsed = F.col(_PARSED)
-        fields = [parsed.getField(name).alias(name) for name in self.schema.fieldNames()]
+        fields = [
+            narrowed(parsed.getField(field.name), field.dataType).alias(field.name)
+            for field in self.schema
+        ]
         # What needs the text stands beside the parsing, so that the text itself is not carried on
         # from row to row.
         read = self._parsed(raw).withColumn(_FAULTY, _faulty())
@@ -85,15 +90,16 @@ class JsonFormat:
         )
 
     def _parsed(self, raw: DataFrame) -> DataFrame:
-        with_corrupt = StructType([*self.schema.fields, StructField(_CORRUPT, StringType())])
-        return raw.withColumn(_PARSED, F.from_json(_text(), with_corrupt, _OPTIONS))
+        return raw.withColumn(_PARSED, _read(_text(), self.schema))
 
     def _bad(self) -> Column:
-        parsed, faulty = F.col(_PARSED), F.col(_FAULTY)
+        parsed = F.col(_PARSED)
+        faulty = F.col(_FAULTY)
         checks = [
             parsed.isNull(),
             parsed.getField(_CORRUPT).isNotNull(),
             F.coalesce(faulty, F.lit(True)),
+            unfit(parsed, self.schema),
             *[field.isNull() for _, field in _required(self.schema, parsed)],
         ]
         bad = reduce(or_, checks)
@@ -101,18 +107,18 @@ class JsonFormat:
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         """Add `reason`."""
-        text, parsed = _text(), F.col(_PARSED)
+        text = _text()
+        parsed = F.col(_PARSED)
+        read = parsed.getField(_CORRUPT).isNull()
         wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
         missing = [F.when(field.isNull(), name) for name, field in _required(self.schema, parsed)]
         reason = (
             F.when(F.col("value").isNull(), "null value")
             .when(parsed.isNull(), "empty value")
             .when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(read & ~_is_single(text), "text after the JSON object")
             .when(
-                parsed.getField(_CORRUPT).isNull() & ~_is_single(text), "text after the JSON object"
-            )
-            .when(
-                parsed.getField(_CORRUPT).isNull(),
+                read & ~unfit(parsed, self.schema),
                 F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
             )
             .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
@@ -153,8 +159,15 @@ _PLAIN = {key: value for key, value in _OPTIONS.items() if key != "columnNameOfC
 
 
 def _wrong_type(text: Column, field: StructField) -> Column:
-    shape = StructType([field, StructField(_CORRUPT, StringType())])
-    return F.from_json(text, shape, _OPTIONS).getField(_CORRUPT).isNotNull()
+    alone = _read(text, StructType([field]))
+    return alone.getField(_CORRUPT).isNotNull() | unfit(alone, StructType([field]))
+
+
+def _read(text: Column, schema: StructType) -> Column:
+    """Return the text as a struct of the fields in their widened types, and of what is corrupt."""
+    fields = [StructField(field.name, widened(field.dataType)) for field in schema]
+    shape = StructType([*fields, StructField(_CORRUPT, StringType())])
+    return F.from_json(text, shape, _OPTIONS)
 
 
 def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:

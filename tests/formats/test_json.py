@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
 
 from tidegate.errors import ArgumentError, ColumnError
 from tidegate.formats.json import json_format
@@ -75,6 +76,53 @@ def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession
     assert [row.bad for row in rows] == [False] * len(GOOD) + [True] * len(BAD)
     reasons = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
     assert [row.reason for row in reasons] == [reason for _, reason in BAD]
+
+
+NUMBERS = (
+    "price DECIMAL(10, 2), whole DECIMAL(38, 0), d DOUBLE, f FLOAT, day DATE, at TIMESTAMP, "
+    "here TIMESTAMP_NTZ, m MAP<STRING, DOUBLE>, many ARRAY<STRUCT<p: DECIMAL(5, 1) NOT NULL>>"
+)
+
+FITS: list[tuple[bytes, str]] = [
+    (b'{"price":12.34}', "12.34"),
+    (b'{"price":"12.34"}', "12.34"),
+    (b'{"price":1.234e1}', "12.34"),
+    (b'{"price":12.340000}', "12.34"),
+    (b'{"price":-99999999.99}', "-99999999.99"),
+    (b'{"price":null,"whole":12345678901234567890123456789012345678}', "None"),
+    (b'{"d":1e308,"f":3e38,"day":"9999-12-31","at":"9999-12-31T23:59:59.999999Z"}', "None"),
+    (b'{"day":"0001-01-01","at":"0001-01-01T00:00:00Z","here":"0001-01-01T00:00:00"}', "None"),
+    (b'{"m":{"a":1.5,"b":null},"many":[{"p":1.5},{"p":null},null]}', "None"),
+]
+
+UNFIT: list[tuple[bytes, str]] = [
+    (b'{"price":12.345}', "wrong type: price"),
+    (b'{"price":"12.345"}', "wrong type: price"),
+    (b'{"price":1.2345e1}', "wrong type: price"),
+    (b'{"price":99999999.995}', "wrong type: price"),
+    (b'{"price":100000000}', "wrong type: price"),
+    (b'{"d":1e400,"f":1e39}', "wrong type: d, f"),
+    (b'{"d":-1e400}', "wrong type: d"),
+    (b'{"day":"12026-01-01","at":"+12026-01-01T00:00:00Z"}', "wrong type: day, at"),
+    (b'{"here":"+12026-01-01T00:00:00"}', "wrong type: here"),
+    (b'{"m":{"a":1,"a":2}}', "wrong type: m"),
+    (b'{"m":{"a":1e400}}', "wrong type: m"),
+    (b'{"many":[{"p":1.5},{"p":1.55}]}', "wrong type: many"),
+]
+
+
+def test_a_number_or_date_that_its_type_cannot_hold_as_it_is_is_no_record(
+    spark: SparkSession,
+) -> None:
+    form = json_format(NUMBERS)
+    decoded = form.decode(raw(spark, [value for value, _ in FITS + UNFIT]))
+    assert decoded.select("record.price").schema[0].dataType == DecimalType(10, 2)
+    price = F.col("record.price").cast("string")
+    rows = decoded.orderBy("offset").select(price.alias("price"), "bad").collect()
+    assert [row.bad for row in rows] == [False] * len(FITS) + [True] * len(UNFIT)
+    assert [str(row.price) for row in rows[: len(FITS)]] == [told for _, told in FITS]
+    reasons = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
+    assert [row.reason for row in reasons] == [reason for _, reason in UNFIT]
 
 
 def test_a_required_field_that_is_missing_is_named(spark: SparkSession) -> None:
