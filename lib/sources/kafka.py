@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -43,11 +43,11 @@ _DEFAULTS = {
 _STREAM_ONLY = ("minoffsetspertrigger", "maxtriggerdelay", "startingoffsetsbytimestampstrategy")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class KafkaSource:
     """Which topics are read, from where on, and how much at a time.
 
-    Exactly one of `topics`, `pattern` (a Java regular expression) and `partitions` ({topic:
+    Exactly one of `topics` (one name, or several), `pattern` (a Java regular expression) and `partitions` ({topic:
     [partition, ...]}) names the input. `start` counts for the first batch of a new checkpoint only:
     "earliest", "latest", {topic: {partition: offset}} with every partition named (-2 is its
     earliest, -1 its latest offset), or an aware datetime, from which on each partition is read by
@@ -65,13 +65,14 @@ class KafkaSource:
 
     Raises ArgumentError, at construction, for arguments that do not fit together.
 
-    >>> KafkaSource(servers="localhost:9092", topics=["clicks"], options={"kafka.sasl.jaas.config": "secret"})
+    >>> KafkaSource("localhost:9092", "clicks", options={"kafka.sasl.jaas.config": "secret"})
     KafkaSource(servers='localhost:9092', topics=['clicks'], pattern=None, partitions=None, start='earliest', \
 max_rows=1000000)
     """
 
     servers: str
-    topics: Sequence[str] = ()
+    topics: str | Sequence[str] = ()
+    _: KW_ONLY
     pattern: str | None = None
     partitions: Mapping[str, Sequence[int]] | None = None
     start: Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]] | datetime = "earliest"
@@ -86,9 +87,13 @@ max_rows=1000000)
                 'servers="localhost:9092"',
             )
         if isinstance(self.topics, str):
-            raise ArgumentError(
-                f"topics is the text {self.topics!r}.", "a list.", f"topics=[{self.topics!r}]"
-            )
+            if "," in self.topics:
+                raise ArgumentError(
+                    f"topics is the text {self.topics!r}, which no topic can be called.",
+                    "one name, or a list of names.",
+                    f"topics={[name.strip() for name in self.topics.split(',')]}",
+                )
+            object.__setattr__(self, "topics", [self.topics] if self.topics else [])
         given = [name for name in ("topics", "pattern", "partitions") if getattr(self, name)]
         if len(given) != 1:
             raise ArgumentError(

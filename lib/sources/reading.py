@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal
 
@@ -28,7 +28,7 @@ _BAD, _CLAMPED, _UNREAD, _UNTIMED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reading:
     """A source, its format and its event time: which rows are good, and which are dead letters.
 
@@ -58,6 +58,7 @@ class Reading:
 
     source: KafkaSource
     format: Format
+    _: KW_ONLY
     time: str | Column
     lateness: str | timedelta
     keep: Sequence[str] = ()

@@ -96,7 +96,7 @@ def test_a_batch_is_exactly_the_offset_range(
     [
         ({}, "no input"),
         ({"topics": ["a"], "pattern": "a"}, "topics and pattern"),
-        ({"topics": "a"}, r"topics=\['a'\]"),
+        ({"topics": "a, b"}, r"topics=\['a', 'b'\]"),
         ({"topics": ["a"], "servers": ""}, "localhost:9092"),
         ({"topics": ["a"], "max_rows": 0}, "max_rows"),
         ({"topics": ["a"], "start": "yesterday"}, "earliest"),
@@ -112,6 +112,11 @@ def test_arguments_that_do_not_fit_together_are_refused(
 ) -> None:
     with pytest.raises(ArgumentError, match=says):
         KafkaSource(**({"servers": "localhost:9092"} | arguments))
+
+
+def test_one_topic_is_named_by_itself() -> None:
+    assert KafkaSource("s:1", "a") == KafkaSource(servers="s:1", topics=["a"])
+    assert KafkaSource("s:1", "a").named == ["a"]
 
 
 def test_options_reach_the_reader_and_never_a_repr() -> None:
