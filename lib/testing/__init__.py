@@ -2,6 +2,7 @@
 
 from .broker import Broker
 from .crash import CrashError, crash_after
+from .delivery import Record, deliver
 from .driver import StreamDriver
 
-__all__ = ["Broker", "CrashError", "StreamDriver", "crash_after"]
+__all__ = ["Broker", "CrashError", "Record", "StreamDriver", "crash_after", "deliver"]
