@@ -24,19 +24,17 @@ from pyspark.sql.types import (
 from ..columns import names, require, schema_of
 from ..errors import ColumnError, ColumnTypeError
 
-CREATE, UPDATE, DELETE, SNAPSHOT, TRUNCATE, TOMBSTONE = (
-    "create",
-    "update",
-    "delete",
-    "snapshot",
-    "truncate",
-    "tombstone",
-)
+CREATE = "create"
+UPDATE = "update"
+DELETE = "delete"
+SNAPSHOT = "snapshot"
+TRUNCATE = "truncate"
+TOMBSTONE = "tombstone"
 ROWS = (CREATE, UPDATE, SNAPSHOT)
 """The kinds of change after which there is a row."""
 
 ENDS = (DELETE, TRUNCATE, TOMBSTONE)
-"""Those after which there is none."""
+"""The kinds of change after which there is none."""
 
 CHANGE = ("op", "key", "before", "after", "position", "event_time", "place")
 PLACE = StructType(
@@ -51,7 +49,7 @@ ADDED = ("op", "position", "changed_at", "deleted", "valid_from", "valid_to", "i
 
 
 def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[StructType, list[str]]:
-    """Check the columns of the table that changes, and the names of its key."""
+    """Return the columns of the table that changes, and the names of its key, both checked."""
     given = schema_of(columns, "columns")
     keys = names(key, "key")
     missing = [name for name in keys if name not in given.names]
@@ -73,7 +71,7 @@ def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[Struc
 
 
 def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
-    """Return the shape of a change of such a table."""
+    """Return the shape of a change of a table with these columns and this key."""
     free = StructType([StructField(field.name, field.dataType) for field in columns])
     return StructType(
         [
@@ -93,11 +91,6 @@ def no_row(op: Column) -> Column:
     return op.isin(*ENDS)
 
 
-def fields(struct: Column, kind: StructType) -> list[Column]:
-    """Return a struct's fields as columns of their names."""
-    return [struct.getField(name).alias(name) for name in kind.names]
-
-
 def _require_comparable(name: str, kind: DataType) -> None:
     inner = [field.dataType for field in kind] if isinstance(kind, StructType) else []
     if isinstance(kind, ArrayType):
@@ -114,29 +107,26 @@ def _require_comparable(name: str, kind: DataType) -> None:
 
 
 def moved(changes: DataFrame) -> DataFrame:
-    """Add a delete of the old key for each update that gave a row another one; Debezium writes it
-    by itself."""
+    """Add a delete of the old key for each update that gave its row another key.
+
+    Maxwell writes one update; Debezium writes the delete by itself."""
     keys = key_names(changes)
-    old = F.struct(*[F.col("before").getField(name).alias(name) for name in keys])
-    other = (F.col("op") == F.lit(UPDATE)) & ~old.eqNullSafe(F.col("key"))
-    known = reduce(and_, [F.col("before").getField(name).isNotNull() for name in keys])
-    ended = changes.where(other & known).withColumns(
-        {
-            "op": F.lit(DELETE),
-            "key": old,
-            "after": F.lit(None).cast(changes.schema["after"].dataType),
-        }
+    old_key = F.struct(*[F.col("before").getField(name).alias(name) for name in keys])
+    is_moved = (F.col("op") == F.lit(UPDATE)) & ~old_key.eqNullSafe(F.col("key"))
+    is_known = reduce(and_, [F.col("before").getField(name).isNotNull() for name in keys])
+    no_row_after = F.lit(None).cast(changes.schema["after"].dataType)
+    deletes = changes.where(is_moved & is_known).withColumns(
+        {"op": F.lit(DELETE), "key": old_key, "after": no_row_after}
     )
-    return changes.unionByName(ended)
+    return changes.unionByName(deletes)
 
 
 def key_names(changes: DataFrame) -> list[str]:
     """Return the names of the key's columns; refuse a frame that holds no changes."""
     require(changes, CHANGE, "changes")
     kind = changes.schema["key"].dataType
-    if not isinstance(kind, StructType) or not isinstance(
-        changes.schema["after"].dataType, StructType
-    ):
+    row = changes.schema["after"].dataType
+    if not isinstance(kind, StructType) or not isinstance(row, StructType):
         raise ColumnTypeError(
             f"key is of type {kind.simpleString()}.",
             "the structs that a format of changes gives.",

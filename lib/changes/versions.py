@@ -12,36 +12,46 @@ from ..columns import quoted
 from .change import TOMBSTONE, TRUNCATE, has_key, key_names, moved, no_row, row_names
 
 VALIDITY = ("valid_from", "valid_to", "is_current", "op", "position")
-_ARRIVAL, _LAST, _AGAIN, _RANK, _CUTS, _FIRST, _NEW, _WAS = (
-    f"__tidegate_{name}"
-    for name in ("arrival", "last", "again", "rank", "cuts", "first", "new", "was")
-)
-_ORDER = "age INT, topic STRING, partition INT, offset BIGINT"
-_CUT = "array<struct<at:timestamp,position:array<bigint>>>"
+_ARRIVAL = "__tidegate_arrival"
+_LAST = "__tidegate_last"
+_AGAIN = "__tidegate_again"
+_RANK = "__tidegate_rank"
+_TRUNCATES = "__tidegate_cuts"
+_FIRST = "__tidegate_first"
+_NEW = "__tidegate_new"
+_WAS = "__tidegate_was"
+_ARRIVAL_TYPE = "struct<age:int,topic:string,partition:int,offset:bigint>"
+_TRUNCATES_TYPE = "array<struct<at:timestamp,position:array<bigint>>>"
+# How long ago a change came: changes that the table holds before those of this batch, and of
+# the table's the tombstones last, since they came after the changes that they end.
+_STORED = 0
+_STORED_TOMBSTONE = 1
+_FRESH = 2
 
 
 def versions(changes: DataFrame) -> DataFrame:
-    """Return every version of every row, with the time for which it was valid: a slowly changing dimension of type 2.
+    """Return every version of every row, with the time for which it was valid.
 
-    A version is valid from its change's source time, inclusive, to that of the key's next change,
-    exclusive; null is "still". So the versions of a living key have neither overlaps nor gaps, in
-    whatever order the changes came: a late one is put where it belongs. At one instant a key has
-    one version, that of the highest position; the others would have been valid for no time and are
-    left out. Each change makes a version, also one that changed no value.
+    This is a slowly changing dimension of type 2. A version is valid from its change's source time,
+    inclusive, to the time of the key's next change, exclusive; null means that it is valid still.
+    So the versions of a living key have neither overlaps nor gaps, in whatever order the changes
+    came: a late change is put where it belongs. At one instant a key has one version, that of the
+    highest position; other versions of that instant would have been valid for no time, and are left
+    out. Each change makes a version, also a change of no value.
 
     An end of a key (delete, truncate, tombstone) is kept as a row without values that is valid for
-    no time, valid_to =
-    valid_from: a change that comes late needs to know of it, and an as-of join never meets it.
-    `valid_to IS NULL OR valid_from < valid_to` leaves the versions alone. A truncate is a row
-    without a key, and ends all versions of lower positions that began no later.
+    no time, valid_to = valid_from: a change that comes late needs to know of it, and an as-of join
+    never meets it. `valid_to IS NULL OR valid_from < valid_to` selects the versions alone. A
+    truncate is a row without a key, and ends all versions of lower positions that began no later.
 
-    A tombstone has no time of its own. After a delete it says nothing new and is left out; else it
-    ends its key when Kafka took it, or when the next change was made, if that was before. Equal
-    positions are one change, of which the last to come holds; where that came after a tombstone
-    that had ended it, the tombstone was a repeated one and is forgotten.
+    A tombstone has no time of its own. After a delete it says nothing new and is left out.
+    Otherwise it ends its key when Kafka took it, or when the next change was made, whichever was
+    first. Changes at equal positions are one change, of which the last to come holds. Where that
+    came after a tombstone which had ended the change, the tombstone was a repeated one and is
+    forgotten.
 
-    Times are the source's: should its clock go back between two changes of a key, the history
-    follows the clock, and `newest` the log. Changes without a key or a time are in no version; the
+    Times are the source's: where its clock goes back between two changes of a key, the history
+    follows the clock, and `newest` the log. Changes without a key or a time are in no version: the
     formats make dead letters of them.
 
     Args:
@@ -54,8 +64,7 @@ def versions(changes: DataFrame) -> DataFrame:
     Raises:
         ColumnError, ColumnTypeError: at the call.
 
-    >>> from tidegate.formats import debezium
-    >>> from tidegate.formats import json_format
+    >>> from tidegate.formats import debezium, json_format
     >>> customers = debezium("id INT, name STRING", key="id", using=json_format)
     >>> versions(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'valid_from', 'valid_to', 'is_current', 'op', 'position']
@@ -64,56 +73,62 @@ def versions(changes: DataFrame) -> DataFrame:
 
 
 def revised(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
-    """Return what a table of versions must change to take up more changes: of the keys that they touch, what differs.
+    """Return the rows of a table of versions that must change, to take up more changes.
 
-    `truncated` says whether there is a truncate among the changes, which touches all keys that
-    lived then or later.
+    Args:
+        table: the table, as `versions` makes it.
+        changes: a batch of further changes.
+        truncated: whether there is a truncate among the changes, which touches all keys that lived
+            then or later.
 
     Returns:
         the table's columns, and `was`: the row that the table has for this key and valid_from, null
-        where there is none. In a row that has to go all but key, valid_from and `was` is null, `op`
-        included.
+        where there is none. In a row that must be deleted all but key, valid_from and `was` is
+        null, `op` too.
     """
-    keys, names = key_names(changes), row_names(changes)
+    keys = key_names(changes)
+    names = row_names(changes)
     known = _touched(table.select(*map(quoted, names), *VALIDITY), changes, keys, truncated)
-    age = F.when(F.col("op") == F.lit(TOMBSTONE), 1).otherwise(0)
-    nowhere = [F.lit(None)] * 3
-    stored = known.drop("valid_to", "is_current").withColumn(_ARRIVAL, _arrival(age, *nowhere))
+    age = F.when(F.col("op") == F.lit(TOMBSTONE), _STORED_TOMBSTONE).otherwise(_STORED)
+    nowhere = F.lit(None)
+    arrival = _arrival(age, nowhere, nowhere, nowhere)
+    stored = known.drop("valid_to", "is_current").withColumn(_ARRIVAL, arrival)
     timeline = _timeline(stored.unionByName(_rows(changes)), keys, names)
     return _differences(timeline, known, keys, names)
 
 
 def _rows(changes: DataFrame) -> DataFrame:
+    """Return a row for each change, with the columns of a version that it begins."""
     known = moved(changes).where(F.col("event_time").isNotNull())
     keyed = known.where(has_key(changes) | (F.col("op") == F.lit(TRUNCATE)))
-    place = [F.col("place").getField(name) for name in ("topic", "partition", "offset")]
     keys = key_names(changes)
-    values = [
-        F.col("key" if name in keys else "after").getField(name).alias(name)
-        for name in row_names(changes)
-    ]
+
+    def value(name: str) -> Column:
+        part = F.col("key") if name in keys else F.col("after")
+        return part.getField(name).alias(name)
+
+    place = F.col("place")
+    arrival = _arrival(F.lit(_FRESH), place["topic"], place["partition"], place["offset"])
     return keyed.select(
-        *values,
+        *map(value, row_names(changes)),
         F.col("event_time").alias("valid_from"),
         "op",
         "position",
-        _arrival(F.lit(2), *place).alias(_ARRIVAL),
+        arrival.alias(_ARRIVAL),
     )
 
 
-def _arrival(age: Column, *place: Column) -> Column:
-    """Return what tells which of two changes came first; of those stored, tombstones came after
-    what they end."""
-    return F.struct(age, *place).cast(f"struct<{_ORDER.replace(' ', ':').replace(',:', ',')}>")
+def _arrival(age: Column, topic: Column, partition: Column, offset: Column) -> Column:
+    """Return a value that is greater for the later of two changes to come."""
+    return F.struct(age, topic, partition, offset).cast(_ARRIVAL_TYPE)
 
 
 def _touched(table: DataFrame, changes: DataFrame, keys: list[str], truncated: bool) -> DataFrame:
-    """Return the table's rows of those keys that get other versions, and its truncates."""
+    """Return the table's rows of the keys that get other versions, and its truncates."""
     touched = moved(changes).select(*[F.col("key").getField(name).alias(name) for name in keys])
-    nothing = touched.sparkSession.range(1).select(
-        *[F.lit(None).cast(touched.schema[name].dataType).alias(name) for name in keys]
-    )
-    touched = touched.unionByName(nothing)
+    # The key of truncates is null.
+    no_key = [F.lit(None).cast(touched.schema[name].dataType).alias(name) for name in keys]
+    touched = touched.unionByName(touched.sparkSession.range(1).select(*no_key))
     if truncated:
         touched = touched.unionByName(_lived(table, changes).select(*map(quoted, keys)))
     asked = touched.distinct().select(*[quoted(name).alias(_asked(name)) for name in keys])
@@ -133,91 +148,101 @@ def _asked(name: str) -> str:
 
 
 def _timeline(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
-    """Order each key's changes by their times; see `versions` for the rules."""
+    """Return the versions that changes make, each key's in the order of their times.
+
+    `versions` says the rules, which are applied here one after the other."""
     key = [quoted(name) for name in keys]
-    single = _single(_telling(_once(rows, key), key), key)
-    valid = _valid(single.crossJoin(F.broadcast(_cuts(rows))), key)
-    return valid.withColumn("is_current", F.col("valid_to").isNull()).select(
-        *map(quoted, names), *VALIDITY
-    )
+    placed = _one_a_position(_placed(rows, key), key)
+    timed = _one_an_instant(_with_timed_tombstones(placed, key), key)
+    valid = _valid(timed.crossJoin(F.broadcast(_truncates(rows))), key)
+    marked = valid.withColumn("is_current", F.col("valid_to").isNull())
+    return marked.select(*map(quoted, names), *VALIDITY)
 
 
-def _is_stone() -> Column:
+def _is_tombstone() -> Column:
     return F.col("op") == F.lit(TOMBSTONE)
 
 
-def _once(rows: DataFrame, key: list[Column]) -> DataFrame:
-    """Place the tombstones that have no position, and keep one change of those at the same one."""
-    whole = (Window.unboundedPreceding, Window.unboundedFollowing)
-    so_far = (
-        Window.partitionBy(*key)
-        .orderBy(_ARRIVAL)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    known = F.coalesce("position", F.max("position").over(so_far), F.array().cast("array<bigint>"))
-    equal = Window.partitionBy(*key, "position").orderBy(_is_stone(), _ARRIVAL).rowsBetween(*whole)
-    last = F.max(F.when(~_is_stone(), F.col(_ARRIVAL))).over(equal)
-    latest = F.col(_ARRIVAL) == F.col(_LAST)
-    after = F.coalesce(F.col(_ARRIVAL) > F.col(_LAST), F.lit(True))
-    placed = rows.withColumn("position", known).withColumn(_LAST, last)
-    return placed.where(F.when(_is_stone(), after).otherwise(latest))
+def _placed(rows: DataFrame, key: list[Column]) -> DataFrame:
+    """Give a change without a position, a tombstone, the highest position that came before it."""
+    arrived = Window.partitionBy(*key).orderBy(_ARRIVAL)
+    so_far = arrived.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lowest = F.array().cast("array<bigint>")
+    position = F.coalesce("position", F.max("position").over(so_far), lowest)
+    return rows.withColumn("position", position)
 
 
-def _telling(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Leave out tombstones after an end, and put the others before the change that follows in the
-    log."""
-    logged = Window.partitionBy(*key).orderBy("position", _is_stone(), _ARRIVAL)
-    again = _is_stone() & F.coalesce(no_row(F.lag("op").over(logged)), F.lit(False))
+def _one_a_position(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Keep the last change of those at one position, and the tombstones that came after it."""
+    at_position = Window.partitionBy(*key, "position").orderBy(_is_tombstone(), _ARRIVAL)
+    whole = at_position.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    last = F.max(F.when(~_is_tombstone(), F.col(_ARRIVAL))).over(whole)
+    is_last = F.col(_ARRIVAL) == F.col(_LAST)
+    is_after = F.coalesce(F.col(_ARRIVAL) > F.col(_LAST), F.lit(True))
+    kept = F.when(_is_tombstone(), is_after).otherwise(is_last)
+    return changes.withColumn(_LAST, last).where(kept)
+
+
+def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Leave out tombstones after an end, and time the others before the next change in the log."""
+    logged = Window.partitionBy(*key).orderBy("position", _is_tombstone(), _ARRIVAL)
+    again = _is_tombstone() & F.coalesce(no_row(F.lag("op").over(logged)), F.lit(False))
     following = F.min("valid_from").over(logged.rowsBetween(1, Window.unboundedFollowing))
-    at = F.when(_is_stone(), F.least("valid_from", following)).otherwise(F.col("valid_from"))
-    return changes.withColumns({_AGAIN: again, "valid_from": at}).where(~F.col(_AGAIN))
+    time = F.when(_is_tombstone(), F.least("valid_from", following))
+    time = time.otherwise(F.col("valid_from"))
+    return changes.withColumns({_AGAIN: again, "valid_from": time}).where(~F.col(_AGAIN))
 
 
-def _single(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Keep one change of those at the same instant."""
-    highest = Window.partitionBy(*key, "valid_from").orderBy(F.desc("position"), _is_stone().desc())
+def _one_an_instant(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Keep the change with the highest position of those at one instant."""
+    order = [F.desc("position"), _is_tombstone().desc()]
+    highest = Window.partitionBy(*key, "valid_from").orderBy(*order)
     return changes.withColumn(_RANK, F.row_number().over(highest)).where(F.col(_RANK) == 1)
 
 
 def _valid(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Add until when each was valid, and leave out what a truncate ended where it began."""
-    ended, at = no_row(F.col("op")), F.col("valid_from")
-    cuts = F.filter(
-        F.col(_CUTS), lambda cut: (cut["at"] >= at) & (cut["position"] > F.col("position"))
-    )
+    """Add `valid_to`, and leave out the versions that a truncate ended where they began."""
+    is_end = no_row(F.col("op"))
+    start = F.col("valid_from")
+
+    def ends_it(truncate: Column) -> Column:
+        return (truncate["at"] >= start) & (truncate["position"] > F.col("position"))
+
+    emptied = F.array_min(F.filter(F.col(_TRUNCATES), ends_it)["at"])
     following = F.lead("valid_from").over(Window.partitionBy(*key).orderBy("valid_from"))
-    until = F.when(ended, at).otherwise(F.least(following, F.array_min(cuts["at"])))
+    until = F.when(is_end, start).otherwise(F.least(following, emptied))
     valid = changes.withColumn("valid_to", until)
-    return valid.where(ended | F.col("valid_to").isNull() | (F.col("valid_to") > at))
+    return valid.where(is_end | F.col("valid_to").isNull() | (F.col("valid_to") > start))
 
 
-def _cuts(rows: DataFrame) -> DataFrame:
-    """Collect when and where in the log the whole table was emptied; one row."""
+def _truncates(rows: DataFrame) -> DataFrame:
+    """Return one row: when, and where in the log, the whole table was emptied."""
     truncates = rows.where(F.col("op") == F.lit(TRUNCATE))
     found = F.collect_set(F.struct(F.col("valid_from").alias("at"), "position"))
-    return truncates.agg(found.cast(_CUT).alias(_CUTS))
+    return truncates.agg(found.cast(_TRUNCATES_TYPE).alias(_TRUNCATES))
 
 
 def _differences(
     timeline: DataFrame, known: DataFrame, keys: list[str], names: list[str]
 ) -> DataFrame:
-    rest = [name for name in (*names, *VALIDITY) if name not in (*keys, "valid_from")]
-    row, nothing = F.struct(*map(quoted, rest)), F.lit(None)
+    """Return the versions that the table does not have as they are, each beside the one it has."""
+    columns = [*names, *VALIDITY]
+    identity = [*keys, "valid_from"]
+    row = F.struct(*[quoted(name) for name in columns if name not in identity])
     kind = known.select(row.alias("row")).schema["row"].dataType
-    identity = [*map(quoted, keys), F.col("valid_from")]
-    new = timeline.select(*identity, row.cast(kind).alias(_NEW), nothing.cast(kind).alias(_WAS))
-    was = known.select(*identity, nothing.cast(kind).alias(_NEW), row.alias(_WAS))
-    both = (
-        new.unionByName(was)
-        .groupBy(*identity)
-        .agg(
-            F.max_by(_NEW, F.col(_NEW).isNotNull()).alias(_NEW),
-            F.max_by(_WAS, F.col(_WAS).isNotNull()).alias(_WAS),
-        )
-    )
-    differs = both.where(~F.col(_NEW).eqNullSafe(F.col(_WAS)))
-    fields = [
-        quoted(name) if name in (*keys, "valid_from") else F.col(_NEW).getField(name).alias(name)
-        for name in (*names, *VALIDITY)
-    ]
-    return differs.select(*fields, F.col(_WAS).alias("was"))
+    nothing = F.lit(None).cast(kind)
+    of_version = [quoted(name) for name in identity]
+    new = timeline.select(*of_version, row.cast(kind).alias(_NEW), nothing.alias(_WAS))
+    was = known.select(*of_version, nothing.alias(_NEW), row.alias(_WAS))
+    both = new.unionByName(was).groupBy(*of_version).agg(_known(_NEW), _known(_WAS))
+    differing = both.where(~F.col(_NEW).eqNullSafe(F.col(_WAS)))
+
+    def value(name: str) -> Column:
+        return quoted(name) if name in identity else F.col(_NEW).getField(name).alias(name)
+
+    return differing.select(*map(value, columns), F.col(_WAS).alias("was"))
+
+
+def _known(name: str) -> Column:
+    """Return the value of a group's rows that is not null; null where there is none."""
+    return F.max_by(name, F.col(name).isNotNull()).alias(name)

@@ -1,4 +1,4 @@
-"""Changes as Debezium writes them."""
+"""Changes as Debezium's connectors write them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ..changes.change import CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE, change_type, row_type
-from ._decoder import ChangeFormat, Dialect, Format, Parts, Position, checked
+from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import DEBEZIUM_SOURCE, debezium_position
+from .format import Format
 
 _OPS = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
@@ -22,55 +23,58 @@ def debezium(
     using: Callable[[StructType], Format],
     position: Position = "log",
 ) -> ChangeFormat:
-    """Read the change events of one table as Debezium's connectors for SQL databases write them.
+    """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
     An event may come with its schema part ({"schema": ..., "payload": ...}) or without it. Columns
-    that `columns` does not name are left out; NOT NULL is asked of the row after a change alone, as
-    `before` often has nothing but the key. The row shape is that of all changelogs:
+    that `columns` does not name are left out. NOT NULL is asked of the row after a change alone,
+    since `before` often has nothing but the key. The row shape is that of all changelogs:
 
     | field | what it is |
     |---|---|
-    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t); "tombstone": a key without value |
-    | key | struct of the key columns: of the row after the change, else before it, else of the record's own key |
-    | before, after | structs of all columns; null where there is no row, or PostgreSQL did not log what it was |
+    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t); "tombstone" |
+    | key | struct of the key columns, out of `after`, else `before`, else the record's own key |
+    | before, after | structs of all columns; null where there is no row, or none was logged |
     | position | array of bigint that compares as the log goes on, see below |
-    | event_time | source.ts_us, else source.ts_ms, else the envelope's ts_ms; a tombstone has Kafka's timestamp |
+    | event_time | source.ts_us, else source.ts_ms, else ts_ms; Kafka's timestamp of a tombstone |
     | place | struct of topic, partition and offset |
 
-    `position="log"`: the offset. Debezium puts all changes of a key into one partition, so that
+    `position="log"` is the offset. Debezium puts all changes of a key into one partition, so that
     offsets give the order of each key's changes. When a connector starts again it may send a
-    stretch of its log a second time, at later
-    offsets: tables then go back to the beginning of that stretch, and are right again at its end.
-    `position="source"`: the database's own position (PostgreSQL lsn; MySQL, MariaDB file, pos, row;
-    SQL Server, Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn). What is sent again is then
-    older than what is known, and does nothing; partitions may be added to the topic; truncates have
-    their place. It stops being comparable where the log begins anew: a restored database, a MySQL
-    server whose binlog has other files. A tombstone has no source position, and stands right after
-    the newest change of its key that came before it.
+    stretch of its log a second time, at later offsets: tables then go back to the beginning of that
+    stretch, and are right again at its end.
+
+    `position="source"` is the database's own position (PostgreSQL lsn; MySQL, MariaDB file, pos,
+    row; SQL Server, Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn). A change that is sent
+    again is then older than what is known, and changes nothing; partitions may be added to the
+    topic; truncates have their place. Positions stop being comparable where the log begins anew: in
+    a restored database, or a MySQL server whose binlog has other files. A tombstone has no source
+    position, and stands right after the newest change of its key that came before it.
 
     | record | what becomes of it |
     |---|---|
     | no value, a readable key | op "tombstone" |
     | neither value nor key, or a tombstone whose key cannot be read | dead letter |
-    | delete without `before` | the record's own key tells the row, else it is a dead letter |
+    | delete without `before` | the row of the record's own key, else a dead letter |
     | create, update or snapshot without `after`; a key column that is null | dead letter |
     | op "m" (a message, not a row), any other op, or none | dead letter |
-    | a column that holds `__debezium_unavailable_value`: a large value that stayed as it was and that PostgreSQL does \
-not log without REPLICA IDENTITY FULL | dead letter "value left out: <columns>" |
+    | a column that holds `__debezium_unavailable_value` | dead letter "value left out: ..." |
     | truncate | with position="source" a change without a key; with "log" a dead letter |
     | no usable source position, with position="source" | dead letter |
     | bytes that cannot be read, values of another type | dead letter with the format's reason |
 
-    Not decoded: decimals as bytes (set decimal.handling.mode to string and declare DECIMAL: of the
-    default's base64 texts a few are digits alone and would pass for numbers), numbers of days,
-    milliseconds or microseconds since 1970 (declare INT or BIGINT and convert them: a number in a
-    TIMESTAMP column would be taken for seconds), geometry, MongoDB's documents. A `timestamp with
-    time zone` is text and can be declared TIMESTAMP.
+    Debezium sends `__debezium_unavailable_value` for a large value that has not changed, which
+    PostgreSQL logs with REPLICA IDENTITY FULL alone.
+
+    Not decoded: decimals as bytes (set decimal.handling.mode to string and declare DECIMAL, since
+    some of the default's base64 texts are digits alone and would pass for numbers); numbers of
+    days, milliseconds or microseconds since 1970 (declare INT or BIGINT and convert them, since a
+    number in a TIMESTAMP column would be taken for seconds); geometry; MongoDB's documents. A
+    `timestamp with time zone` is text and can be declared TIMESTAMP.
 
     Args:
         columns: the table's columns, as DDL text or StructType; no maps and variants.
         key: the columns of its primary key.
-        using: how bytes become fields, such as `tidegate.sources.json_format`.
+        using: how bytes become fields, such as `tidegate.formats.json_format`.
         position: what orders the changes of a key.
 
     Raises:
@@ -79,7 +83,7 @@ not log without REPLICA IDENTITY FULL | dead letter "value left out: <columns>" 
     Source: Debezium 3, "Data change events" of its connectors.
 
     >>> from tidegate.formats import json_format
-    >>> customers = debezium("id INT NOT NULL, name STRING", key="id", using=json_format, position="source")
+    >>> customers = debezium("id INT NOT NULL, name STRING", key="id", using=json_format)
     >>> customers.schema.names
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
@@ -99,9 +103,7 @@ not log without REPLICA IDENTITY FULL | dead letter "value left out: <columns>" 
         envelope=StructType([*envelope, StructField("payload", envelope)]),
         keys=StructType([*own, StructField("payload", own)]),  # type: ignore[misc]
         parts=_parts,
-        key=lambda record, name: F.coalesce(
-            record["payload"].getField(name), record.getField(name)
-        ),
+        key=_key,
         ops=_OPS,
         none=("m",),
     )
@@ -113,16 +115,24 @@ def _parts(record: Column) -> Parts:
         return F.coalesce(record["payload"][name], record[name])
 
     source = of("source")
-    told = F.coalesce(_set(source["ts_us"]), F.try_multiply(_set(source["ts_ms"]), F.lit(1_000)))
+    times = [_known(source["ts_us"]), _micros(_known(source["ts_ms"])), _micros(of("ts_ms"))]
     return Parts(
         code=of("op"),
         before=of("before"),
         after=of("after"),
-        micros=F.coalesce(told, F.try_multiply(of("ts_ms"), F.lit(1_000))),
+        micros=F.coalesce(*times),
         at=debezium_position(source),
     )
 
 
-def _set(number: Column) -> Column:
-    """Return a time that is there; some connectors write 0 in the rows of a snapshot."""
-    return F.nullif(number, F.lit(0).cast("bigint"))
+def _key(record: Column, name: str) -> Column:
+    return F.coalesce(record["payload"].getField(name), record.getField(name))
+
+
+def _micros(milliseconds: Column) -> Column:
+    return F.try_multiply(milliseconds, F.lit(1_000))
+
+
+def _known(time: Column) -> Column:
+    """Return null for a time of 0, which some connectors write in the rows of a snapshot."""
+    return F.nullif(time, F.lit(0).cast("bigint"))

@@ -1,4 +1,4 @@
-"""What a format is: raw rows in, a record or the fact that there is none out."""
+"""What a format is: raw rows come in; a record, or the fact that there is none, comes out."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from pyspark.sql.types import StructType
 class Format(Protocol):
     """How the bytes of a value become typed fields, by Spark expressions alone.
 
-    Both methods take and give DataFrames, batch or stream, with the raw rows' columns kept. No row
-    is dropped and no row raises. Every row of a stream is decoded, so that must be quick; reasons
-    are sought for bad rows alone."""
+    Both methods take and return DataFrames, batch or stream, and keep the columns of the raw rows.
+    No row is dropped, and none raises an error. Every row of a stream is decoded, so that `decode`
+    must be quick; `diagnose` is asked about bad rows alone."""
 
     @property
     def schema(self) -> StructType:
         """The record's fields."""
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, a struct of the fields, and `bad`, a boolean: the value could not be
-        read."""
+        """Add `record`, a struct of the fields, and `bad`: whether the value could not be read."""
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
-        """Add `reason`, a text, to rows that decode found bad."""
+        """Add `reason`, a text, to rows that `decode` found bad."""

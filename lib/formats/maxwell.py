@@ -8,14 +8,21 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, fields, row_type
-from ._decoder import ChangeFormat, Dialect, Format, Parts, Position, checked
+from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_type
+from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import maxwell_position
+from .format import Format
 
 _OPS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
 _NONE = (
-    *("bootstrap-start", "bootstrap-complete", "table-create", "table-alter", "table-drop"),
-    *("database-create", "database-alter", "database-drop"),
+    "bootstrap-start",
+    "bootstrap-complete",
+    "table-create",
+    "table-alter",
+    "table-drop",
+    "database-create",
+    "database-alter",
+    "database-drop",
 )
 
 
@@ -26,36 +33,50 @@ def maxwell(
     using: Callable[[StructType], Format],
     position: Position = "log",
 ) -> ChangeFormat:
-    """Read the changes of one MySQL table as Maxwell's daemon writes them; the row shape is that of `debezium`.
+    """Read the changes of one MySQL table, as Maxwell's daemon writes them.
 
-    op: "create" (insert), "update", "delete", "snapshot" (bootstrap-insert), or "tombstone": a key
-    without value.
-    after: `data`; of a delete it is `before`. before, of an update: `data` with the values of `old`
-    in their places; values of `old` that are of another type than the column's are null.
-    event_time: `ts`, whole seconds. An update that
-    changes the key is one record: `newest` and `versions` take it for the end of the old key as
-    well.
+    The row shape is that of `debezium`:
 
-    `position="log"`: the offset, which gives the order of a key's changes where Maxwell partitions
-    by primary key, table or database. `position="source"`: `position` (file and pos) and `xoffset`,
-    for which Maxwell is started with output_binlog_position and output_xoffset. As for `debezium`,
-    a change that is sent again is then older than what is known. A tombstone has no source
-    position. Maxwell writes no truncates.
+    | field | what it is |
+    |---|---|
+    | op | "create" (insert), "update", "delete", "snapshot" (bootstrap-insert), "tombstone" |
+    | after | `data`, but of a delete, where `data` is `before` |
+    | before, of an update | `data` with the values of `old` in their places |
+    | event_time | `ts`, whole seconds |
 
-    The topic holds one table (kafka_topic = "%{database}.%{table}"); rows of others would be read
-    as rows of this one.
-    Dead letters, with their reasons: records that tell of no row (bootstrap-start,
+    Values of `old` that are of another type than the column's are null. An update that changes the
+    key is one record: `newest` and `versions` take it for the end of the old key as well.
+
+    `position="log"` is the offset, which gives the order of a key's changes where Maxwell
+    partitions by primary key, table or database. `position="source"` is `position` (file and pos)
+    and `xoffset`, for which Maxwell is started with output_binlog_position and output_xoffset. As
+    for `debezium`, a change that is sent again is then older than what is known, and a tombstone
+    has no source position. Maxwell writes no truncates.
+
+    The topic holds one table (kafka_topic = "%{database}.%{table}"): rows of other tables would be
+    read as rows of this one.
+
+    Dead letters, with their reasons: records that are about no row (bootstrap-start,
     bootstrap-complete, changes of tables), any other type, no `data`, no key, a tombstone whose key
-    cannot be read, no source position where that is asked for, and what the format cannot read. Not
-    decoded: binary columns are base64 text; datetimes are text without a zone, and 0000-00-00 is
-    none in a TIMESTAMP.
+    cannot be read, no source position with position="source", and what the format cannot read.
 
-    Args, raises: as for `debezium`.
+    Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
+    and of which 0000-00-00 is no TIMESTAMP.
+
+    Args:
+        columns: the table's columns, as DDL text or StructType; no maps and variants.
+        key: the columns of its primary key.
+        using: how bytes become fields, such as `tidegate.formats.json_format`.
+        position: what orders the changes of a key.
+
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError: at the call.
 
     Source: Maxwell's daemon, "Data format".
 
     >>> from tidegate.formats import json_format
-    >>> maxwell("id INT, name STRING", key="id", using=json_format).schema["key"].dataType.simpleString()
+    >>> customers = maxwell("id INT, name STRING", key="id", using=json_format)
+    >>> customers.schema["key"].dataType.simpleString()
     'struct<id:int>'
     """
     given, keys = row_type(columns, key)
@@ -84,11 +105,10 @@ def maxwell(
 
 def _parts(record: Column, row: StructType) -> Parts:
     data = record["data"].cast(row)
+    updated = _before(data, record["old"], row)
     return Parts(
         code=record["type"],
-        before=F.when(record["type"] == F.lit("delete"), data).otherwise(
-            _before(data, record["old"], row)
-        ),
+        before=F.when(record["type"] == F.lit("delete"), data).otherwise(updated),
         after=data,
         micros=F.try_multiply(record["ts"], F.lit(1_000_000)),
         at=maxwell_position(record["position"], record["xoffset"]),
@@ -96,17 +116,12 @@ def _parts(record: Column, row: StructType) -> Parts:
 
 
 def _before(data: Column, old: Column, row: StructType) -> Column:
-    """Return the row with its old values; what stands in `old` counts, and be it null."""
+    """Return the row before an update: a value that stands in `old` counts, even a null."""
     changed = F.json_object_keys(old)
-    values = dict(
-        zip(row.names, fields(F.from_json(old, row, {"timeZone": "UTC"}), row), strict=True)
-    )
-    merged = F.struct(
-        *[
-            F.when(F.array_contains(changed, name), values[name])
-            .otherwise(data.getField(name))
-            .alias(name)
-            for name in row.names
-        ]
-    )
-    return F.when(changed.isNotNull(), merged)
+    values = F.from_json(old, row, {"timeZone": "UTC"})
+
+    def value(name: str) -> Column:
+        is_old = F.array_contains(changed, name)
+        return F.when(is_old, values.getField(name)).otherwise(data.getField(name)).alias(name)
+
+    return F.when(changed.isNotNull(), F.struct(*map(value, row.names)))
