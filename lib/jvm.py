@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -61,6 +63,19 @@ def message(error: Exception) -> str:
     """Return an error's text; `str` of one of Delta's raises another, as Spark does not know its
     class."""
     return str(getattr(error, "_desc", None) or error)
+
+
+def conditions(error: BaseException) -> list[str]:
+    """Return the names that Spark gives an error and its causes in the JVM, the outermost first."""
+    found: list[str] = []
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    gateway = SparkContext._gateway
+    while cause is not None and gateway is not None:
+        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
+            name = cause.getCondition()
+            found += [] if name is None else [str(name)]
+        cause = cause.getCause()
+    return found
 
 
 def _jvm_query(query: StreamingQuery) -> Any:
@@ -152,6 +167,23 @@ def release(frame: DataFrame) -> None:
     frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
+def topic_names(spark: SparkSession, servers: str, options: Mapping[str, str]) -> list[str]:
+    """Ask the broker which topics there are, its internal ones left out.
+
+    Raises OSError where it does not answer.
+    """
+    jvm: Any = spark._jvm
+    client = jvm.org.apache.kafka.clients.admin.Admin.create(_admin(jvm, servers, options))
+    try:
+        return sorted(client.listTopics().names().get())
+    except Py4JJavaError as error:
+        raise OSError(
+            f"{servers} does not tell its topics: {error.java_exception.toString()}"
+        ) from error
+    finally:
+        client.close()
+
+
 def partition_counts(
     spark: SparkSession, servers: str, options: Mapping[str, str], topics: Sequence[str]
 ) -> dict[str, int]:
@@ -160,10 +192,7 @@ def partition_counts(
     Raises OSError where it does not answer, or has no such topic.
     """
     jvm: Any = spark._jvm
-    settings = jvm.java.util.Properties()
-    for name, value in {**options, "kafka.bootstrap.servers": servers}.items():
-        if name.lower().startswith("kafka."):
-            settings.put(name[len("kafka.") :], value)
+    settings = _admin(jvm, servers, options)
     wanted = jvm.java.util.ArrayList()
     for topic in topics:
         wanted.add(topic)
@@ -177,6 +206,15 @@ def partition_counts(
         ) from error
     finally:
         client.close()
+
+
+def _admin(jvm: Any, servers: str, options: Mapping[str, str]) -> Any:
+    """Return the settings of Kafka's own client, from those of a Spark source."""
+    settings = jvm.java.util.Properties()
+    for name, value in {**options, "kafka.bootstrap.servers": servers}.items():
+        if name.lower().startswith("kafka."):
+            settings.put(name[len("kafka.") :], value)
+    return settings
 
 
 def _session(spark: SparkSession) -> Any:

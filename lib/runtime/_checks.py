@@ -1,4 +1,4 @@
-"""What is asked of the parts of a job when it is constructed: types, names, numbers, and what goes together."""
+"""What is asked of a job's parts at construction: types, names, numbers, what goes together."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def require_sink(sink: object) -> None:
 
 
 def require_transform(transform: object, inputs: Sequence[str]) -> None:
-    """Refuse a transform that does not say which rows are late, or takes another number of frames."""
+    """Refuse a transform that does not say what is late, or takes another number of frames."""
     if transform is None:
         return
     if not callable(transform) or not callable(getattr(type(transform), "late_at", None)):

@@ -22,7 +22,7 @@ Emission = Literal["final", "updates"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How many rows of one batch may be unreadable before the job stops, and how many late before it raises an alarm.
+    """How many unreadable rows of one batch stop the job, and how many late ones raise an alarm.
 
     `dead_rows` and `late_rows` are counts. `dead_ratio` and `late_ratio` are shares from 0 to 1,
     and count only in batches of `min_rows` or more. None sets a limit off. An alarm is a warning
@@ -84,21 +84,22 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One query: the good rows of its inputs -> `transform` -> `each_batch` -> `sink`; all other rows beside it.
+    """One query: good rows -> `transform` -> `each_batch` -> `sink`; all other rows beside it.
 
     inputs: by name. Their order is the order of the transform's arguments, and a checkpoint is
         bound to it. With several inputs the watermark is the smallest of theirs, so that a quiet
         input holds the results back.
-    transform: called with one DataFrame for each input. It says itself which rows are late: windows,
-        joins and deduplication do, and `Stateless` or `Stateful` say it of a function. None hands
+    transform: called with one DataFrame for each input. It says itself which rows are late:
+        windows, joins and deduplication do, and `Stateless` or `Stateful` say it of a function. None hands
         the rows on as they are: one row out for each good row in, which is checked batch by batch.
     each_batch: called in every micro-batch with the transform's rows, and gives the sink's. Without
         a transform it gets the rows of the one input, or of each input by its name as a keyword.
-    emission: "final" writes what can no longer change; "updates" writes windows while they are open.
+    emission: "final" writes what can no longer change; "updates" writes windows while they are
+        open.
     corrections: for so long after a row became late it still corrects its windows. Both this and
         "updates" need windows that merge and the sink `Corrected`.
-    checkpoint, dead, late: where the checkpoint, the dead letters and the late rows are kept; beside
-        the sink's table where not given. `late` is a path, or with several inputs a path by name.
+    checkpoint, dead, late: where the checkpoint, the dead letters and the late rows are kept;
+        beside the sink's table where not given. `late` is a path, or with several inputs a path by name.
         A step is "dead", "late", or "late_<input>" where there are several.
     every: the interval of a job that runs on; None reads what there is, then ends.
     metrics_port: where the run's numbers are served: see `tidegate.runtime.telemetry.metrics`.
@@ -201,7 +202,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a job keeps what is not its result: its checkpoint, its dead letters, and late rows by input."""
+    """Where a job keeps its checkpoint, its dead letters, and the late rows of each input."""
 
     checkpoint: str
     dead: SideTable

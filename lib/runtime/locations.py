@@ -45,7 +45,8 @@ def below(path: str, root: str) -> bool:
 def keep_apart(tables: Iterable[tuple[str, str]], checkpoint: str) -> None:
     """Refuse tables within one another, and a checkpoint that shares a folder with a table.
 
-    `tables` are pairs of a name, for the error, and a path. A checkpoint inside a table is allowed where the folder's name begins with `_`: VACUUM leaves such a folder alone.
+    `tables` are pairs of a name, for the error, and a path. A checkpoint inside a table is allowed
+    where the folder's name begins with `_`: VACUUM leaves such a folder alone.
 
     Raises ArgumentError.
     """

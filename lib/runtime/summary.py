@@ -65,7 +65,9 @@ class Summary:
 
     @property
     def behind(self) -> str | None:
-        """The stream that holds the others back, where there are several: its own watermark is the smallest.
+        """The stream with the smallest watermark of its own, which holds the others back.
+
+        None where there is one stream alone.
 
         A stream without a row since the run began is taken for the slowest, though its watermark
         may be known from before.

@@ -1,4 +1,4 @@
-"""Rows that come too late: each is in the result or in the late table, whatever the transform, or the job stops."""
+"""Rows that come too late: each is in the result or the late table, or the job stops."""
 
 from __future__ import annotations
 

@@ -3,85 +3,150 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ...errors import CheckpointError, ConfigError, SetupError, SourceError, TidegateError
-from ...jvm import message
+from ...errors import (
+    CheckpointError,
+    ColumnError,
+    ConfigError,
+    SetupError,
+    SourceError,
+    TidegateError,
+)
+from ...jvm import conditions, message
 
-_RULES: tuple[tuple[str, type[TidegateError], str, str], ...] = (
-    (
-        r"UnknownTopicOrPartition|does not host this "
-        r"topic-partition|TopicAuthorization|InvalidTopic",
+_TOPIC = "the topic cannot be read"
+_CHECKPOINT_HINT = "restore it from a copy, or begin anew with a new checkpoint and new tables."
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """One kind of failure: by Spark's conditions, and by texts where Spark has none."""
+
+    kind: type[TidegateError]
+    what: str
+    hint: str
+    conditions: tuple[str, ...] = ()
+    text: str = r"(?!)"
+
+    def fits(self, named: list[str], text: str) -> bool:
+        """Return whether the rule is of an error with these conditions and this text."""
+        return any(name.startswith(self.conditions) for name in named) or bool(
+            re.search(self.text, text)
+        )
+
+
+# Kafka's client, Hadoop and Java's file system have no conditions, and Spark has none for a data
+# source that is missing: these are told by their texts.
+_RULES = (
+    _Rule(
         SourceError,
-        "the topic cannot be read",
-        "check kafka.topics, and that the topic exists and may be read.",
+        _TOPIC,
+        "check the input's topics, and that they exist and may be read.",
+        text=r"UnknownTopicOrPartition|does not host this topic-partition|TopicAuthorization"
+        r"|InvalidTopic",
     ),
-    (
-        r"OffsetOutOfRange|data may have been (lost|missed)|KAFKA_DATA_LOSS",
+    _Rule(
         SourceError,
         "records that were not yet read are gone from the topic",
         "see the topic's retention; read it again from a new start into new tables.",
+        conditions=("KAFKA_DATA_LOSS",),
+        text=r"OffsetOutOfRange|data may have been (lost|missed)",
     ),
-    (
-        r"No resolvable bootstrap urls|Failed to construct kafka (consumer|admin)|UnknownHost|"
-        r"org\.apache\.kafka\.common\.errors\.TimeoutException|Timed out waiting for a node|SaslAuthentication",
+    _Rule(
         SourceError,
         "the Kafka broker does not answer",
-        "check kafka.servers and kafka.options.",
+        "check the broker's address and the options of Kafka's client.",
+        text=r"No resolvable bootstrap urls|Failed to construct kafka (consumer|admin)|UnknownHost"
+        r"|org\.apache\.kafka\.common\.errors\.TimeoutException|Timed out waiting for a node"
+        r"|SaslAuthentication",
     ),
-    (
-        r"CANNOT_LOAD_STATE_STORE|STREAMING_CHECKPOINT|STATE_STORE_|concurrently using|Error "
-        r"reading (delta|snapshot)|"
-        r"Malformed log file|Incomplete log file|FAILED_TO_READ_STREAMING|cannot be "
-        r"parsed|STATE_SCHEMA",
+    _Rule(
+        CheckpointError,
+        "the checkpoint is of another number of streams",
+        "the inputs and the number of watermarks that it began with; where partitions were added "
+        "to a topic with a watermark each, watermarks= the number that there were.",
+        text=r"There are \[\d+\] sources in the checkpoint",
+    ),
+    _Rule(
         CheckpointError,
         "the checkpoint cannot be used",
-        "restore it from a copy, or begin anew with a new checkpoint and new tables.",
+        _CHECKPOINT_HINT,
+        conditions=(
+            "CANNOT_LOAD_STATE_STORE",
+            "CONCURRENT_STREAM_LOG_UPDATE",
+            "FAILED_TO_READ_STREAMING",
+            "INVALID_STREAMING_",
+            "STATE_STORE_",
+            "STREAMING_CHECKPOINT",
+            "STREAMING_STATEFUL_OPERATOR",
+        ),
+        text=r"concurrently using|Error reading (delta|snapshot)|Malformed log file"
+        r"|Incomplete log file|cannot be parsed|assertion failed",
     ),
-    (
-        r"(Failed to find the data source|DATA_SOURCE_NOT_FOUND)[^\n]*(kafka|delta)|CATALOG_PLUGIN_CLASS_NOT_FOUND|"
-        r"ClassNotFoundException: (io\.delta|org\.apache\.spark\.sql\.(kafka|delta))|DELTA_CONFIGURE_SPARK_SESSION",
+    _Rule(
         SetupError,
         "Spark runs without the jars of Delta or Kafka",
-        "spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' ...",
+        "spark_session(...) of tidegate.runtime brings them; with spark-submit: "
+        "--properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar'.",
+        conditions=("CATALOG_PLUGIN_CLASS_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION"),
+        text=r"(Failed to find (the )?data source|DATA_SOURCE_NOT_FOUND)[^\n]*(kafka|delta)"
+        r"|ClassNotFoundException: (io\.delta|org\.apache\.spark\.sql\.(kafka|delta))",
     ),
-    (
-        r"PARSE_SYNTAX_ERROR|UNSUPPORTED_DATATYPE",
+    _Rule(
+        ColumnError,
+        "a column is not there",
+        "see the names of the input's schema.",
+        conditions=("UNRESOLVED_COLUMN",),
+    ),
+    _Rule(
         ConfigError,
         "a schema or an expression cannot be read",
-        'a schema is written as input.schema = "page string, ms double".',
+        'a schema is written as "page string, ms double".',
+        conditions=("PARSE_SYNTAX_ERROR", "UNSUPPORTED_DATATYPE"),
     ),
-    (
-        r"No space left on device|DiskSpace",
+    _Rule(
         SetupError,
         "a disk is full",
         "make room, then start the job again.",
+        text=r"No space left on device|DiskSpace",
     ),
 )
 _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
+_NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
 def plain(error: BaseException) -> TidegateError:
     """Return an error of the library for one of Spark's, with the sentence that matters and no
     stack trace."""
-    text = "\n".join(map(_text, _chain(error)))
+    chain = list(_chain(error))
+    text = "\n".join(map(_text, chain))
+    # Of a failure inside a batch Spark hands on the text alone, which begins with the condition.
+    named = [name for step in chain for name in conditions(step)] + _NAMED.findall(text)
     sentence = _sentence(error)
-    for pattern, kind, what, hint in _RULES:
-        if re.search(pattern, text):
-            return kind(f"{what}: {sentence}", hint=hint)
+    for rule in _RULES:
+        if rule.fits(named, text):
+            return rule.kind(f"{rule.what}: {sentence}", hint=rule.hint)
     return TidegateError(f"the job failed: {sentence}", hint="--verbose shows the whole trace.")
+
+
+def is_of_a_topic(error: TidegateError) -> bool:
+    """Return whether a topic is missing, or may not be read."""
+    return isinstance(error, SourceError) and error.given.startswith(_TOPIC)
 
 
 def _text(error: BaseException) -> str:
     return message(error) if isinstance(error, Exception) else str(error)
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
     step: BaseException | None = error
-    while step is not None and step not in found:
-        found.append(step)
+    while step is not None and step not in seen:
+        yield step
+        seen.append(step)
         step = step.__cause__ or step.__context__
-    return found
 
 
 def _sentence(error: BaseException) -> str:
@@ -90,4 +155,7 @@ def _sentence(error: BaseException) -> str:
         for line in _text(error).splitlines()
         if line.strip() and not _TRACE.match(line)
     ]
-    return re.sub(r"\s+", " ", " ".join(lines[:3]))[:600] or type(error).__name__
+    text = " ".join(lines[:3])
+    # py4j puts a line of its own before what the JVM said.
+    text = re.sub(r"^An error occurred while calling \S+ : (java|org)[\w.$]+: ", "", text)
+    return re.sub(r"\s+", " ", text)[:600] or type(error).__name__

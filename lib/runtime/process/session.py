@@ -86,7 +86,7 @@ def defaults() -> dict[str, str]:
 def choose(
     file: Mapping[str, str], already: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Merge the settings, and fit the partition numbers to one machine where nobody has chosen them.
+    """Merge the settings, and fit the partition numbers to one machine where nobody chose them.
 
     A value that equals the file's counts as the file's: spark-submit does not say where a setting
     comes from."""

@@ -1,5 +1,4 @@
-"""StopAskedError on request: the first signal lets the running batch finish, a second one ends the
-job at once."""
+"""Stopping a job: one signal lets the running batch finish, a second ends the job at once."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def command(
     conf: Mapping[str, str] | None = None,
     java: str = "",
 ) -> list[str]:
-    """Return the command that runs a job as a person would, with the project's settings, its jars and a quiet log.
+    """Return the command that runs a job with the project's settings, its jars and a quiet log.
 
     `java` are options for the driver's JVM.
 

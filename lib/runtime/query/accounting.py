@@ -24,7 +24,7 @@ class Observed:
 
 
 def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
-    """Add up the query's own counts, one for each stream of an input, and check them against the offsets planned.
+    """Add up the counts of an input's streams, and check them against the offsets planned.
 
     A range of offsets may have holes, so it may give fewer rows than its length, but never more.
     """
@@ -64,7 +64,7 @@ def span(batch: Batch) -> int:
 
 
 def check_one_to_one(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
-    """Refuse a batch that lost or multiplied rows, of a job that gives one row out for each good row in."""
+    """Refuse a batch without exactly one row out for each good row in."""
     if rows_in != dead + rows_out:
         raise AccountingError(
             f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable, and "
@@ -94,7 +94,7 @@ def too_late(batch: Batch, limits: Limits) -> str | None:
 
 
 def check_dropped(batch: Batch, dropped: int, late: int) -> None:
-    """Refuse a batch of which Spark dropped rows as late, where none of its rows is late by the transform."""
+    """Refuse a batch of which Spark dropped rows as late, where the transform calls none late."""
     if dropped and not late:
         raise AccountingError(
             f"Spark dropped {dropped:,} rows of batch {batch.number} behind the watermark, and "

@@ -24,7 +24,7 @@ PLACE = ["topic", "partition", "offset"]
 
 
 def replay_late(job: Job, spark: SparkSession) -> int:
-    """Merge what a job's late table has gained since the last replay into the job's windows; give the rows merged.
+    """Merge the late rows that came since the last replay into a job's windows; return how many.
 
     The job must not run meanwhile. Each row is merged once, after any number of crashes: a replay
     is a batch of the query "replay", numbered by the late table's version, and its windows are

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,18 +17,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import interval, microseconds
+from ...errors import SetupError
 from ...jvm import jvm_signals
 from ..job import Job
 from ..locations import local
+from ..process.failures import is_of_a_topic
 from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.metrics import Metrics, served
 from ..telemetry.progress import Show, gauge, line
 from .frames import streaming
-from .pulse import Pulse
+from .idleness import Heartbeat
 from .steps import Steps, cause
 from .streams import frames, streams
+from .topics import missing_topic
 
+_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1
 _COMMIT_SECONDS = 30.0
 _LOW_DISK = 2 * 1024**3
@@ -39,35 +43,44 @@ Look = Callable[[StreamingQuery, Mapping[str, Any]], None]
 def run(
     job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show | None = None
 ) -> Summary:
-    """Run a job until its topic is drained, or until it is stopped by SIGTERM, Ctrl-C or `stop.ask()`.
+    """Run a job until its topic is drained, or SIGTERM, Ctrl-C or `stop.ask()` stops it.
 
     A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
     Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal."""
-    stop, show = stop or Stop(), show or Show()
-    summary, began = Summary(job=job.name), time.monotonic()
+    if not isinstance(spark, SparkSession):
+        raise SetupError(
+            f"the session is a {type(spark).__module__}.{type(spark).__name__}.",
+            "a classic Spark session, in the driver's own process: Spark Connect has no access to "
+            "Delta's log and to the running query.",
+            "spark_session(...) of tidegate.runtime, or spark-submit.",
+        )
+    stop = stop or Stop()
+    show = show or Show()
+    summary = Summary(job=job.name)
+    began = time.monotonic()
     prepare(job)
     inputs = streams(job, spark)
-    steps, pulse, metrics = (
-        Steps(job, inputs, stop, summary),
-        Pulse(job, inputs, summary),
-        Metrics(summary),
-    )
+    steps = Steps(job, inputs, stop, summary)
+    heartbeat = Heartbeat(job, inputs, summary)
+    metrics = Metrics(summary)
 
     def look(query: StreamingQuery, progress: Mapping[str, Any]) -> None:
         metrics.last = gauge(progress)
         show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
         if query.isActive and not stop.asked:
-            pulse.look(query, progress, spark)
+            heartbeat.look(query, progress, spark)
 
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
     with on_signals(stop), signals, served(metrics, job.metrics_port), show:
         try:
-            pulse.begin(spark)
+            heartbeat.begin(spark)
             query = start(job, frames(inputs, spark), steps)
             watch(query, stop, look)
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
-                raise cause(steps.failure, error) from (steps.failure or error)
+                told = cause(steps.failure, error)
+                missing = missing_topic(job, spark) if is_of_a_topic(told) else None
+                raise (missing or told) from (steps.failure or error)
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
 
@@ -121,10 +134,7 @@ def prepare(job: Job) -> None:
     yet."""
     for servers in {given.reading.source.servers for given in job.inputs.values()}:
         if not answers(servers):
-            print(
-                f"warning: no broker answers at {servers}; Kafka's client tries for some minutes",
-                file=sys.stderr,
-            )
+            _LOG.warning("no broker answers at %s; Kafka's client tries for some minutes", servers)
     for place in {job.places.checkpoint, job.sink.path}:
         folder = local(place)
         if folder is None:
@@ -132,10 +142,7 @@ def prepare(job: Job) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder.parent).free
         if free < _LOW_DISK:
-            print(
-                f"warning: only {free / 1024**2:,.0f} MiB are free under {folder.parent}",
-                file=sys.stderr,
-            )
+            _LOG.warning("only %s MiB are free under %s", f"{free / 1024**2:,.0f}", folder.parent)
 
 
 def answers(servers: str, seconds: float = 2.0) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of a batch that do not reach the transform's result: those that cannot be read, and those that are late."""
+"""Rows of a batch that are set aside: those that cannot be read, and those that are late."""
 
 from __future__ import annotations
 

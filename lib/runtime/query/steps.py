@@ -1,8 +1,8 @@
-"""The steps of one micro-batch, in the order that exactly-once needs: count and check first, then write."""
+"""The steps of one micro-batch: count and check first, then write, the target last."""
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from .frames import handed_on
 from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
 from .streams import Stream
 
+_LOG = logging.getLogger(__name__)
 _START_SECONDS = 60
 
 
@@ -110,7 +111,7 @@ class Steps:
     def _checked(
         self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int
     ) -> Batch:
-        """Refuse a batch whose numbers cannot be, or that is flooded, and give it with its numbers."""
+        """Refuse a batch whose numbers cannot be, or a flood; return it with its numbers."""
         rows_in = sum(part.seen.rows for part in parts)
         dead = sum(part.seen.dead for part in parts)
         for part in parts:
@@ -127,7 +128,7 @@ class Steps:
             each.write(job.places.late[name], batch)
         alarm = too_late(batch, job.limits)
         if alarm is not None:
-            print(f"warning: {job.name}: {alarm}", file=sys.stderr)
+            _LOG.warning("%s: %s", job.name, alarm)
         outcome = self._target(frame, found)
         return Counted(
             number=batch.number,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tidegate.runtime.query.idleness import Idle, sources
+from tidegate.runtime.query.idleness import Idleness, sources
 
 SECOND = 1_000_000
 
@@ -12,8 +12,8 @@ class Clock:
         return self.now
 
 
-def idle(clock: Clock, **timeouts: float) -> Idle:
-    return Idle(timeouts, clock)
+def idle(clock: Clock, **timeouts: float) -> Idleness:
+    return Idleness(timeouts, clock)
 
 
 def test_event_time_goes_on_from_the_newest_event_once_all_have_been_quiet_for_long_enough() -> (
