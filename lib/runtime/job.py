@@ -90,8 +90,9 @@ class Job:
         bound to it. With several inputs the watermark is the smallest of theirs, so that a quiet
         input holds the results back.
     transform: called with one DataFrame for each input. It says itself which rows are late:
-        windows, joins and deduplication do, and `Stateless` or `Stateful` say it of a function. None hands
-        the rows on as they are: one row out for each good row in, which is checked batch by batch.
+        windows, joins and deduplication do, and `Stateless` or `Stateful` say it of a function.
+        None hands the rows on as they are: one row out for each good row in, which is checked batch
+        by batch.
     each_batch: called in every micro-batch with the transform's rows, and gives the sink's. Without
         a transform it gets the rows of the one input, or of each input by its name as a keyword.
     emission: "final" writes what can no longer change; "updates" writes windows while they are
@@ -99,8 +100,8 @@ class Job:
     corrections: for so long after a row became late it still corrects its windows. Both this and
         "updates" need windows that merge and the sink `Corrected`.
     checkpoint, dead, late: where the checkpoint, the dead letters and the late rows are kept;
-        beside the sink's table where not given. `late` is a path, or with several inputs a path by name.
-        A step is "dead", "late", or "late_<input>" where there are several.
+        beside the sink's table where not given. `late` is a path, or with several inputs a path by
+        name. A step is "dead", "late", or "late_<input>" where there are several.
     every: the interval of a job that runs on; None reads what there is, then ends.
     metrics_port: where the run's numbers are served: see `tidegate.runtime.telemetry.metrics`.
 

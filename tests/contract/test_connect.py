@@ -12,12 +12,18 @@ import tidegate
 SCRIPT = """
 from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
+from pyspark.sql.types import StructType, TimestampType
 from tidegate.aggregates import count, finished, last, mean, partials
 from tidegate.changes import newest, versions
-from tidegate.errors import ColumnTypeError
+from tidegate.errors import ColumnTypeError, SetupError
+from tidegate.formats import json_format
 from tidegate.joins import stream_stream, stream_table, table_table
 from tidegate.windows import deduplicate
 from tidegate.sketches import bloom, distinct, quantile, theta, top
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append
+from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import StreamDriver
 from tidegate.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
 
@@ -65,6 +71,13 @@ try:
     StreamDriver(spark, "event_time timestamp", lambda events: events, lateness=None)
 except ColumnTypeError as error:
     print(error.allowed)
+clicks = json_format(StructType().add("event_time", TimestampType()))
+source = KafkaSource("nowhere:9092", "clicks")
+reading = Reading(source, clicks, time="event_time", lateness="1 second")
+try:
+    run(Job(name="views", inputs={"clicks": Input(reading)}, sink=Append("views")), spark)
+except SetupError as error:
+    print(error.allowed)
 """
 
 
@@ -89,3 +102,4 @@ def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
     assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
     assert told[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]
     assert told[12].startswith("a classic SparkSession")
+    assert told[13].startswith("a classic Spark session")
