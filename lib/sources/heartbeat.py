@@ -13,7 +13,7 @@ from ..eventtime.watermark import BEAT, watermarked
 
 @dataclass(frozen=True)
 class Heartbeats:
-    """A folder of one query's own, to which its driver writes an instant when an input is quiet for too long.
+    """A folder of one query's own, to which instants are written when an input is quiet too long.
 
     Heartbeats are a source of the query as any other: a batch that runs again after a crash meets
     the same ones. A file that was read is deleted.
@@ -22,7 +22,7 @@ class Heartbeats:
     path: str
 
     def beat(self, spark: SparkSession, at: datetime) -> None:
-        """Write one instant; the batch after the next has it, less the lateness, as its watermark."""
+        """Write an instant, less the lateness the watermark of the batch after the next."""
         beats = spark.createDataFrame([(at,)], "at timestamp")
         beats.coalesce(1).write.mode("append").parquet(self.path)
 

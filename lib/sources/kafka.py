@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -11,6 +12,13 @@ from typing import Literal, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import ArgumentError
+from ._kafka_options import (
+    for_a_batch,
+    require_options,
+    require_servers,
+    topic_names,
+    with_defaults,
+)
 
 Offsets: TypeAlias = dict[str, dict[int, int]]
 
@@ -19,39 +27,19 @@ RAW = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-_OURS = {
-    "kafka.bootstrap.servers": "servers",
-    "subscribe": "topics",
-    "subscribepattern": "pattern",
-    "assign": "partitions",
-    "startingoffsets": "start",
-    "startingtimestamp": "start",
-    "startingoffsetsbytimestamp": "start",
-    "endingoffsets": "between()",
-    "endingtimestamp": "between()",
-    "endingoffsetsbytimestamp": "between()",
-    "maxoffsetspertrigger": "max_rows",
-    "includeheaders": "nothing: headers are always read",
-}
-# Kafka's 500 records a poll make Spark ask so often that it costs a tenth of a simple query's CPU
-# time.
-_DEFAULTS = {
-    "kafka.isolation.level": "read_committed",
-    "kafka.max.poll.records": "5000",
-    "failOnDataLoss": "true",
-}
-_STREAM_ONLY = ("minoffsetspertrigger", "maxtriggerdelay", "startingoffsetsbytimestampstrategy")
+_STRATEGY = "startingOffsetsByTimestampStrategy"
 
 
 @dataclass(frozen=True)
 class KafkaSource:
     """Which topics are read, from where on, and how much at a time.
 
-    Exactly one of `topics` (one name, or several), `pattern` (a Java regular expression) and `partitions` ({topic:
-    [partition, ...]}) names the input. `start` counts for the first batch of a new checkpoint only:
-    "earliest", "latest", {topic: {partition: offset}} with every partition named (-2 is its
-    earliest, -1 its latest offset), or an aware datetime, from which on each partition is read by
-    its records' timestamps; a partition without a newer record starts at its end.
+    Exactly one of `topics`, `pattern` (a Java regular expression) and `partitions` ({topic:
+    [partition, ...]}) names the input; `topics` may be one as text. `start` counts for the first
+    batch of a new checkpoint only: "earliest", "latest", {topic: {partition: offset}} with every
+    partition named (-2 is its earliest, -1 its latest offset), or an aware datetime, from which on
+    each partition is read by its records' timestamps; a partition without a newer record starts at
+    its end.
 
     `max_rows` bounds a micro-batch over all partitions; None reads whatever there is. It counts
     offsets, some of which a transaction or compaction may have left empty. `options` go to Spark's
@@ -63,11 +51,13 @@ class KafkaSource:
     to 5,000 records (`kafka.max.poll.records`); `options` can change all three. Not supported: ends
     of a stream, other than by the query's trigger.
 
-    Raises ArgumentError, at construction, for arguments that do not fit together.
+    Raises ArgumentError and ColumnTypeError, at construction, for arguments that do not fit
+    together, and for options that Spark would ignore: `security.protocol` without `kafka.`.
 
-    >>> KafkaSource("localhost:9092", "clicks", options={"kafka.sasl.jaas.config": "secret"})
-    KafkaSource(servers='localhost:9092', topics=['clicks'], pattern=None, partitions=None, start='earliest', \
-max_rows=1000000)
+    >>> secret = {"kafka.sasl.jaas.config": "secret"}
+    >>> KafkaSource("localhost:9092", "clicks", max_rows=None, options=secret)
+    KafkaSource(servers='localhost:9092', topics=('clicks',), pattern=None, partitions=None,
+        start='earliest', max_rows=None)
     """
 
     servers: str
@@ -80,20 +70,8 @@ max_rows=1000000)
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.servers:
-            raise ArgumentError(
-                "servers is empty.",
-                "host:port, several joined by commas.",
-                'servers="localhost:9092"',
-            )
-        if isinstance(self.topics, str):
-            if "," in self.topics:
-                raise ArgumentError(
-                    f"topics is the text {self.topics!r}, which no topic can be called.",
-                    "one name, or a list of names.",
-                    f"topics={[name.strip() for name in self.topics.split(',')]}",
-                )
-            object.__setattr__(self, "topics", [self.topics] if self.topics else [])
+        require_servers(self.servers)
+        object.__setattr__(self, "topics", topic_names(self.topics))
         given = [name for name in ("topics", "pattern", "partitions") if getattr(self, name)]
         if len(given) != 1:
             raise ArgumentError(
@@ -101,36 +79,34 @@ max_rows=1000000)
             )
         if self.max_rows is not None and self.max_rows < 1:
             raise ArgumentError(f"max_rows is {self.max_rows}.", "1 or more, or None for no bound.")
-        self._check_start()
-        for name in self.options:
-            if name.lower() in _OURS:
-                raise ArgumentError(f"options holds {name!r}.", hint=f"use {_OURS[name.lower()]}.")
+        self._require_start()
+        require_options(self.options)
 
-    def _check_start(self) -> None:
-        start, allowed = (
-            self.start,
-            '"earliest", "latest", {topic: {partition: offset}} or an aware datetime.',
-        )
-        if isinstance(start, datetime):
-            if start.utcoffset() is None:
+    def _require_start(self) -> None:
+        allowed = '"earliest", "latest", {topic: {partition: offset}} or an aware datetime.'
+        if isinstance(self.start, datetime):
+            if self.start.utcoffset() is None:
                 raise ArgumentError(
-                    f"start is {start!r}, which has no time zone.",
+                    f"start is {self.start!r}, which has no time zone.",
                     allowed,
                     "start.replace(tzinfo=timezone.utc)",
                 )
-        elif isinstance(start, Mapping):
-            named = set(self.topics or self.partitions or start)
-            if not start or set(start) != named:
-                raise ArgumentError(
-                    f"start names the topics {sorted(start)}.",
-                    f"just {sorted(named)}, and all of them.",
-                )
-            if any(offset < -2 for offsets in start.values() for offset in offsets.values()):
-                raise ArgumentError(
-                    f"start is {dict(start)!r}.", "offsets from 0 on, -2 (earliest) or -1 (latest)."
-                )
-        elif start not in ("earliest", "latest"):
-            raise ArgumentError(f"start is {start!r}.", allowed)
+        elif isinstance(self.start, Mapping):
+            self._require_offsets(self.start)
+        elif self.start not in ("earliest", "latest"):
+            raise ArgumentError(f"start is {self.start!r}.", allowed)
+
+    def _require_offsets(self, start: Mapping[str, Mapping[int, int]]) -> None:
+        named = set(self.topics or self.partitions or start)
+        if not start or set(start) != named:
+            raise ArgumentError(
+                f"start names the topics {sorted(start)}.",
+                f"just {sorted(named)}, and all of them.",
+            )
+        if any(offset < -2 for offsets in start.values() for offset in offsets.values()):
+            raise ArgumentError(
+                f"start is {dict(start)!r}.", "offsets from 0 on, -2 (earliest) or -1 (latest)."
+            )
 
     @property
     def named(self) -> list[str]:
@@ -138,75 +114,58 @@ max_rows=1000000)
         return [self.pattern] if self.pattern else [*self.topics, *(self.partitions or {})]
 
     def shares(self, partitions: Mapping[str, int], number: int | None) -> list[KafkaSource]:
-        """Divide the source into so many of it, or one for each partition, that together read the same.
+        """Divide the source into `number` shares, or one a partition, that together read the same.
 
-        `partitions` tells how many each topic has. A partition goes to the share of its number,
-        counted over and over: one that is added later goes to a share that is there already."""
+        `partitions` tells how many each topic has. Partitions go to the shares in turn: one that is
+        added to a topic later goes to a share that is there already.
+        """
         given = [
             (topic, part) for topic, parts in self._partitions(partitions).items() for part in parts
         ]
-        number = number or len(given)
-        return [self._only(given[index::number], number) for index in range(number)]
+        shares = number or len(given)
+        return [self._only(given[index::shares], shares) for index in range(shares)]
 
     def _partitions(self, counts: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
         return self.partitions or {topic: range(count) for topic, count in sorted(counts.items())}
 
-    def _only(self, given: Sequence[tuple[str, int]], number: int) -> KafkaSource:
+    def _only(self, given: Sequence[tuple[str, int]], shares: int) -> KafkaSource:
+        """Return the source of some partitions alone, with its share of `max_rows`."""
         mine: dict[str, list[int]] = {}
         for topic, part in given:
             mine.setdefault(topic, []).append(part)
         start = self.start
         if isinstance(start, Mapping):
+            offsets = start
             start = {
-                topic: {part: start[topic][part] for part in parts} for topic, parts in mine.items()
+                topic: {part: offsets[topic][part] for part in parts}
+                for topic, parts in mine.items()
             }
-        rows = None if self.max_rows is None else -(-self.max_rows // number)
+        rows = None if self.max_rows is None else math.ceil(self.max_rows / shares)
         return replace(self, topics=(), pattern=None, partitions=mine, start=start, max_rows=rows)
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Return the topics as a stream of raw rows: topic, partition, offset, timestamp, key,
-        value, headers."""
-        options = self._common() | self._input() | self._start()
+        """Return the topics as a stream of raw rows, whose columns are COLUMNS."""
+        options = with_defaults(self.options, self.servers) | self._input() | self._start()
         if self.max_rows is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_rows)
         return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)
 
     def between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Return exactly one offset range, start inclusive and end exclusive, as a batch of the same columns.
+        """Return one offset range, start inclusive and end exclusive, as a batch of raw rows.
 
-        The partitions of `end` are read; one that `start` does not name is read from offset 0 on,
+        The partitions of `end` are read. One that `start` does not name is read from offset 0 on,
         as the stream reads a partition that appears while it runs. Raises ArgumentError for a range
-        that ends before it starts."""
-        first = {t: {p: start.get(t, {}).get(p, 0) for p in ends} for t, ends in end.items()}
-        for topic, ends in end.items():
-            for partition, stop in ends.items():
-                if stop < first[topic][partition]:
-                    raise ArgumentError(
-                        f"{topic}-{partition} is to be read from {first[topic][partition]} to "
-                        f"{stop}."
-                    )
-        filled = {
-            t: [p for p, stop in ends.items() if stop > first[t][p]] for t, ends in end.items()
-        }
-        filled = {t: partitions for t, partitions in filled.items() if partitions}
-        if not filled:
+        that ends before it starts.
+        """
+        ranges = _ranges(start, end)
+        if not ranges:
             return spark.createDataFrame([], RAW)
-        options = {k: v for k, v in self._common().items() if k.lower() not in _STREAM_ONLY} | {
-            "assign": json.dumps(filled),
-            "startingOffsets": json.dumps(
-                {t: {p: first[t][p] for p in ps} for t, ps in filled.items()}
-            ),
-            "endingOffsets": json.dumps(
-                {t: {p: end[t][p] for p in ps} for t, ps in filled.items()}
-            ),
+        options = for_a_batch(with_defaults(self.options, self.servers)) | {
+            "assign": _of_topics(ranges, list),
+            "startingOffsets": _of_topics(ranges, _firsts),
+            "endingOffsets": _of_topics(ranges, _lasts),
         }
         return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
-
-    def _common(self) -> dict[str, str]:
-        given = {name.lower() for name in self.options}
-        defaults = {name: value for name, value in _DEFAULTS.items() if name.lower() not in given}
-        ours = {"kafka.bootstrap.servers": self.servers, "includeHeaders": "true"}
-        return defaults | dict(self.options) | ours
 
     def _input(self) -> dict[str, str]:
         if self.topics:
@@ -218,11 +177,40 @@ max_rows=1000000)
     def _start(self) -> dict[str, str]:
         if isinstance(self.start, str):
             return {"startingOffsets": self.start}
-        if isinstance(self.start, datetime):
-            given = {name.lower() for name in self.options}
-            late = {} if "startingoffsetsbytimestampstrategy" in given else {_STRATEGY: "latest"}
-            return {"startingTimestamp": str(int(self.start.timestamp() * 1000))} | late
-        return {"startingOffsets": json.dumps({t: dict(p) for t, p in self.start.items()})}
+        if isinstance(self.start, Mapping):
+            return {"startingOffsets": json.dumps({t: dict(p) for t, p in self.start.items()})}
+        options = {"startingTimestamp": str(int(self.start.timestamp() * 1000))}
+        if _STRATEGY.lower() not in {name.lower() for name in self.options}:
+            # A partition without a record that is new enough would else be an error.
+            options[_STRATEGY] = "latest"
+        return options
 
 
-_STRATEGY = "startingOffsetsByTimestampStrategy"
+Ranges: TypeAlias = dict[str, dict[int, tuple[int, int]]]
+
+
+def _ranges(start: Offsets, end: Offsets) -> Ranges:
+    """Return the first and the last offset of each partition that has anything to be read."""
+    found: Ranges = {}
+    for topic, ends in end.items():
+        for partition, stop in ends.items():
+            first = start.get(topic, {}).get(partition, 0)
+            if stop < first:
+                raise ArgumentError(f"{topic}-{partition} is to be read from {first} to {stop}.")
+            if stop > first:
+                found.setdefault(topic, {})[partition] = (first, stop)
+    return found
+
+
+def _of_topics(
+    ranges: Ranges, value: Callable[[dict[int, tuple[int, int]]], list[int] | dict[int, int]]
+) -> str:
+    return json.dumps({topic: value(partitions) for topic, partitions in ranges.items()})
+
+
+def _firsts(partitions: dict[int, tuple[int, int]]) -> dict[int, int]:
+    return {partition: first for partition, (first, _) in partitions.items()}
+
+
+def _lasts(partitions: dict[int, tuple[int, int]]) -> dict[int, int]:
+    return {partition: stop for partition, (_, stop) in partitions.items()}

@@ -23,27 +23,28 @@ OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
 KEEPABLE = (*PLACE, "key")
-_BAD, _CLAMPED, _UNREAD, _UNTIMED = (
-    f"__tidegate_{name}" for name in ("bad", "clamped", "unread", "untimed")
-)
+_BAD = "__tidegate_bad"
+_CLAMPED = "__tidegate_clamped"
+_UNREAD = "__tidegate_unread"
+_UNTIMED = "__tidegate_untimed"
 
 
 @dataclass(frozen=True)
 class Reading:
     """A source, its format and its event time: which rows are good, and which are dead letters.
 
-    time: a timestamp field's name, or an expression over the fields and the Kafka columns; it must
-        not raise for any value (`tidegate.eventtime.instant` turns epoch numbers into
-        timestamps safely).
+    time: a timestamp field's name, or an expression over the fields and the Kafka columns. It must
+        not raise for any value: `tidegate.eventtime.instant` turns epoch numbers into timestamps
+        safely.
     lateness: how far behind the latest event time a row may be: the watermark's delay.
     keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry
-    beside the fields.
+        beside the fields.
     future_tolerance: how far an event time may be ahead of the record's own timestamp; None lets
-    any through.
+        any through.
     future: what becomes of a row beyond that, which must not move the watermark: with "reject" it
         is a dead letter, with "clamp" its event time is the record's timestamp plus the tolerance.
     value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside
-    them.
+        them.
 
     A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves
     `kafka_timestamp`.
@@ -98,10 +99,12 @@ class Reading:
         observation: str = OBSERVATION,
         heartbeats: Heartbeats | None = None,
     ) -> DataFrame:
-        """Return the good rows: the fields, `event_time` under its watermark, then the kept Kafka columns.
+        """Return the good rows: the fields, `event_time`, then the kept Kafka columns.
 
-        Two readings in one query need an `observation`, the name of their counts, each of its own.
-        `heartbeats` can move the watermark on without an event."""
+        The watermark is that of all good rows, whatever the transform then filters out. Two
+        readings in one query need an `observation`, the name of their counts, each of its own.
+        `heartbeats` can move the watermark on without an event.
+        """
         good = self._good(self.source.stream(spark), observation)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
@@ -110,7 +113,8 @@ class Reading:
 
     def _good(self, raw: DataFrame, observation: str) -> DataFrame:
         """Count all rows, and keep the good ones."""
-        bad, judged = quoted(_BAD), self._judged(raw)
+        bad = quoted(_BAD)
+        judged = self._judged(raw)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
         clamps = _CLAMPED in judged.columns
         marks = [_BAD, _CLAMPED] if clamps else [_BAD]
@@ -126,8 +130,7 @@ class Reading:
         return rows.where(~bad).drop(*marks)
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Return the good rows of one offset range as a batch, with topic, partition, offset and
-        timestamp."""
+        """Return the good rows of one offset range as a batch, with the columns of PLACE."""
         judged = self._judged(self.source.between(spark, start, end))
         extra = [name for name in self.keep if name not in PLACE]
         return judged.where(~quoted(_BAD)).select(*self._kept([*PLACE, *extra]))
@@ -173,30 +176,26 @@ class Reading:
         return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
 
     def _timed(self, flat: DataFrame) -> DataFrame:
-        """Add each row's event time, brought back where it is too far in the future and to be
-        clamped."""
-        at, received = column(self.time), quoted(self._kafka("timestamp"))
+        """Add each row's event time, which may have to be brought back from the future."""
+        at = column(self.time)
+        received = quoted(self._kafka("timestamp"))
         if self.future == "reject" or self.future_tolerance is None:
             return flat.withColumn(EVENT_TIME, at)
-        most = timedelta(
-            microseconds=microseconds(self.future_tolerance, "future_tolerance", least=0)
-        )
-        ahead = ahead_of(at, received, most)
-        limit = F.try_add(received, F.lit(most))
-        return flat.withColumns({EVENT_TIME: F.when(ahead, limit).otherwise(at), _CLAMPED: ahead})
+        tolerance = microseconds(self.future_tolerance, "future_tolerance", least=0)
+        ahead = ahead_of(at, received, self.future_tolerance)
+        latest = F.try_add(received, F.lit(timedelta(microseconds=tolerance)))
+        return flat.withColumns({EVENT_TIME: F.when(ahead, latest).otherwise(at), _CLAMPED: ahead})
 
     def _timing(self) -> Column:
         """Say what is wrong with a row's event time; null where nothing is."""
         wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
-        if self.future_tolerance is not None:
-            ahead = ahead_of(
-                F.col(EVENT_TIME), quoted(self._kafka("timestamp")), self.future_tolerance
-            )
-            wrong = wrong.when(
-                ahead,
-                f"event time more than {self.future_tolerance} ahead of the record's timestamp",
-            )
-        return wrong
+        if self.future_tolerance is None:
+            return wrong
+        received = quoted(self._kafka("timestamp"))
+        return wrong.when(
+            ahead_of(F.col(EVENT_TIME), received, self.future_tolerance),
+            f"event time more than {self.future_tolerance} ahead of the record's timestamp",
+        )
 
     def _kept(self, kafka: Sequence[str]) -> list[Column]:
         fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]

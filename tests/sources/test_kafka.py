@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.errors import ArgumentError
+from tidegate.errors import ArgumentError, ColumnTypeError
 from tidegate.sources import KafkaSource
+from tidegate.sources._kafka_options import with_defaults
 from tidegate.testing.broker import Broker
 
 from .raw import RECEIVED, produce
@@ -96,8 +97,14 @@ def test_a_batch_is_exactly_the_offset_range(
     [
         ({}, "no input"),
         ({"topics": ["a"], "pattern": "a"}, "topics and pattern"),
+        ({"topics": [""]}, "no topic can be called ''"),
         ({"topics": "a, b"}, r"topics=\['a', 'b'\]"),
         ({"topics": ["a"], "servers": ""}, "localhost:9092"),
+        ({"topics": ["a"], "servers": "localhost"}, "host:port"),
+        ({"topics": ["a"], "servers": "one:9092,two"}, "host:port"),
+        ({"topics": ["a"], "servers": "one:9092,"}, "empty address"),
+        ({"topics": ["a"], "servers": "one:99999"}, "host:port"),
+        ({"topics": ["a"], "servers": ["one:9092"]}, "servers is .*, a list"),
         ({"topics": ["a"], "max_rows": 0}, "max_rows"),
         ({"topics": ["a"], "start": "yesterday"}, "earliest"),
         ({"topics": ["a"], "start": datetime(2024, 1, 1)}, "no time zone"),
@@ -105,28 +112,33 @@ def test_a_batch_is_exactly_the_offset_range(
         ({"topics": ["a"], "start": {"a": {0: -3}}}, "-2"),
         ({"topics": ["a"], "options": {"StartingOffsets": "latest"}}, "use start"),
         ({"topics": ["a"], "options": {"kafka.bootstrap.servers": "x:1"}}, "use servers"),
+        ({"topics": ["a"], "options": {"security.protocol": "SSL"}}, "'kafka.security.protocol'"),
+        ({"topics": ["a"], "options": {"failOnDataLos": "false"}}, "failOnDataLoss"),
     ],
 )
 def test_arguments_that_do_not_fit_together_are_refused(
     arguments: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(ArgumentError, match=says):
+    with pytest.raises((ArgumentError, ColumnTypeError), match=says):
         KafkaSource(**({"servers": "localhost:9092"} | arguments))
 
 
-def test_one_topic_is_named_by_itself() -> None:
-    assert KafkaSource("s:1", "a") == KafkaSource(servers="s:1", topics=["a"])
-    assert KafkaSource("s:1", "a").named == ["a"]
+@pytest.mark.parametrize(
+    "servers", ["localhost:9092", "one:1, two:2", "[::1]:9092", "PLAINTEXT://10.0.0.1:9092"]
+)
+def test_addresses_that_kafka_takes_are_taken(servers: str) -> None:
+    assert KafkaSource(servers, "clicks") == KafkaSource(servers=servers, topics=["clicks"])
 
 
 def test_options_reach_the_reader_and_never_a_repr() -> None:
-    source = KafkaSource(
-        servers="s:1",
-        topics=["a"],
-        start=datetime(2024, 1, 1, tzinfo=UTC),
-        options={"kafka.sasl.jaas.config": "canary", "kafka.isolation.level": "read_uncommitted"},
-    )
+    given = {
+        "kafka.sasl.jaas.config": "canary",
+        "KAFKA.isolation.level": "read_uncommitted",
+        "minPartitions": "4",
+    }
+    source = KafkaSource("s:1", "a", start=datetime(2024, 1, 1, tzinfo=UTC), options=given)
     assert "canary" not in repr(source)
-    assert source._common()["kafka.sasl.jaas.config"] == "canary"
-    assert source._common()["kafka.isolation.level"] == "read_uncommitted"
-    assert source._common()["failOnDataLoss"] == "true"
+    read = with_defaults(source.options, source.servers)
+    assert given.items() <= read.items()
+    assert "kafka.isolation.level" not in read
+    assert read["failOnDataLoss"] == "true"
