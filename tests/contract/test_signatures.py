@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from tidegate import aggregates, changes, formats, joins, sketches, windows
+from tidegate import aggregates, changes, eventtime, formats, joins, sketches, sources, windows
+from tidegate.testing import Broker, StreamDriver
 
 COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
 CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
@@ -83,6 +84,37 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     formats.debezium: FORMAT,
     formats.maxwell: FORMAT,
+    eventtime.server_time: (
+        "(occurred: str | Column, sent: str | Column, received: str | Column, *, "
+        "longest: str | timedelta | None = None) -> Column"
+    ),
+    eventtime.shifted: "(occurred: str | Column, offset: str | Column) -> Column",
+    eventtime.clock_offsets: (
+        "(events: DataFrame, *, device: str, sent: str, received: str, "
+        "every: str | timedelta = '1 hour', step: str | timedelta = '10 seconds', "
+        "messages: int = 5) -> DataFrame"
+    ),
+    eventtime.ahead_of: ("(time: Column, received: Column, tolerance: str | timedelta) -> Column"),
+    eventtime.instant: "(epoch: Column, unit: str = 'milliseconds') -> Column",
+    sources.KafkaSource: (
+        "(servers: str, topics: str | Sequence[str] = (), *, pattern: str | None = None, "
+        "partitions: Mapping[str, Sequence[int]] | None = None, start: Literal['earliest', "
+        "'latest'] | Mapping[str, Mapping[int, int]] | datetime = 'earliest', "
+        "max_rows: int | None = 1000000, options: Mapping[str, str] = <factory>) -> None"
+    ),
+    sources.Reading: (
+        "(source: KafkaSource, format: Format, *, time: str | Column, lateness: str | timedelta, "
+        "keep: Sequence[str] = (), future_tolerance: str | timedelta | None = '1 hour', "
+        "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536) -> None"
+    ),
+    sources.Heartbeats: "(path: str) -> None",
+    Broker: "(dir: str | Path | None = None, *, port: int | None = None) -> None",
+    StreamDriver: (
+        "(spark: SparkSession, schema: str | StructType | Mapping[str, str | StructType], "
+        "transform: Callable[..., DataFrame], *, "
+        "lateness: str | timedelta | Mapping[str, str | timedelta | None] | None, "
+        "time: str | Mapping[str, str] = 'event_time', output_mode: OutputMode = 'append') -> None"
+    ),
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
@@ -132,7 +164,9 @@ def test_a_public_signature_is_as_pinned(function: Callable[..., object], signat
 
 
 @pytest.mark.parametrize(
-    "folder", [windows, sketches, joins, changes, formats], ids=lambda folder: folder.__name__
+    "folder",
+    [windows, sketches, joins, changes, formats, eventtime, sources],
+    ids=lambda folder: folder.__name__,
 )
 def test_all_functions_of_a_folder_are_pinned(folder: ModuleType) -> None:
     public = {getattr(folder, name) for name in folder.__all__}
