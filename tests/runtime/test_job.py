@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,16 @@ CORRECTED = Corrected(path="/tables/views", log=None, windows=Same(["page"]), ag
             {"sink": CORRECTED, "transform": Windowed(Sliding("1 minute"), aggs={"n": count()})},
             ArgumentError,
             "Sliding cannot be merged",
+        ),
+        (
+            {"sink": CORRECTED, "transform": replace(VIEWS, by="user")},
+            ArgumentError,
+            "the same windows, keys and aggregates",
+        ),
+        (
+            {"sink": CORRECTED, "transform": replace(VIEWS, aggs={"views": count()})},
+            ArgumentError,
+            "the same windows, keys and aggregates",
         ),
         (
             {"sink": CORRECTED, "transform": VIEWS, "each_batch": same},
