@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests, demos and notebooks: one JVM on the loopback, up in some three seconds.
+"""A real Kafka broker for tests, demos and notebooks: one JVM, up in some three seconds.
 
 >>> from tidegate.testing import Broker
 >>> with Broker.start() as broker:                                      # doctest: +SKIP
@@ -39,21 +39,25 @@ _START_SECONDS = 60.0
 
 
 class Broker:
-    """An embedded Kafka broker, a context manager; `Broker.start()` gives one that is ready.
+    """An embedded Kafka broker, as a context manager; `Broker.start()` returns one that is ready.
 
-    Its data lie in a temporary folder that goes when the broker stops, or in `dir`, which stays and
-    can be started again. It is Kafka itself, so transactions, compaction, retention and consumer
-    groups are those of production; there is one broker, on 127.0.0.1, without TLS or SASL. It never
-    outlives the process that started it.
+    It is Kafka itself: transactions, compaction, retention and consumer groups are those of
+    production. There is one broker, on 127.0.0.1, without TLS or SASL. It never outlives the
+    process that started it.
 
-    Raises SetupError when Java or the jars are missing, the port is taken, or the broker does not
-    come up: the message then quotes the broker's last words."""
+    Args:
+        dir: where its data lie, which stay and can be started again. Without it they lie in a
+            temporary folder, which is removed when the broker stops.
+        port: the port that it listens on; by default a free one.
+
+    Raises:
+        SetupError: where Java or the jars are missing, the port is taken, or the broker does not
+            come up; the message then quotes the broker's last words."""
 
     def __init__(self, dir: str | Path | None = None, *, port: int | None = None) -> None:
         self._temporary = dir is None
-        self.dir = Path(
-            tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir
-        ).resolve()
+        folder = tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir
+        self.dir = Path(folder).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         self.log = self.dir / "broker.log"
         used = self._ports_of_last_time()
@@ -79,9 +83,13 @@ class Broker:
         return self._process is not None and self._process.alive
 
     def create_topic(self, name: str, partitions: int = 1, **config: str | int | bool) -> str:
-        """Create a topic and give its name back; an option's dots are written as `_`: `cleanup_policy="compact"`.
+        """Create a topic, and return its name.
 
-        Kafka's own refusals, such as of a topic that is there already, come as its KafkaException.
+        `config` is Kafka's options for the topic, with `_` in place of dots:
+        `cleanup_policy="compact"`.
+
+        Raises:
+            KafkaException: Kafka's own, for a topic that is there already, for instance.
         """
         settings = {key.replace("_", "."): _text(value) for key, value in config.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
@@ -107,7 +115,7 @@ class Broker:
             self._process.kill()
 
     def restart(self) -> None:
-        """Start the broker again on the same data and port, after a `kill` or out of its run."""
+        """Start the broker again on the same data and port, whether it runs or was killed."""
         if self._process is not None:
             self._process.stop()
         self._up()
@@ -115,8 +123,11 @@ class Broker:
     def stop(self) -> None:
         """Stop the broker, and remove its data if they are temporary."""
         if self._process is not None:
-            # Temporary data need no clean shutdown, and that takes a second.
-            self._process.kill() if self._temporary else self._process.stop()
+            # Temporary data need no clean shutdown, which takes a second.
+            if self._temporary:
+                self._process.kill()
+            else:
+                self._process.stop()
             self._process = None
         if self._temporary:
             shutil.rmtree(self.dir, ignore_errors=True)
@@ -131,13 +142,9 @@ class Broker:
 
     def _up(self) -> None:
         try:
-            for port in (self.port, self._controller_port):
-                if listening(port):
-                    raise SetupError(
-                        f"port {port} is taken.",
-                        "a free port.",
-                        "leave out port=, or stop its user.",
-                    )
+            _require_free(self.port)
+            _require_free(self._controller_port)
+            self._write_settings()
             self._format()
             self._process = GuardedProcess(
                 [*self._java(), "kafka.Kafka", str(self.dir / "broker.properties")],
@@ -155,36 +162,38 @@ class Broker:
             self.stop()
             raise
 
-    def _format(self) -> None:
-        data = self.dir / "data"
-        settings = conf("broker.properties")
-        for word, value in {
+    def _write_settings(self) -> None:
+        values = {
             "port": self.port,
             "controller_port": self._controller_port,
-            "data": data,
-        }.items():
+            "data": self._data,
+        }
+        settings = conf("broker.properties")
+        for word, value in values.items():
             settings = settings.replace(f"{{{word}}}", str(value))
         (self.dir / "broker.properties").write_text(settings, encoding="utf-8")
-        (self.dir / "log4j2.properties").write_text(
-            conf("broker-log4j2.properties"), encoding="utf-8"
-        )
-        if (data / "meta.properties").exists():
+        log4j = conf("broker-log4j2.properties")
+        (self.dir / "log4j2.properties").write_text(log4j, encoding="utf-8")
+
+    def _format(self) -> None:
+        """Make the folder of the data, unless it is there from last time."""
+        if (self._data / "meta.properties").exists():
             return
-        first, *rest = uuid.uuid4().bytes
-        # With the highest bit clear the id begins with a letter; a dash would be taken for an
-        # option.
-        cluster = base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
-        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "--standalone"]
+        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", _cluster_id()]
         done = subprocess.run(
-            [*tool, "-c", str(self.dir / "broker.properties")],
+            [*tool, "--standalone", "-c", str(self.dir / "broker.properties")],
             capture_output=True,
             text=True,
             timeout=_START_SECONDS,
         )
         if done.returncode:
             raise SetupError(
-                f"the broker's folder {data} could not be made:\n{done.stdout}{done.stderr}"
+                f"the broker's folder {self._data} could not be made:\n{done.stdout}{done.stderr}"
             )
+
+    @property
+    def _data(self) -> Path:
+        return self.dir / "data"
 
     def _java(self) -> list[str]:
         logs = [
@@ -211,13 +220,23 @@ class Broker:
         settings = self.dir / "broker.properties"
         if not settings.exists():
             return {}
-        listeners = re.findall(
-            r"^listeners=.*$", settings.read_text(encoding="utf-8"), re.MULTILINE
+        text = settings.read_text(encoding="utf-8")
+        listeners = "".join(re.findall(r"^listeners=.*$", text, re.MULTILINE))
+        pairs = re.findall(r"(\w+)://[^,:]+:(\d+)", listeners)
+        return {name: int(port) for name, port in pairs}
+
+
+def _require_free(port: int) -> None:
+    if listening(port):
+        raise SetupError(
+            f"port {port} is taken.", "a free port.", "leave out port=, or stop its user."
         )
-        return {
-            name: int(port)
-            for name, port in re.findall(r"(\w+)://[^,:]+:(\d+)", "".join(listeners))
-        }
+
+
+def _cluster_id() -> str:
+    first, *rest = uuid.uuid4().bytes
+    # With the highest bit clear the id begins with a letter; a dash would be taken for an option.
+    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 
 
 def _text(value: str | int | bool) -> str:

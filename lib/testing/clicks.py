@@ -108,28 +108,33 @@ def clicks(
     1000
     """
     repeats = round(count * duplicates)
-    strays = round(count * stragglers)
-    faulty = strays + broken + 1
-    if count - repeats - faulty < count // 2:
+    late = round(count * stragglers)
+    if count - repeats - late - broken - 1 < count // 2:
         raise ArgumentError(
             f"count is {count}.", "a count of which half at least are clicks without any fault."
         )
     random = np.random.Generator(np.random.PCG64(seed))
     first = int(start.timestamp() * 1000)
-    span = count / rate * 1000
-    honest = _Honest(first, span, disorder, pages, users)
+    honest = _Honest(first, count / rate * 1000, disorder, pages, users)
     made = honest.clicks(count - repeats, f"{seed}-", random)
-    chosen = random.permutation(len(made))[:faulty].tolist()
-    for index in chosen[:strays]:
-        made[index] = _straggler(made[index], first, span, random)
-    for number, index in enumerate(chosen[strays:-1]):
-        made[index] = replace(made[index], fault=BROKEN[number % len(BROKEN)])
-    ahead = int(FAR_FUTURE.timestamp() * 1000)
-    made[chosen[-1]] = replace(made[chosen[-1]], at=ahead, fault="far future")
+    _spoil(made, late, broken, honest, random)
     originals = [click for click in made if click.fault is None and not click.straggler]
     for index in random.permutation(len(originals))[:repeats].tolist():
         made.append(_duplicate(originals[index], disorder, random))
     return sorted(made, key=lambda click: (click.arrived, click.event_id, click.duplicate))
+
+
+def _spoil(
+    made: list[Click], late: int, broken: int, honest: _Honest, random: np.random.Generator
+) -> None:
+    """Make some of the clicks late and some unreadable, and put one into the far future."""
+    chosen = random.permutation(len(made))[: late + broken + 1].tolist()
+    for index in chosen[:late]:
+        made[index] = _straggler(made[index], honest.first, honest.span, random)
+    for number, index in enumerate(chosen[late:-1]):
+        made[index] = replace(made[index], fault=BROKEN[number % len(BROKEN)])
+    ahead = int(FAR_FUTURE.timestamp() * 1000)
+    made[chosen[-1]] = replace(made[chosen[-1]], at=ahead, fault="far future")
 
 
 def _straggler(click: Click, first: int, span: float, random: np.random.Generator) -> Click:

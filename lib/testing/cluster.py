@@ -30,28 +30,42 @@ from .process import GuardedProcess, free_port, listening, until
 
 _START_SECONDS = 90.0
 _HOME = Path(pyspark.__path__[0])
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
 
 
 class SparkCluster:
-    """A master and workers as JVMs of their own on the loopback, a context manager; `start()` gives a ready one.
+    """A master and workers on the loopback, as a context manager; `start()` returns a ready one.
 
-    Executors are then other processes than the driver, as on a real cluster, so what a job forgot
-    to ship to them is missed here too. They share this machine's disk. `dir` keeps the logs and the
-    workers' folders; without it they are temporary. Nothing outlives the process that started it.
+    Each is a JVM of its own, and executors are other processes than the driver, as on a real
+    cluster: what a job forgot to ship to them is missed here too. They share this machine's disk.
+    Nothing outlives the process that started it.
 
-    Raises SetupError when master or workers do not come up, with their last words.
+    Args:
+        workers: how many workers.
+        cores: how many cores each worker has.
+        memory: the memory of each worker, as Spark writes it.
+        dir: where the logs and the workers' folders lie; without it they are temporary.
+
+    Raises:
+        SetupError: where master or workers do not come up, with their last words.
     """
 
     def __init__(
         self, workers: int = 2, *, cores: int = 1, memory: str = "1g", dir: str | Path | None = None
     ) -> None:
-        self.workers, self.cores, self.memory = workers, cores, memory
+        self.workers = workers
+        self.cores = cores
+        self.memory = memory
         self._temporary = dir is None
-        self.dir = Path(
-            tempfile.mkdtemp(prefix="tidegate-spark-") if dir is None else dir
-        ).resolve()
+        folder = tempfile.mkdtemp(prefix="tidegate-spark-") if dir is None else dir
+        self.dir = Path(folder).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
-        self._port, self._page = free_port(), free_port()
+        self._port = free_port()
+        self._page = free_port()
         self._processes: list[GuardedProcess] = []
 
     @classmethod
@@ -67,8 +81,7 @@ class SparkCluster:
         return f"spark://127.0.0.1:{self._port}"
 
     def state(self) -> dict[str, Any]:
-        """Return what the master's page says: `aliveworkers`, `activeapps`, `completedapps` and so
-        on."""
+        """Return what the master's page says: `aliveworkers`, `activeapps` and so on."""
         # A proxy of the environment must not be asked for the loopback.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
@@ -84,9 +97,19 @@ class SparkCluster:
         cwd: str | Path | None = None,
         timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `spark-submit` of a script on the cluster in client mode, with tidegate's settings and jars.
+        """Run `spark-submit` of a script on the cluster, in client mode.
 
-        Raises subprocess.TimeoutExpired after `timeout` seconds; the driver has then been killed.
+        Args:
+            script: the script.
+            arguments: the script's.
+            settings: Spark's settings, beside tidegate's own.
+            py_files: modules to be sent to the executors.
+            cwd: the folder that it runs in.
+            timeout: after so many seconds the driver is killed.
+
+        Raises:
+            SetupError: for one of py_files that is missing.
+            subprocess.TimeoutExpired: after `timeout` seconds.
         """
         command = spark_submit(
             self.master, settings=settings, py_files=py_files, properties=self._properties()
@@ -130,15 +153,7 @@ class SparkCluster:
                 process=master,
             )
             for number in range(self.workers):
-                size = ["--cores", str(self.cores), "--memory", self.memory, "--webui-port", "0"]
-                folder = ["--work-dir", str(self.dir / f"worker-{number}")]
-                self._launch(
-                    f"worker-{number}",
-                    "org.apache.spark.deploy.worker.Worker",
-                    *size,
-                    *folder,
-                    self.master,
-                )
+                self._launch_worker(f"worker-{number}")
             until(
                 self._complete,
                 within=_START_SECONDS,
@@ -152,6 +167,12 @@ class SparkCluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _launch_worker(self, name: str) -> None:
+        size = ["--cores", str(self.cores), "--memory", self.memory]
+        places = ["--webui-port", "0", "--work-dir", str(self.dir / name)]
+        main = "org.apache.spark.deploy.worker.Worker"
+        self._launch(name, main, *size, *places, self.master)
 
     def _launch(self, name: str, main: str, *arguments: str) -> GuardedProcess:
         process = GuardedProcess(
@@ -190,21 +211,11 @@ def spark_submit(
     for file in py_files:
         if not Path(file).exists():
             raise SetupError(f"{file}, named in py_files, is missing.")
-    command = [
-        str(_HOME / "bin" / "spark-submit"),
-        "--master",
-        master,
-        "--properties-file",
-        str(properties),
-    ]
+    command = [str(_HOME / "bin" / "spark-submit"), "--master", master]
+    command += ["--properties-file", str(properties)]
     command += ["--jars", ",".join(map(str, jars("spark")))]
     command += ["--py-files", ",".join(map(str, py_files))] if py_files else []
-    quiet = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    for key, value in {**quiet, **(settings or {})}.items():
+    for key, value in {**_QUIET, **(settings or {})}.items():
         command += ["--conf", f"{key}={value}"]
     return command
 

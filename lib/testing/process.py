@@ -22,11 +22,17 @@ read _; kill -9 -- "-$1" 2>/dev/null
 
 
 class GuardedProcess:
-    """A process in a group of its own, killed when the one that started it ends, were it by SIGKILL.
+    """A process that is killed when its starter ends, even where that ends by SIGKILL.
 
-    A group of its own keeps Ctrl-C in a terminal from reaching it before those who use it have
-    stopped. Its output goes to the file `log`. `scratch` is a folder to be removed as well if the
-    starter dies without stopping it."""
+    The process is in a group of its own, which keeps Ctrl-C in a terminal from reaching it before
+    its users have stopped.
+
+    Args:
+        command: the command line.
+        log: the file that its output goes to.
+        name: what to call it in errors.
+        env: its environment; by default the starter's.
+        scratch: a folder that is removed too, where the starter dies without stopping it."""
 
     def __init__(
         self,
@@ -37,7 +43,8 @@ class GuardedProcess:
         env: Mapping[str, str] | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self.name, self.log = name, log
+        self.name = name
+        self.log = log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 command,
@@ -60,7 +67,7 @@ class GuardedProcess:
         return self._process.poll() is None
 
     def require_alive(self) -> None:
-        """Raise a SetupError with the last lines of the log if the process has ended."""
+        """Raise a SetupError with the last lines of the log where the process has ended."""
         if not self.alive:
             raise SetupError(
                 f"{self.name} ended with code {self._process.returncode}; its last "
@@ -73,7 +80,7 @@ class GuardedProcess:
         return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
 
     def stop(self, within: float = 20) -> None:
-        """End the process by SIGTERM, and by SIGKILL if it has not gone within so many seconds."""
+        """End the process by SIGTERM, and by SIGKILL after `within` seconds."""
         self._send(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(within)
@@ -94,8 +101,11 @@ class GuardedProcess:
 def until(
     check: Callable[[], bool], *, within: float, what: str, process: GuardedProcess | None = None
 ) -> None:
-    """Wait until `check()` is true; a SetupError after `within` seconds, or at once when `process`
-    has ended."""
+    """Wait until `check()` is true.
+
+    Raises:
+        SetupError: after `within` seconds, and as soon as `process` has ended.
+    """
     deadline = time.monotonic() + within
     while not check():
         if process is not None:

@@ -1,5 +1,4 @@
-"""What Spark read while something ran: files and rows of each Delta table, by its own metrics of
-every scan."""
+"""What Spark read while something ran: files and rows of each Delta table, by its own metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class Read:
 
 
 class Scans:
-    """Collect what is read inside a `with` block, by the name of the table's folder.
+    """Collects what is read inside a `with` block, by the name of the table's folder.
 
     A table that is read three times counts three times. Log and statistics of the tables are not
     counted."""
@@ -43,8 +42,8 @@ class Scans:
 
     def __exit__(self, *_: object) -> None:
         self._spark.conf.unset(_LENGTH)
-        for told, metrics in scans(self._spark, self._first):
-            place = _PLACE.search(told)
+        for description, metrics in scans(self._spark, self._first):
+            place = _PLACE.search(description)
             if place is None:
                 continue
             files = metrics.get("number of files read", 0)
