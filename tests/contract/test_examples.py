@@ -1,4 +1,4 @@
-"""Every example in the README and in docstrings runs, and gives what it says."""
+"""Every example in the README, in the pages of docs/ and in docstrings runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
+from tidegate.testing import Broker
 
-README = Path(tidegate.__file__).parents[1] / "README.md"
+ROOT = Path(tidegate.__file__).parents[1]
+PAGES = [
+    "README.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."))
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -42,12 +47,16 @@ def clicks(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, "event_time timestamp, page string, user string, ms int")
 
 
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
 def example_modules() -> list[str]:
     return [name for name in MODULES if not name.endswith("__main__") and ">>> " in source(name)]
 
 
 def source(name: str) -> str:
-    path = Path(tidegate.__file__).parents[1] / Path(*name.split("."))
+    path = ROOT / Path(*name.split("."))
     return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(
         encoding="utf-8"
     )
@@ -63,20 +72,29 @@ def test_the_examples_of_a_module_hold(name: str, given: dict[str, Any]) -> None
     assert runner.summarize(verbose=False).failed == 0, "".join(reports)
 
 
-def test_the_examples_of_the_readme_run_one_after_the_other(given: dict[str, Any]) -> None:
-    blocks = PYTHON.findall(README.read_text(encoding="utf-8"))
-    assert blocks
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"README.md, example {number + 1}", "exec"), given)
+@pytest.mark.broker
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(text(page))])
+def test_the_examples_of_a_page_run_one_after_the_other(
+    page: str, spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    there: dict[str, Any] = {"__name__": "page"}
+    for number, block in enumerate(PYTHON.findall(text(page))):
+        # A reader's broker and folder are the only things that differ here.
+        here = block.replace("localhost:9092", broker.servers).replace(
+            "/tmp/tidegate", f"{tmp_path}"
+        )
+        exec(compile(here, f"{page}, example {number + 1}", "exec"), there)
 
 
 def test_the_readme_s_own_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text("README.md"))
     assert links
-    assert [link for link in links if not (README.parent / link).exists()] == []
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_readme_names_only_targets_of_make_that_exist() -> None:
-    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    assert set(re.findall(r"`?make ([a-z]+)`", README.read_text(encoding="utf-8"))) <= targets
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_name_only_files_and_targets_of_make_that_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE))
+    assert set(re.findall(r"`?make ([a-z]+)`", text(page))) <= targets
+    files = re.findall(r"`((?:jobs|conf|notebooks|tests|lib|benchmarks)/[^`* <>]+)`", text(page))
+    assert [file for file in files if not (ROOT / file).exists()] == []
