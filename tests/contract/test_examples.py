@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."))
+READERS = "localhost:9092"
+"""The broker of the pages."""
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -72,17 +75,25 @@ def test_the_examples_of_a_module_hold(name: str, given: dict[str, Any]) -> None
     assert runner.summarize(verbose=False).failed == 0, "".join(reports)
 
 
+@pytest.fixture
+def servers(page: str) -> Iterator[str]:
+    """The address of a broker of the page's own, where the page creates topics."""
+    if "create_topics" not in text(page):
+        yield READERS
+        return
+    with Broker.start() as broker:
+        yield broker.servers
+
+
 @pytest.mark.broker
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(text(page))])
 def test_the_examples_of_a_page_run_one_after_the_other(
-    page: str, spark: SparkSession, broker: Broker, tmp_path: Path
+    page: str, spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     there: dict[str, Any] = {"__name__": "page"}
     for number, block in enumerate(PYTHON.findall(text(page))):
         # A reader's broker and folder are the only things that differ here.
-        here = block.replace("localhost:9092", broker.servers).replace(
-            "/tmp/tidegate", f"{tmp_path}"
-        )
+        here = block.replace(READERS, servers).replace("/tmp/tidegate", f"{tmp_path}")
         exec(compile(here, f"{page}, example {number + 1}", "exec"), there)
 
 
