@@ -1,12 +1,11 @@
-"""Join searches with the clicks that follow them, and count how often each page of results is clicked through.
+"""Join searches with the clicks that follow them, and count how often pages of results are clicked.
 
 spark-submit jobs/click_through.py [--config PATH] [--set section.key=value]... [--show-config]
 [--verbose]
 
 A click belongs to a search of its session, from `before` before it to `after` after it; it may
-arrive first. What comes
-out is final: a search comes out, clicked or not, when no click of it can come any more, with all of
-its clicks.
+arrive first. A search comes out, clicked or not, with all of its clicks, when no further click of
+it can come: what comes out is final.
 
 With result.kind = "rates" the table has for each window of the searches' time and each page
 
@@ -16,11 +15,12 @@ With result.kind = "rates" the table has for each window of the searches' time a
 
 Sums are kept and not their ratio, since sums of pages and windows add up to larger ones. A window's
 row grows until the last of its searches has come out. With "rows" the table has a row for each
-search and click, or search without a click."""
+search and click, or search without a click.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 from pyspark.sql import DataFrame
@@ -30,27 +30,23 @@ from tidegate.aggregates import Aggregate, count, total
 from tidegate.columns import quoted, require
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.joins import IntervalJoin
-from tidegate.joins._panes import panes
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import Config
-from tidegate.runtime.config.sections import (
-    JobName,
-    JobSection,
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import (
+    Columns,
+    Config,
+    InputSection,
     Names,
+    OutputSection,
     Section,
     Span,
-    TablesSection,
-    TopicSection,
-    WindowSection,
+    Table,
 )
-from tidegate.runtime.job import Job
 from tidegate.sinks import Append, Upsert
 from tidegate.transform import Stateful
-from tidegate.windows import tumbling
+from tidegate.windows import Tumbling, Windowed
 
-TIME = "event_time"
 SUFFIXES = ("_search", "_click")
-SEARCHED = f"{TIME}{SUFFIXES[0]}"
+SEARCHED = "event_time_search"
 AGGS: dict[str, Aggregate] = {
     "searches": count(),
     "clicked": total("clicked"),
@@ -59,8 +55,7 @@ AGGS: dict[str, Aggregate] = {
 
 
 class JoinSection(Section):
-    """[join]: the columns that must be equal, and how far before and after its search a click may
-    be."""
+    """[join]: the columns that must be equal, and how far from its search a click may be."""
 
     on: Names = Field(default=["session_id"])
     before: str = "0 seconds"
@@ -69,107 +64,108 @@ class JoinSection(Section):
     @model_validator(mode="after")
     def _ranged(self) -> JoinSection:
         try:
-            panes(self.within)
+            self.value()
         except TidegateError as error:
             raise ConfigError(f"[join]: {error.given}", error.allowed, error.hint) from None
         return self
 
-    @property
-    def within(self) -> tuple[str, str]:
-        """The range as the join takes it."""
-        return self.before, self.after
+    def value(self) -> IntervalJoin:
+        """Return the join: every search, with its clicks where it has any."""
+        within = (self.before, self.after)
+        return IntervalJoin(self.on, within=within, how="left", suffixes=SUFFIXES)
 
 
-class Windows(WindowSection):
-    """[window]: the windows of the searches' time for which rates are counted, and by which
-    columns."""
+class RatesSection(Section):
+    """[window]: the windows of the searches' time for which rates are counted, and by what."""
 
-    kind: Literal["tumbling"] = "tumbling"
-    size: Span | None = "10 minutes"
+    size: Span = "10 minutes"
+    zone: str | None = None
+    by: Columns = Field(default=["page"])
+
+    @model_validator(mode="after")
+    def _holds(self) -> RatesSection:
+        try:
+            self.value()
+        except TidegateError as error:
+            raise ConfigError(error.given, error.allowed, error.hint) from None
+        return self
+
+    def value(self) -> Windowed:
+        """Return the windows of searches."""
+        return Windowed(Tumbling(self.size, zone=self.zone), by=self.by, aggs=AGGS, time=SEARCHED)
 
 
 class ResultSection(Section):
-    """[result]: rates by page and window, or the joined rows; and which columns tell searches and
-    clicks apart."""
+    """[result]: rates by page and window, or the joined rows; the ids of searches and clicks."""
 
     kind: Literal["rates", "rows"] = "rates"
     search: str = "search_id"
     click: str = "click_id"
 
 
-class NamedJob(JobSection):
-    """[job]: the name, which is part of every commit and must stay the same over restarts."""
+class Tables(OutputSection):
+    """[output]: the result, and the late rows of each topic."""
 
-    name: JobName = "click_through"
-
-
-class Tables(TablesSection):
-    """[output]: the result, the dead letters of both topics, and the late rows of each."""
-
-    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "late_searches", "late_clicks")
-
-    table: str = "click_through"
-    late_searches: str = "late_searches"
-    late_clicks: str = "late_clicks"
-    checkpoint: str = "_checkpoints/click_through"
+    table: Table = "click_through"
+    late_searches: Table = "late_searches"
+    late_clicks: Table = "late_clicks"
 
 
-class ClickThrough(Config):
+class ClickThrough(Config, name="click_through"):
     """The job's configuration: conf/jobs/click_through.toml tells each key."""
 
-    job: NamedJob = NamedJob()
-    searches: TopicSection
-    clicks: TopicSection
+    searches: InputSection
+    clicks: InputSection
     join: JoinSection = JoinSection()
-    window: Windows = Windows()
+    window: RatesSection = RatesSection()
     result: ResultSection = ResultSection()
-    output: Tables = Tables()
+    output: Tables
 
 
 def job(config: ClickThrough) -> Job:
-    """Put the job together."""
+    """Return the job of a configuration."""
+    output = config.output
     inputs = {
-        "searches": config.named_input(config.searches),
-        "clicks": config.named_input(config.clicks),
+        "searches": config.input(config.searches),
+        "clicks": config.input(config.clicks),
     }
-
-    join = IntervalJoin(config.join.on, within=config.join.within, how="left", suffixes=SUFFIXES)
+    late = {"searches": output.late_searches, "clicks": output.late_clicks}
+    join = config.join.value()
+    if config.result.kind == "rows":
+        return config.as_job(inputs=inputs, transform=join, sink=Append(output.table), late=late)
 
     def joined(searches: DataFrame, clicks: DataFrame) -> DataFrame:
+        # The columns of the rates are looked for before the stream begins.
         rows = join(searches, clicks)
-        if config.result.kind == "rates":
-            require(rows, config.window.by, "window.by")
-            require(rows, [config.result.search, config.result.click], "[result]")
+        require(rows, config.window.by, "window.by")
+        require(rows, [config.result.search, config.result.click], "[result]")
         return rows
 
-    transform = Stateful(joined, late=join.late_at)
-    path = config.output.tables()["output.table"]
-    if config.result.kind == "rows":
-        return config.planned(inputs, transform=transform, sink=Append(path=path))
-    return config.planned(
-        inputs,
-        transform=transform,
-        each_batch=lambda rows: rates(rows, config.result, config.window),
-        sink=Upsert(path=path, keys=["window", *config.window.by], aggs=AGGS),
+    return config.as_job(
+        inputs=inputs,
+        transform=Stateful(joined, late=join.late_at, reach=join.reach),
+        each_batch=lambda rows: rates(rows, config),
+        sink=Upsert(output.table, keys=["window", *config.window.by], aggs=AGGS),
+        late=late,
     )
 
 
-def rates(rows: DataFrame, result: ResultSection, window: WindowSection) -> DataFrame:
-    """Count the searches and clicks of joined rows; all rows of a search come out of the join in
-    one batch."""
-    clicks = F.count_distinct(quoted(result.click)).alias("clicks")
-    each = rows.groupBy(*map(quoted, [SEARCHED, *window.by, result.search])).agg(clicks)
-    searched = each.withColumn("clicked", F.when(F.col("clicks") > 0, 1).otherwise(0))
-    return tumbling(
-        searched, window.size or "", by=window.by, aggs=AGGS, time=SEARCHED, zone=window.zone
-    )
+def rates(rows: DataFrame, config: ClickThrough) -> DataFrame:
+    """Count the searches and clicks of joined rows.
+
+    All rows of a search come out of the join in one batch, so that no search is counted twice.
+    """
+    own = [SEARCHED, *config.window.by, config.result.search]
+    clicks = F.count_distinct(quoted(config.result.click)).alias("clicks")
+    searches = rows.groupBy(*map(quoted, own)).agg(clicks)
+    clicked = F.when(F.col("clicks") > 0, 1).otherwise(0)
+    return config.window.value()(searches.withColumn("clicked", clicked))
 
 
 if __name__ == "__main__":
     command(
-        "click_through",
         ClickThrough,
         job,
-        "Join searches with their clicks and count click-through rates, from Kafka to Delta.",
+        about="Join searches with their clicks and count click-through rates, from Kafka to Delta.",
         result="searches and clicks joined",
     )

@@ -1,28 +1,25 @@
 """Take the duplicates out of a topic with redelivery: Kafka in, Delta out, each event once.
 
 spark-submit jobs/deduplicated.py [--config PATH] [--set section.key=value]... [--show-config]
-[--verbose]"""
+[--verbose]
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from tidegate.columns import microseconds
 from tidegate.errors import ConfigError
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import JobConfig
-from tidegate.runtime.config.sections import (
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import (
+    Config,
     Duration,
-    JobName,
-    JobSection,
+    InputSection,
     Names,
     OutputSection,
     Section,
+    Table,
 )
-from tidegate.runtime.job import Job
 from tidegate.sinks import Append, FirstSeen, Sink
 from tidegate.sketches import BloomTable
 from tidegate.windows import Deduplication
@@ -36,7 +33,8 @@ class KeySection(Section):
 
     Within `horizon` the answer is exact. With `keys`, the number of different keys planned for, a
     key that came in any earlier batch is set aside too, and a new one by mistake with the
-    probability `false_positives`."""
+    probability `false_positives`.
+    """
 
     key: Names
     horizon: Duration
@@ -57,54 +55,45 @@ class KeySection(Section):
 
 
 class Tables(OutputSection):
-    """[output]: as for every job, and two more tables: `repeated`, the rows set aside, and `seen`,
-    the filter."""
+    """[output]: the events, late rows, rows set aside (`repeated`), the filter (`seen`)."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "repeated", "seen")
-
-    table: str = "events"
-    repeated: str = "repeated"
-    seen: str = "seen"
-    checkpoint: str = "_checkpoints/deduplicated"
-    sink: Literal["append"] = "append"
+    table: Table = "events"
+    late: Table = "late_rows"
+    repeated: Table = "repeated"
+    seen: Table = "seen"
 
 
-class NamedJob(JobSection):
-    """[job]: the name, which is part of every commit and must stay the same over restarts."""
-
-    name: JobName = "deduplicated"
-
-
-class Deduplicated(JobConfig):
+class Deduplicated(Config, name="deduplicated"):
     """The job's configuration: conf/jobs/deduplicated.toml tells each key."""
 
-    job: NamedJob = NamedJob()
+    events: InputSection
     deduplicate: KeySection
-    output: Tables = Tables()
+    output: Tables
 
 
 def job(config: Deduplicated) -> Job:
-    """Put the job together."""
-    same = config.deduplicate
-    events = config.only_input(keep=PLACE)
+    """Return the job of a configuration."""
+    events = config.input(config.events, keep=PLACE)
     fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
-    order = [f"kafka_{name}" if name in fields else name for name in PLACE]
-    return config.planned(
-        {"events": events},
-        transform=Deduplication(same.key, same.horizon, hold=same.hold, order=order, time=TIME),
-        sink=sink(same, config.output.tables(), [TIME, *order]),
+    place = [f"kafka_{name}" if name in fields else name for name in PLACE]
+    same = config.deduplicate
+    return config.as_job(
+        inputs={"events": events},
+        transform=Deduplication(same.key, same.horizon, hold=same.hold, order=place),
+        sink=sink(config, order=[TIME, *place]),
+        late=config.output.late,
     )
 
 
-def sink(same: KeySection, places: dict[str, str], order: Sequence[str]) -> Sink:
-    """Return the sink: one that remembers keys past the horizon, where it is told how many there
-    will be."""
+def sink(config: Deduplicated, order: list[str]) -> Sink:
+    """Return the sink: one that remembers keys past the horizon, where it knows their number."""
+    same, output = config.deduplicate, config.output
     if same.keys is None:
-        return Append(path=places["output.table"])
+        return Append(output.table)
     return FirstSeen(
-        path=places["output.table"],
-        repeated=places["output.repeated"],
-        seen=places["output.seen"],
+        output.table,
+        repeated=output.repeated,
+        seen=output.seen,
         known=BloomTable(key=same.key, keys=same.keys, false_positives=same.false_positives),
         order=order,
         refuse_at=same.refuse_at,
@@ -113,9 +102,8 @@ def sink(same: KeySection, places: dict[str, str], order: Sequence[str]) -> Sink
 
 if __name__ == "__main__":
     command(
-        "deduplicated",
         Deduplicated,
         job,
-        "Take the duplicates out of a topic with redelivery, from Kafka to Delta.",
+        about="Take the duplicates out of a topic with redelivery, from Kafka to Delta.",
         result="unlike all within the horizon",
     )

@@ -1,36 +1,35 @@
-"""Return each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
+"""Give each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
 
 spark-submit jobs/enriched_activity.py [--config PATH] [--set section.key=value]... [--show-config]
-[--verbose]"""
+[--verbose]
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import model_validator
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from tidegate.columns import quoted
 from tidegate.errors import ConfigError
-from tidegate.formats import json_format
+from tidegate.formats import keyed_json
 from tidegate.joins import stream_table, versions
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import Config
-from tidegate.runtime.config.sections import (
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import (
+    Config,
     Duration,
-    JobName,
-    JobSection,
+    InputSection,
+    OutputSection,
     Section,
-    TablesSection,
-    TopicSection,
+    Table,
     Wait,
 )
-from tidegate.runtime.job import Input, Job
 from tidegate.sinks import Append, Snapshot, TemporalJoin, VersionTable
 from tidegate.tagged import tagged
 
-PARTITION, OFFSET = "profile_partition", "profile_offset"
+TIME = "event_time"
+PARTITION = "profile_partition"
+OFFSET = "profile_offset"
 
 
 class EnrichSection(Section):
@@ -38,7 +37,8 @@ class EnrichSection(Section):
 
     "snapshot": that of the Delta table `profiles` as it is at the moment. "history": that of the
     event's time, by the Delta table `profiles` with valid_from and valid_to. "changelog": the same
-    by the changelog of [profiles]."""
+    by the changelog of [profiles].
+    """
 
     way: Literal["snapshot", "history", "changelog"]
     on: str = "user_id"
@@ -48,34 +48,23 @@ class EnrichSection(Section):
     keep: Wait | None = None
 
 
-class NamedJob(JobSection):
-    """[job]: the name, which is part of every commit and must stay the same over restarts."""
+class Tables(OutputSection):
+    """[output]: the target; for the changelog its versions, waiting events and misses too."""
 
-    name: JobName = "enriched_activity"
-
-
-class Tables(TablesSection):
-    """[output]: the target and the dead letters; for the changelog its versions, waiting events and
-    misses too."""
-
-    TABLES: ClassVar[tuple[str, ...]] = (*TablesSection.TABLES, "versions", "waiting", "misses")
-
-    table: str = "activity"
-    versions: str = "profile_versions"
-    waiting: str = "waiting"
-    misses: str = "misses"
+    table: Table = "activity"
+    versions: Table = "profile_versions"
+    waiting: Table = "waiting"
+    misses: Table = "misses"
     keep_misses_apart: bool = False
-    checkpoint: str = "_checkpoints/enriched_activity"
 
 
-class EnrichedActivity(Config):
+class EnrichedActivity(Config, name="enriched_activity"):
     """The job's configuration: conf/jobs/enriched_activity.toml tells each key."""
 
-    job: NamedJob = NamedJob()
-    activity: TopicSection
-    profiles: TopicSection | None = None
+    activity: InputSection
+    profiles: InputSection | None = None
     enrich: EnrichSection
-    output: Tables = Tables()
+    output: Tables
 
     @model_validator(mode="after")
     def _has_profiles(self) -> EnrichedActivity:
@@ -94,42 +83,45 @@ class EnrichedActivity(Config):
 
 
 def job(config: EnrichedActivity) -> Job:
-    """Put the job together."""
-    return from_changelog(config) if config.enrich.way == "changelog" else from_table(config)
+    """Return the job of a configuration."""
+    if config.enrich.way == "changelog" and config.profiles is not None:
+        return from_changelog(config, config.profiles)
+    return from_table(config, config.enrich.profiles or "")
 
 
-def from_table(config: EnrichedActivity) -> Job:
-    """Meet a Delta table, as it is or, where it is a history, as it was at the event's time."""
-    on, time = config.enrich.on, "event_time" if config.enrich.way == "history" else None
+def from_table(config: EnrichedActivity, profiles: str) -> Job:
+    """Meet a Delta table: as it is, or where it is a history, as it was at the event's time."""
+    as_of = TIME if config.enrich.way == "history" else None
 
     def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(activity, profiles, on, how="left", as_of=time)
+        return stream_table(activity, profiles, config.enrich.on, how="left", as_of=as_of)
 
-    path = config.output.tables()["output.table"]
-    return config.planned(
-        {"activity": config.named_input(config.activity)},
-        sink=Snapshot(table=config.enrich.profiles or "", join=enriched, sink=Append(path)),
+    return config.as_job(
+        inputs={"activity": config.input(config.activity)},
+        sink=Snapshot(table=profiles, join=enriched, sink=Append(config.output.table)),
     )
 
 
-def from_changelog(config: EnrichedActivity) -> Job:
-    """Keep a copy of the profiles by their changelog, and let each event wait until that has passed
-    its time."""
-    enrich, places, section = config.enrich, config.output.tables(), config.profiles
-    if section is None:
-        raise ConfigError("there is no section [profiles].", "the changelog's topic.")
+def from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
+    """Keep the profiles by their changelog; an event waits until that has passed its time."""
+    enrich = config.enrich
+    rows = keyed_json(
+        profiles.event_schema, key=enrich.on, time=profiles.time, place=(PARTITION, OFFSET)
+    )
+    inputs = {
+        "activity": config.input(config.activity),
+        "profiles": config.input(profiles, format=rows),
+    }
 
     def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(
-            activity, profiles, enrich.on, how="left", as_of="event_time", order=OFFSET
-        )
+        return stream_table(activity, profiles, enrich.on, how="left", as_of=TIME, order=OFFSET)
 
     sink = TemporalJoin(
-        path=places["output.table"],
-        waiting=places["output.waiting"],
-        misses=places["output.misses"] if config.output.keep_misses_apart else None,
+        path=config.output.table,
+        waiting=config.output.waiting,
+        misses=config.output.misses if config.output.keep_misses_apart else None,
         versions=VersionTable(
-            path=places["output.versions"],
+            path=config.output.versions,
             on=enrich.on,
             order=[OFFSET],
             partition=[PARTITION],
@@ -138,58 +130,23 @@ def from_changelog(config: EnrichedActivity) -> Job:
         join=enriched,
         events="activity",
         changes="profiles",
-        lateness=section.lateness,
+        lateness=profiles.lateness,
         patience=enrich.patience,
         lag=enrich.lag,
     )
-    return config.planned(
-        {
-            "activity": config.named_input(config.activity),
-            "profiles": changelog(config, section),
-        },
+    return config.as_job(
+        inputs=inputs,
         each_batch=lambda activity, profiles: tagged(
-            activity=activity, profiles=as_versions(profiles, section, enrich.on)
+            activity=activity, profiles=versions(profiles, deleted="deleted").drop("deleted")
         ),
         sink=sink,
     )
 
 
-def changelog(config: EnrichedActivity, section: TopicSection) -> Input:
-    """Return the changelog's input; a tombstone has no time but its record's own."""
-    time = F.coalesce(quoted(section.time), F.col("timestamp"))
-    format = json_format(section.event_schema, tombstones="row")
-    on = config.enrich.on
-    if on not in format.schema.fieldNames() or format.schema[on].nullable:
-        raise ConfigError(
-            f"profiles.schema has no {on!r} that is NOT NULL: a record without it would pass for a "
-            "tombstone.",
-            "the key of enrich.on as a field that is never null.",
-            f'schema = "{on} string not null, ..."',
-        )
-    return Input(
-        reading=config.reading(
-            section, section, format, time=time, keep=["key", "partition", "offset"]
-        )
-    )
-
-
-def as_versions(profiles: DataFrame, section: TopicSection, on: str) -> DataFrame:
-    """Return the changelog as a log of versions; a record without a value ends the profile of its
-    key."""
-    key = F.col("key").cast("string").try_cast(profiles.schema[on].dataType)
-    keyed = profiles.withColumns({"deleted": quoted(on).isNull(), on: F.coalesce(quoted(on), key)})
-    placed = keyed.drop(section.time, "key").withColumnsRenamed(
-        {"partition": PARTITION, "offset": OFFSET}
-    )
-    log = versions(placed, deleted="deleted")
-    return log.drop("deleted")
-
-
 if __name__ == "__main__":
     command(
-        "enriched_activity",
         EnrichedActivity,
         job,
-        "Give each activity of a user the user's profile, from Kafka to Delta.",
+        about="Give each activity of a user the user's profile, from Kafka to Delta.",
         result="taken up",
     )

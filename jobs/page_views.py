@@ -1,51 +1,45 @@
 """Count page views in event-time windows: Kafka in, Delta out, each record exactly once.
 
 spark-submit jobs/page_views.py [--config PATH] [--set section.key=value]... [--show-config]
-[--verbose]"""
+[--verbose]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Literal
 
 from pydantic import model_validator
 
 from tidegate.aggregates import Aggregate, count, largest, mean, total
 from tidegate.errors import ConfigError
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import JobConfig
-from tidegate.runtime.config.sections import OutputSection, WindowSection
-from tidegate.runtime.job import Job
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import Config, InputSection, OutputSection, Table, WindowSection
 from tidegate.sinks import Append, Corrected, Sink, Upsert
-from tidegate.windows import (
-    Cumulative,
-    Hopping,
-    Overlapping,
-    Same,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    Windowed,
-)
+from tidegate.windows import Windowed
 
-TIME = "event_time"
+AGGS: dict[str, Aggregate] = {
+    "views": count(),
+    "mean_ms": mean("ms"),
+    "slowest_ms": largest("ms"),
+    "bytes": total("bytes"),
+}
 
 
 class Tables(OutputSection):
-    """[output]: as for every job, and the log of corrections; that and the table are kept by window
-    and key then."""
+    """[output]: the windows, the late rows, and the log of corrections where there are any."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "corrections")
+    table: Table = "page_views"
+    late: Table = "late_rows"
+    corrections: Table = "corrections"
+    sink: Literal["append", "upsert"] = "append"
 
-    corrections: str = "corrections"
 
-
-class PageViews(JobConfig):
+class PageViews(Config, name="page_views"):
     """The job's configuration: conf/jobs/page_views.toml tells each key."""
 
+    clicks: InputSection
     window: WindowSection
-    output: Tables = Tables()
+    output: Tables
 
     @model_validator(mode="after")
     def _keyed(self) -> PageViews:
@@ -59,58 +53,31 @@ class PageViews(JobConfig):
         return self
 
 
-AGGS: dict[str, Aggregate] = {
-    "views": count(),
-    "mean_ms": mean("ms"),
-    "slowest_ms": largest("ms"),
-    "bytes": total("bytes"),
-}
-
-
-def views(window: WindowSection) -> Windowed:
-    """Return the configured windows of the clicks."""
-    kinds: dict[str, Callable[[], Window]] = {
-        "tumbling": lambda: Tumbling(window.size or "", zone=window.zone),
-        "hopping": lambda: Hopping(window.size or "", window.hop or ""),
-        "sliding": lambda: Sliding(window.size or ""),
-        "session": lambda: Session(window.gap or ""),
-        "cumulative": lambda: Cumulative(window.step or "", window.size or "", zone=window.zone),
-    }
-    return Windowed(kinds[window.kind](), by=window.by, aggs=AGGS, time=TIME)
-
-
 def job(config: PageViews) -> Job:
-    """Put the job together."""
+    """Return the job of a configuration."""
     window = config.window
-    return config.planned(
-        {"clicks": config.only_input()},
-        transform=views(window),
-        sink=kept(config) if window.kept else sink(config),
+    views = Windowed(window.value(), by=window.by, aggs=AGGS)
+    return config.as_job(
+        inputs={"clicks": config.input(config.clicks)},
+        transform=views,
+        sink=sink(config, views),
         emission=window.emission,
         corrections=window.corrections,
+        late=config.output.late,
     )
 
 
-def sink(config: PageViews) -> Sink:
-    """Return the sink of windows that are final when they come out."""
-    path = config.output.tables()["output.table"]
-    if config.output.sink == "append":
-        return Append(path=path)
-    return Upsert(path=path, keys=["window", *config.window.by])
-
-
-def kept(config: PageViews) -> Corrected:
-    """Return the sink of windows that can change after they came out."""
-    window, places = config.window, config.output.tables()
-    return Corrected(
-        path=places["output.table"],
-        log=None if window.corrections is None else places["output.corrections"],
-        windows=Overlapping(window.by) if window.kind == "session" else Same(window.by),
-        aggs=AGGS,
-    )
+def sink(config: PageViews, views: Windowed) -> Sink:
+    """Return the sink: one that changes windows after they came out, where the job asks for it."""
+    window, output = config.window, config.output
+    merging = views.merging
+    if window.changing and merging is not None:
+        log = None if window.corrections is None else output.corrections
+        return Corrected(output.table, log=log, windows=merging, aggs=AGGS)
+    if output.sink == "upsert":
+        return Upsert(output.table, keys=["window", *window.by])
+    return Append(output.table)
 
 
 if __name__ == "__main__":
-    command(
-        "page_views", PageViews, job, "Count page views in event-time windows, from Kafka to Delta."
-    )
+    command(PageViews, job, about="Count page views in event-time windows, from Kafka to Delta.")

@@ -1,4 +1,6 @@
-"""Keep each user's timeline: the posts of those whom the user follows, with their authors' names. Kafka in, Delta out.
+"""Keep each user's timeline: the posts, with their authors' names, of those whom the user follows.
+
+Kafka in, Delta out.
 
 spark-submit jobs/timelines.py [--config PATH] [--set section.key=value]... [--show-config]
 [--verbose]
@@ -17,34 +19,19 @@ timelines."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidegate.joins import table_table
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import Config
-from tidegate.runtime.config.sections import (
-    JobName,
-    JobSection,
-    Section,
-    TablesSection,
-    TopicSection,
-)
-from tidegate.runtime.job import Job
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import Config, InputSection, OutputSection, Section, Table
 from tidegate.tagged import tagged, untagged
 from tidegate.views import KeyedTable, View
 from tidegate.views._buckets import lookup
 
 ON = "author"
-
-
-class NamedJob(JobSection):
-    """[job]: the name, which is part of every commit and must stay the same over restarts."""
-
-    name: JobName = "timelines"
 
 
 class ViewSection(Section):
@@ -55,52 +42,40 @@ class ViewSection(Section):
     compact_every: int | None = Field(default=20, gt=0)
 
 
-class Tables(TablesSection):
-    """[output]: the timelines and the dead letters, and the tables that the timelines are made
-    of."""
+class Tables(OutputSection):
+    """[output]: the timelines, and the tables that they are made of."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (
-        *TablesSection.TABLES,
-        "named_posts",
-        "posts",
-        "follows",
-        "users",
-    )
-
-    table: str = "timelines"
-    named_posts: str = "named_posts"
-    posts: str = "posts"
-    follows: str = "follows"
-    users: str = "users"
-    checkpoint: str = "_checkpoints/timelines"
+    table: Table = "timelines"
+    named_posts: Table = "named_posts"
+    posts: Table = "posts"
+    follows: Table = "follows"
+    users: Table = "users"
 
 
-class Timelines(Config):
+class Timelines(Config, name="timelines"):
     """The job's configuration: conf/jobs/timelines.toml tells each key."""
 
-    job: NamedJob = NamedJob()
-    posts: TopicSection
-    follows: TopicSection
-    users: TopicSection
-    output: Tables = Tables()
+    posts: InputSection
+    follows: InputSection
+    users: InputSection
     view: ViewSection = ViewSection()
+    output: Tables
 
 
 def job(config: Timelines) -> Job:
-    """Put the job together: the rows of all topics reach the view's sink in one batch."""
-    inputs = {
-        "posts": config.named_input(config.posts),
-        "follows": config.named_input(config.follows),
-        "users": config.named_input(config.users),
-    }
-    return config.planned(
-        inputs,
+    """Return the job of a configuration: the rows of all topics reach the view in one batch."""
+    return config.as_job(
+        inputs={
+            "posts": config.input(config.posts),
+            "follows": config.input(config.follows),
+            "users": config.input(config.users),
+        },
         each_batch=lambda posts, follows, users: tagged(posts=posts, follows=follows, users=users),
-        sink=sink(config.output.tables(), config.view),
+        sink=sink(config.output, config.view),
     )
 
 
-def sink(places: dict[str, str], layout: ViewSection) -> View:
+def sink(output: Tables, layout: ViewSection) -> View:
     """Return the view of the timelines, with all tables that it is made of."""
 
     def kept(name: str, key: Sequence[str], deleting: str, *columns: Column) -> KeyedTable:
@@ -108,9 +83,8 @@ def sink(places: dict[str, str], layout: ViewSection) -> View:
             deleted = (F.col("op") == deleting).alias("deleted")
             return untagged(frame, name).select(*columns, "version", deleted)
 
-        path = places[f"output.{name}"]
         return KeyedTable(
-            path=path,
+            path=getattr(output, name),
             step=name,
             changes=changes,
             key=key,
@@ -127,7 +101,7 @@ def sink(places: dict[str, str], layout: ViewSection) -> View:
     )
     # An author whose name is not known, or no longer, is no reason to leave the post out.
     named = View(
-        path=places["output.named_posts"],
+        path=output.named_posts,
         step="named_posts",
         left=posts,
         right=users,
@@ -137,7 +111,7 @@ def sink(places: dict[str, str], layout: ViewSection) -> View:
         buckets=layout.buckets,
     )
     return View(
-        path=places["output.table"],
+        path=output.table,
         step="timelines",
         left=named,
         right=follows,
@@ -157,10 +131,8 @@ def newest(timelines: DataFrame, user: str, n: int = 20) -> DataFrame:
 
 if __name__ == "__main__":
     command(
-        "timelines",
         Timelines,
         job,
-        "Keep each user's timeline of the posts of those whom the user follows, from Kafka to "
-        "Delta.",
+        about="Keep each user's timeline of the posts of those whom the user follows.",
         result="changes of posts, follows and users",
     )

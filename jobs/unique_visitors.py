@@ -1,24 +1,22 @@
-"""Count visitors by page and minute, hour and day, in sketches that any union can be taken of: Kafka in, Delta out.
+"""Count visitors by page and minute, hour and day, in sketches: Kafka in, Delta out.
+
+A sketch can be merged with any other, so that any union of pages and times can be asked for.
 
 spark-submit jobs/unique_visitors.py [--config PATH] [--set section.key=value]... [--show-config]
-[--verbose]"""
+[--verbose]
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import ClassVar, Literal
 
 from pydantic import Field
 from pyspark.sql import DataFrame
 
-from tidegate.aggregates import Aggregate, count, partials
-from tidegate.runtime.cli import command
-from tidegate.runtime.config.job_config import JobConfig
-from tidegate.runtime.config.sections import JobName, JobSection, OutputSection, Section
-from tidegate.runtime.job import Job
+from tidegate.aggregates import Aggregate, count
+from tidegate.runtime import Job, command
+from tidegate.runtime.config import Config, InputSection, OutputSection, Section, Table
 from tidegate.sinks import FanOut, Mapped, Upsert
 from tidegate.sketches import distinct, quantile, top
-from tidegate.windows import rolled_up, tumbling
+from tidegate.windows import Tumbling, Windowed, rolled_up
 
 BY = "page"
 KEYS = ["window", BY]
@@ -26,43 +24,33 @@ RANKS = [0.5, 0.95, 0.99]
 
 
 class RollUpSection(Section):
-    """[roll_up]: the zone whose days are counted, and how exact visitors are: a standard error of
-    1.04 / 2^(p/2)."""
+    """[roll_up]: the zone whose days are counted, and how exact the number of visitors is.
+
+    Its standard error is 1.04 / 2^(precision/2).
+    """
 
     zone: str = "UTC"
     precision: int = Field(default=14, ge=4, le=21)
 
 
-class NamedJob(JobSection):
-    """[job]: the name, which is part of every commit and must stay the same over restarts."""
-
-    name: JobName = "unique_visitors"
-
-
 class Tables(OutputSection):
-    """[output]: as for every job; `table` holds the minutes, and two more tables the hours and the
-    days."""
+    """[output]: `table` holds the minutes, and two tables more the hours and the days."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*OutputSection.TABLES, "hours", "days")
-
-    table: str = "minutes"
-    hours: str = "hours"
-    days: str = "days"
-    checkpoint: str = "_checkpoints/unique_visitors"
-    sink: Literal["upsert"] = "upsert"
+    table: Table = "minutes"
+    hours: Table = "hours"
+    days: Table = "days"
 
 
-class UniqueVisitors(JobConfig):
+class UniqueVisitors(Config, name="unique_visitors"):
     """The job's configuration: conf/jobs/unique_visitors.toml tells each key."""
 
-    job: NamedJob = NamedJob()
-    output: Tables = Tables()
+    clicks: InputSection
     roll_up: RollUpSection = RollUpSection()
+    output: Tables
 
 
 def aggregates(precision: int = 14) -> dict[str, Aggregate]:
-    """Return what is kept of each page: views, visitors, response times at p50, p95 and p99, and
-    the busiest pages."""
+    """Return what is kept of each page: views, visitors, response times, and the busiest pages."""
     return {
         "views": count(),
         "visitors": distinct("user_id", precision=precision),
@@ -72,34 +60,33 @@ def aggregates(precision: int = 14) -> dict[str, Aggregate]:
 
 
 def job(config: UniqueVisitors) -> Job:
-    """Put the job together: no state is kept, since each batch's partials are merged into the
-    tables' own."""
+    """Return the job of a configuration.
+
+    It keeps no state: each batch's partials are merged into those that the tables have.
+    """
     aggs = aggregates(config.roll_up.precision)
-    places = config.output.tables()
+    output = config.output
 
-    def minutes(clicks: DataFrame) -> DataFrame:
-        return tumbling(clicks, "1 minute", by=BY, aggs=partials(aggs))
+    def rolled(into: str, size: str, step: str, zone: str | None = None) -> Mapped:
+        def larger(minutes: DataFrame) -> DataFrame:
+            return rolled_up(minutes, size, by=BY, aggs=aggs, zone=zone)
 
-    def larger(size: str, zone: str | None = None) -> Callable[[DataFrame], DataFrame]:
-        return lambda rows: rolled_up(rows, size, by=BY, aggs=aggs, zone=zone)
+        return Mapped(rows=larger, sink=Upsert(into, keys=KEYS, aggs=aggs, step=step))
 
-    def merged_into(key: str) -> Upsert:
-        return Upsert(path=places[f"output.{key}"], keys=KEYS, aggs=aggs, step=key)
-
-    hours = Mapped(rows=larger("1 hour"), sink=merged_into("hours"))
-    days = Mapped(rows=larger("1 day", config.roll_up.zone), sink=merged_into("days"))
-    return config.planned(
-        {"clicks": config.only_input()},
-        each_batch=minutes,
-        sink=FanOut(merged_into("table"), also=[hours, days]),
+    hours = rolled(output.hours, "1 hour", "hours")
+    days = rolled(output.days, "1 day", "days", config.roll_up.zone)
+    minutes = Upsert(output.table, keys=KEYS, aggs=aggs, step="table")
+    return config.as_job(
+        inputs={"clicks": config.input(config.clicks)},
+        each_batch=Windowed(Tumbling("1 minute"), by=BY, aggs=aggs).partials(),
+        sink=FanOut(minutes, also=[hours, days]),
     )
 
 
 if __name__ == "__main__":
     command(
-        "unique_visitors",
         UniqueVisitors,
         job,
-        "Count visitors by page and minute, hour and day, from Kafka to Delta.",
+        about="Count visitors by page and minute, hour and day, from Kafka to Delta.",
         result="merged into the sketches",
     )

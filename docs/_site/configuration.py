@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tidegate.runtime.config import sections
+from tidegate.runtime.config import values
 from tidegate.runtime.config.job_config import Config
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,10 @@ KINDS = {
     "Moment": "time with a zone",
     "Offsets": "offsets",
     "Names": "names",
+    "Columns": "names of columns",
+    "Root": "folder",
+    "Place": "folder, below the root unless it is absolute",
+    "Table": "folder below the root",
 }
 """What the named types of the models are called here; others by their own names."""
 PLAIN: dict[Any, str] = {
@@ -63,14 +67,17 @@ def page() -> str:
     shared = _shared(jobs.values())
     parts = [BEFORE, "## Sections that jobs share\n"]
     for section, names in shared.items():
-        title = ", ".join(f"[{name}]" for name in names)
+        title = ", ".join(f"[{name}]" for name in names) + _kind(section)
         parts += [f"### {title}\n", _section(section, _comments(names, [FIRST, *jobs]))]
     parts.append("## Jobs\n")
     for name, model in jobs.items():
         parts += [f"### {name}\n", _about(name), _listed(model, shared)]
         for key, section in _sections(model):
             if section not in shared:
-                parts += [f"#### [{key}] of {name}\n", _section(section, _comments([key], [name]))]
+                parts += [
+                    f"#### [{key}]{_kind(section)} of {name}\n",
+                    _section(section, _comments([key], [name])),
+                ]
     return "\n".join(parts)
 
 
@@ -133,8 +140,15 @@ def _section(section: type[BaseModel], comments: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _kind(section: type[BaseModel]) -> str:
+    """Return which kind of its section a model is for, where a section has several."""
+    field = section.model_fields.get("kind")
+    kinds = typing.get_args(field.annotation) if field else ()
+    return f" of kind {kinds[0]}" if len(kinds) == 1 else ""
+
+
 def _purpose(section: type[BaseModel]) -> str:
-    return re.sub(r"^\[[a-z_]+\][^:]*: ", "", inspect.getdoc(section) or "").strip()
+    return re.sub(r"^\[[a-z_]+\][^:\n]*: ", "", inspect.getdoc(section) or "").strip()
 
 
 def _cell(text: str) -> str:
@@ -165,7 +179,7 @@ def _value(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    for name, alias in vars(sections).items():
+    for name, alias in vars(values).items():
         if typing.get_origin(alias) is Annotated and alias == annotation:
             return KINDS.get(name, PLAIN[str] if alias.__origin__ is str else name)
     origin: Any = typing.get_origin(annotation)

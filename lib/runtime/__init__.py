@@ -1,7 +1,7 @@
-"""Everything around a query: session, configuration, run, progress."""
+"""What runs a query: the job, its run, its configuration and its command line."""
 
 from .cli import command
-from .config.job_config import Config
+from .config import Config
 from .job import Input, Job, Limits
 from .process.session import quiet, spark_session
 from .query.replay import replay_late

@@ -14,7 +14,7 @@ from .config.job_config import Config
 from .config.load import load
 from .config.shown import table
 from .job import Job
-from .process.exit_codes import guarded
+from .process.exit_codes import CODES, guarded
 from .process.installation import project_root
 from .process.session import quiet, spark_session
 from .process.stop import leave
@@ -23,10 +23,6 @@ from .query.run import run, write_summary
 from .summary import Summary
 
 Model = TypeVar("Model", bound=Config)
-
-EXIT_CODES = """Exit codes: 0 done, or stopped by SIGTERM or Ctrl-C after its batch; 2 configuration; 3 source; 4 too
-many dead letters; 5 table and checkpoint do not fit; 6 rows do not add up; 7 setup; 8 other writers of the table; 1
-anything else; 130, 143 stopped at once by a second signal."""
 
 File = Annotated[Path | None, typer.Option(help="TOML file.", show_default="conf/jobs/<job>.toml")]
 Overrides = Annotated[
@@ -47,18 +43,16 @@ Verbose = Annotated[
 
 
 def command(
-    name: str,
-    model: type[Model],
-    build: Callable[[Model], Job],
-    about: str,
-    *,
-    result: str = "written",
+    model: type[Model], build: Callable[[Model], Job], *, about: str, result: str = "written"
 ) -> None:
-    """Run a job from the command line, with the options and exit codes of all jobs; does not return.
+    """Run a job from the command line, with the options and exit codes of all jobs; never return.
 
-    `name` is the job's and that of its file conf/jobs/<name>.toml, which counts where no other is
-    given; `model` validates the configuration, and `build` makes the job of it. `about` is the
-    help's first line, `result` what the last line calls the rows that came out."""
+    model: validates the configuration. Its name is that of the file conf/jobs/<name>.toml, which
+        counts where no other file is given.
+    build: makes the job of a configuration.
+    about: the first line of the help.
+    result: what the last line calls the rows that came out.
+    """
 
     def main(
         config: File = None,
@@ -69,7 +63,7 @@ def command(
         verbose: Verbose = False,
     ) -> None:
         def work() -> None:
-            loaded = load(model, config or _shipped(name), set_ or ())
+            loaded = load(model, config or _shipped(model.name), set_ or ())
             if show_config:
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
@@ -87,8 +81,21 @@ def command(
 
         leave(guarded(work, verbose=verbose))
 
-    main.__doc__ = f"{about}\n\n{EXIT_CODES}"
+    main.__doc__ = f"{about}\n\n{exit_codes()}"
     typer.run(main)
+
+
+def exit_codes() -> str:
+    """Return what the exit codes mean, one a line, for the help."""
+    meanings = dict(sorted(CODES.values()))
+    lines = [
+        "0: done, or stopped by SIGTERM or Ctrl-C after the running batch",
+        "1: any other failure",
+        *(f"{code}: {meaning}" for code, meaning in meanings.items()),
+        "130, 143: stopped at once by a second signal",
+    ]
+    # \b keeps click from filling the lines up.
+    return "\b\nExit codes:\n" + "\n".join(lines)
 
 
 def _shipped(name: str) -> Path | None:

@@ -11,30 +11,45 @@ from pathlib import Path
 
 from ..errors import ArgumentError
 
-_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 
 def local(path: str) -> Path | None:
     """Return a path on this machine, or None for one in another file system."""
-    if _SCHEME.match(path):
-        return Path(path.removeprefix("file://")) if path.startswith("file://") else None
-    return Path(path)
+    scheme, rest = _parted(path)
+    return Path(rest) if scheme in ("", "file") else None
 
 
 def whole(path: str, root: str = "") -> str:
-    """Make a path absolute and plain: relative to `root`, without `..`, and with links of this machine followed.
+    """Make a path absolute and plain: without `..`, and with links of this machine followed.
 
-    >>> whole("a/../b", "s3a://bucket/jobs")
-    's3a://bucket/jobs/b'
+    A path without a scheme that does not begin with a slash is relative to `root`. A scheme may
+    stand without a host.
+
+    >>> whole("a/../b", "s3a://bucket/jobs"), whole("DBFS:/jobs//b")
+    ('s3a://bucket/jobs/b', 'dbfs:/jobs/b')
     """
-    if not _SCHEME.match(path) and not path.startswith("/") and root:
-        path = f"{root}/{path}"
-    path = re.sub(r"^file:/+", "/", path)
+    scheme, rest = _parted(path)
+    if not scheme and not path.startswith("/") and root:
+        scheme, rest = _parted(f"{root}/{path}")
+    if scheme in ("", "file"):
+        return os.path.realpath(rest)
+    host = ""
+    if rest.startswith("//"):
+        name, _, rest = rest[2:].partition("/")
+        host = f"//{name}"
+    plain = posixpath.normpath(f"/{rest.lstrip('/')}").rstrip("/")
+    return f"{scheme}:{host}{plain}"
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Return a path's scheme in small letters, empty where there is none, and what follows it."""
     match = _SCHEME.match(path)
     if match is None:
-        return os.path.realpath(path)
-    host, _, rest = path[match.end() :].partition("/")
-    return f"{match.group()}{host}" + posixpath.normpath(f"/{rest}").rstrip("/")
+        return "", path
+    scheme = match[1].lower()
+    rest = path[match.end() :]
+    return scheme, f"/{rest.lstrip('/')}" if scheme == "file" else rest
 
 
 def below(path: str, root: str) -> bool:

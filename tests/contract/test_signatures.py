@@ -82,6 +82,10 @@ PINNED: dict[Callable[..., object], str] = {
     formats.json_format: (
         "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead') -> JsonFormat"
     ),
+    formats.keyed_json: (
+        "(schema: str | StructType, *, key: str, time: str = 'event_time', "
+        "place: tuple[str, str] = ('partition', 'offset')) -> KeyedJson"
+    ),
     formats.debezium: FORMAT,
     formats.maxwell: FORMAT,
     eventtime.server_time: (

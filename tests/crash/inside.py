@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jobs.page_views import PageViews, job
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
 from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, Click
 from tidegate.testing.ledger import Sent, produce
+
+from ..configured import configured
 
 WINDOW_MS, LATENESS_MS = 60_000, 10_000
 PARTITIONS = 4
@@ -22,15 +23,14 @@ def page_views(
     """Put the job together with its tables below `root`."""
     given: dict[str, object] = {
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "input.schema": SCHEMA,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "clicks.topics": topic,
+        "clicks.schema": SCHEMA,
+        "clicks.lateness": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
-        "output.table": "views",
         **(options or {}),
     }
-    return job(load(PageViews, None, [f"{key}={value}" for key, value in given.items()], {}).config)
+    return job(configured(PageViews, given))
 
 
 class Filling:

@@ -10,14 +10,13 @@ from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews
 from jobs.page_views import job as page_views
-from tidegate.runtime.config.load import load
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.replay import replay_late
 from tidegate.sinks import rebuilt
 from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, clicks
 from tidegate.testing.ledger import produce
 
+from ..configured import configured
 from ..tables import rows
 from ..worlds.page_views import LATENESS_MS, accepted, answers, closed, kept_aside, tumbled
 from .left import batches
@@ -35,10 +34,10 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     ledger = produce(broker.servers, topic, made, partitions=4)
     options: dict[str, object] = {
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": 680,
-        "input.schema": SCHEMA,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "clicks.topics": topic,
+        "clicks.max_rows": 680,
+        "clicks.schema": SCHEMA,
+        "clicks.lateness": f"{LATENESS_MS} milliseconds",
         "window.corrections": "3 hours",
     }
     job = SubmittedJob("page_views", tmp_path / "tables", tmp_path / "job.log", options)
@@ -73,9 +72,7 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     before = len(batches(job.root, "views"))
     job.killed_at("corrections", "--replay-late")
     assert len(batches(job.root, "views")) == before, "the kill came too late"
-    file = project_root() / "conf" / "jobs" / "page_views.toml"
-    given = [f"{key}={value}" for key, value in {**options, "output.root": job.root}.items()]
-    wanted = page_views(load(PageViews, file, given, {}).config)
+    wanted = page_views(configured(PageViews, {**options, "output.root": job.root}))
     assert replay_late(wanted, spark) == len(kept)
     assert replay_late(wanted, spark) == 0
     assert answers(row for row in rows(views) if row["final"]) == closed(tumbled(ledger), ledger)

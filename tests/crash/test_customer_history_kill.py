@@ -35,8 +35,8 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     options = {
         **OPTIONS,
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": 400,
+        "changes.topics": topic,
+        "changes.max_rows": 400,
     }
     job = SubmittedJob("customer_history", tmp_path / "tables", tmp_path / "job.log", options)
 

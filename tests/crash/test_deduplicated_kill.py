@@ -25,8 +25,8 @@ def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(
     options = {
         **OPTIONS,
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": 1_000,
+        "events.topics": topic,
+        "events.max_rows": 1_000,
         "deduplicate.keys": 100_000,
         "deduplicate.false_positives": 0.0001,
     }

@@ -31,7 +31,7 @@ def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
         clicks(4_000, seed=5, pages=9, rate=20, stragglers=0.01),
         partitions=4,
     )
-    options = {**OPTIONS, "kafka.servers": broker.servers, "kafka.topics": topic}
+    options = {**OPTIONS, "kafka.servers": broker.servers, "clicks.topics": topic}
     job = SubmittedJob("unique_visitors", tmp_path / "tables", tmp_path / "job.log", options)
 
     for table, behind in kills:

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.click_through import ClickThrough, ResultSection, Windows, job
+from jobs.click_through import ClickThrough, job
 from jobs.click_through import rates as rates_of
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 
+from ..configured import configured, from_options
 from ..worlds.click_through import (
     OPTIONS,
     TOPICS,
@@ -31,8 +30,7 @@ from ..worlds.click_through import (
 def planned(broker: Broker, named: dict[Topic, str], root: Path, *overrides: str) -> Job:
     own = {"kafka.servers": broker.servers, "output.root": root}
     own |= {f"{topic}.topics": name for topic, name in named.items()}
-    options = [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()]
-    return job(load(ClickThrough, None, [*options, *overrides], {}).config)
+    return job(from_options(ClickThrough, {**OPTIONS, **own}, *overrides))
 
 
 @pytest.mark.broker
@@ -52,17 +50,14 @@ def test_joined_rows_and_their_rates_are_those_of_the_ledger_and_no_record_is_lo
     assert read_pairs(tmp_path / "click_through") == pairs(ledger)
     require_all_rows(tmp_path, ledger, named)
 
-    counted = rates_of(spark.read.format("delta").load(whole.sink.path), ResultSection(), Windows())
+    counted = rates_of(spark.read.format("delta").load(whole.sink.path), configured(ClickThrough))
     counted.write.format("delta").save(str(tmp_path / "rates"))
     assert read_rates(tmp_path / "rates") == rates(ledger)
 
 
-def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refused(
-    tmp_path: Path,
-) -> None:
-    file = project_root() / "conf" / "jobs" / "click_through.toml"
-    config = load(ClickThrough, file, [], {}).config
-    assert config.join.within == ("0 seconds", "1 hour")
+def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refused() -> None:
+    config = configured(ClickThrough)
+    assert config.join.value().within == ("0 seconds", "1 hour")
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "dead_letters", "late_searches", "late_clicks")
     }
@@ -70,7 +65,8 @@ def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refus
         "join.before=-2 hours",
         "join.after=an hour",
         "window.kind=session",
+        "window.size=1 month",
         "result.kind=ratio",
     ):
         with pytest.raises(ConfigError):
-            load(ClickThrough, file, [override], {})
+            configured(ClickThrough, {}, override)

@@ -11,9 +11,7 @@ from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews, job
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.replay import replay_late
 from tidegate.runtime.query.run import run
 from tidegate.sinks import rebuilt
@@ -21,6 +19,7 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, START, Click, clicks
 from tidegate.testing.ledger import Sent, produce
 
+from ..configured import configured
 from ..tables import rows
 from ..worlds.page_views import (
     GAP_MS,
@@ -33,20 +32,18 @@ from ..worlds.page_views import (
     visited,
 )
 
-FILE = project_root() / "conf" / "jobs" / "page_views.toml"
-
 
 def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
     given = {
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": 680,
-        "input.schema": SCHEMA,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "clicks.topics": topic,
+        "clicks.max_rows": 680,
+        "clicks.schema": SCHEMA,
+        "clicks.lateness": f"{LATENESS_MS} milliseconds",
         "output.root": root,
         **{f"window.{key}": value for key, value in window.items()},
     }
-    return job(load(PageViews, FILE, [f"{key}={value}" for key, value in given.items()], {}).config)
+    return job(configured(PageViews, given))
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from pyspark.sql import SparkSession
 
 from jobs.customer_history import CustomerHistory, job
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.sinks import FanOut
 from tidegate.testing import Broker, crash_after
 
+from ..configured import configured
 from ..worlds.customer_history import (
     OPTIONS,
     customers,
@@ -27,24 +26,15 @@ from ..worlds.customer_history import (
     read_history,
 )
 
-SHIPPED = project_root() / "conf" / "jobs" / "customer_history.toml"
-
 
 def planned(broker: Broker, topic: str, root: Path) -> Job:
     own = {
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": 700,
+        "changes.topics": topic,
+        "changes.max_rows": 700,
         "output.root": root,
     }
-    return job(
-        load(
-            CustomerHistory,
-            SHIPPED,
-            [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()],
-            {},
-        ).config
-    )
+    return job(configured(CustomerHistory, {**OPTIONS, **own}))
 
 
 @pytest.mark.broker
@@ -75,13 +65,13 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
 
 
 def test_the_shipped_configuration_holds_and_a_key_is_asked_for(spark: SparkSession) -> None:
-    config = load(CustomerHistory, SHIPPED, [], {}).config
+    config = configured(CustomerHistory)
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "history", "dead_letters")
     }
     assert job(config).inputs["changes"].reading.format.schema.names[:2] == ["op", "key"]
-    assert job(load(CustomerHistory, SHIPPED, ["changes.format=maxwell"], {}).config).one_to_one
+    assert job(configured(CustomerHistory, {}, "changes.format=maxwell")).one_to_one
     with pytest.raises(ConfigError, match="position"):
-        load(CustomerHistory, SHIPPED, ["changes.position=time"], {})
+        configured(CustomerHistory, {}, "changes.position=time")
     with pytest.raises(ConfigError, match="history"):
-        load(CustomerHistory, SHIPPED, ["output.history=customers"], {})
+        configured(CustomerHistory, {}, "output.history=customers")

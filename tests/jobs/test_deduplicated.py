@@ -12,15 +12,14 @@ from pyspark.sql import functions as F
 from jobs.deduplicated import Deduplicated, job
 from tidegate.aggregates import count
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker, crash_after
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 from tidegate.windows import tumbling
 
+from ..configured import configured, from_options
 from ..worlds.deduplicated import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
 
 BATCH = 1_000
@@ -29,12 +28,11 @@ BATCH = 1_000
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
     own = {
         "kafka.servers": broker.servers,
-        "kafka.topics": topic,
-        "kafka.max_rows": BATCH,
+        "events.topics": topic,
+        "events.max_rows": BATCH,
         "output.root": root,
     }
-    options = [f"{key}={value}" for key, value in {**OPTIONS, **own}.items()]
-    return job(load(Deduplicated, None, [*options, *overrides], {}).config)
+    return job(from_options(Deduplicated, {**OPTIONS, **own}, *overrides))
 
 
 @pytest.mark.broker
@@ -89,7 +87,7 @@ def test_what_a_broker_reorders_and_sends_again_changes_nothing(
     sorted_by_time = Counter((click.at // 60_000 * 60_000, click.page) for click in once)
     broker.create_topic(topic, partitions=3, retention_ms=-1)
     produce(broker.servers, topic, [*shaken, end], partitions=3)
-    done = run(planned(broker, topic, tmp_path, "kafka.max_rows=700"), spark)
+    done = run(planned(broker, topic, tmp_path, "events.max_rows=700"), spark)
     assert (done.rows_in, done.late, done.dead) == (len(shaken) + 1, 0, 0)
     kept = spark.read.format("delta").load(str(tmp_path / "events"))
     minutes = tumbling(kept, "1 minute", by="page", aggs={"views": count()})
@@ -98,13 +96,12 @@ def test_what_a_broker_reorders_and_sends_again_changes_nothing(
 
 
 def test_the_shipped_configuration_holds_and_a_hold_beyond_the_horizon_is_refused() -> None:
-    file = project_root() / "conf" / "jobs" / "deduplicated.toml"
-    config = load(Deduplicated, file, [], {}).config
+    config = configured(Deduplicated)
     assert (config.deduplicate.key, config.deduplicate.keys) == (["event_id"], 20_000_000)
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "dead_letters", "late", "repeated", "seen")
     }
     with pytest.raises(ConfigError, match="hold"):
-        load(Deduplicated, file, ["deduplicate.hold=1 hour"], {})
+        configured(Deduplicated, {}, "deduplicate.hold=1 hour")
     with pytest.raises(ConfigError, match="repeated"):
-        load(Deduplicated, file, ["output.repeated=events"], {})
+        configured(Deduplicated, {}, "output.repeated=events")

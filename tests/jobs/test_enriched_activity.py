@@ -11,23 +11,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.enriched_activity import EnrichedActivity, job
-from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
-from tidegate.runtime.process.installation import project_root
+from tidegate.errors import ColumnError, ConfigError
 from tidegate.runtime.query.run import run
 from tidegate.runtime.summary import Summary
 from tidegate.testing import Broker
 
+from ..configured import configured, from_options
 from ..tables import rows
 from ..worlds.enriched_activity import World, read_enriched, sent
-
-SHIPPED = project_root() / "conf" / "jobs" / "enriched_activity.toml"
 
 
 def started(spark: SparkSession, world: World, root: Path, way: str, **more: object) -> Summary:
     given = {**world.options, "output.root": root, "enrich.way": way, **more}
-    options = [f"{key}={value}" for key, value in given.items()]
-    return run(job(load(EnrichedActivity, None, options, {}).config), spark)
+    return run(job(from_options(EnrichedActivity, given)), spark)
 
 
 @pytest.mark.broker
@@ -86,8 +82,8 @@ def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_tab
     )
 
 
-def test_the_shipped_configuration_holds_and_what_is_missing_is_told() -> None:
-    config = load(EnrichedActivity, SHIPPED, [], {}).config
+def test_the_shipped_configuration_holds_and_what_is_missing_is_told(spark: SparkSession) -> None:
+    config = configured(EnrichedActivity)
     assert (config.enrich.way, config.enrich.on, config.enrich.lag) == (
         "changelog",
         "user_id",
@@ -97,9 +93,7 @@ def test_the_shipped_configuration_holds_and_what_is_missing_is_told() -> None:
     assert set(config.output.tables()) == {f"output.{name}" for name in tables}
     assert len(job(config).inputs) == 2
     with pytest.raises(ConfigError, match="without a table"):
-        load(EnrichedActivity, SHIPPED, ["enrich.way=history"], {})
-    nullable = load(
-        EnrichedActivity, SHIPPED, ["profiles.schema=user_id string, changed_at timestamp"], {}
-    ).config
-    with pytest.raises(ConfigError, match="would pass for a tombstone"):
-        job(nullable)
+        configured(EnrichedActivity, {}, "enrich.way=history")
+    nullable = {"profiles.schema": "user_id string, changed_at timestamp"}
+    with pytest.raises(ColumnError, match="has no 'user_id' that is NOT NULL"):
+        job(configured(EnrichedActivity, nullable))

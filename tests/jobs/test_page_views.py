@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.page_views import PageViews, job
 from tidegate.commit import Batch
 from tidegate.errors import DeadLetterFloodError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Outcome, Sink
@@ -21,6 +20,7 @@ from tidegate.testing.clicks import SCHEMA, clicks
 from tidegate.testing.ledger import Sent, expected, produce
 
 from .. import tables
+from ..configured import configured
 
 pytestmark = pytest.mark.broker
 
@@ -53,16 +53,16 @@ class Signalled:
 
 
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
-    options = [
-        f"kafka.servers={broker.servers}",
-        f"kafka.topics={topic}",
-        "kafka.max_rows=2000",
-        f"input.schema={SCHEMA}",
-        "input.lateness=10 seconds",
-        "window.size=10 seconds",
-        f"output.root={root}",
-    ]
-    return job(load(PageViews, None, [*options, *overrides], {}).config)
+    options = {
+        "kafka.servers": broker.servers,
+        "clicks.topics": topic,
+        "clicks.max_rows": 2_000,
+        "clicks.schema": SCHEMA,
+        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "window.size": f"{WINDOW_MS} milliseconds",
+        "output.root": root,
+    }
+    return job(configured(PageViews, options, *overrides))
 
 
 def sent(broker: Broker, topic: str, count: int) -> list[Sent]:

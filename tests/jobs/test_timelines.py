@@ -8,25 +8,18 @@ from pyspark.sql import SparkSession
 
 from jobs.timelines import Timelines, job, newest
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 from tidegate.views.view import View
 
+from ..configured import configured
 from ..worlds.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
-
-SHIPPED = project_root() / "conf" / "jobs" / "timelines.toml"
 
 
 def planned(broker: Broker, topics: dict[Topic, str], root: Path, *more: str) -> Job:
     given = {**options(broker, topics), "output.root": root}
-    return job(
-        load(
-            Timelines, SHIPPED, [*(f"{key}={value}" for key, value in given.items()), *more], {}
-        ).config
-    )
+    return job(configured(Timelines, given, *more))
 
 
 @pytest.mark.broker
@@ -60,7 +53,7 @@ def test_timelines_follow_posts_deletions_follows_unfollows_and_new_names(
 def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused(
     spark: SparkSession,
 ) -> None:
-    config = load(Timelines, SHIPPED, [], {}).config
+    config = configured(Timelines)
     names = ("table", "dead_letters", "named_posts", "posts", "follows", "users")
     assert set(config.output.tables()) == {f"output.{name}" for name in names}
     view = job(config).sink
@@ -70,4 +63,4 @@ def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused
         "a view before what it is made of"
     )
     with pytest.raises(ConfigError, match="named_posts"):
-        load(Timelines, SHIPPED, ["output.named_posts=timelines"], {})
+        configured(Timelines, {}, "output.named_posts=timelines")

@@ -13,24 +13,19 @@ from pyspark.sql import functions as F
 
 from jobs.unique_visitors import UniqueVisitors, job
 from tidegate.aggregates import finished, merged
-from tidegate.runtime.config.load import load
 from tidegate.runtime.job import Job
-from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 
+from ..configured import configured
 from ..worlds.unique_visitors import AGGS, OPTIONS, agree, agrees
-
-SHIPPED = project_root() / "conf" / "jobs" / "unique_visitors.toml"
 
 
 def planned(servers: str, topic: str, root: Path) -> Job:
-    given = {**OPTIONS, "kafka.servers": servers, "kafka.topics": topic, "output.root": root}
-    return job(
-        load(UniqueVisitors, SHIPPED, [f"{key}={value}" for key, value in given.items()], {}).config
-    )
+    given = {**OPTIONS, "kafka.servers": servers, "clicks.topics": topic, "output.root": root}
+    return job(configured(UniqueVisitors, given))
 
 
 @pytest.mark.broker
@@ -63,8 +58,8 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
 
 
 def test_the_shipped_configuration_is_whole() -> None:
-    config = load(UniqueVisitors, SHIPPED, [], {}).config
+    config = configured(UniqueVisitors)
     assert set(config.output.tables()) == {
-        f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "late")
+        f"output.{t}" for t in ("table", "hours", "days", "dead_letters")
     }
     assert timedelta(0) == datetime.now(ZoneInfo(config.roll_up.zone)).utcoffset()

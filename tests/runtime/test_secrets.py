@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,16 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.config.load import load
 from tidegate.runtime.config.secrets import is_secret, masked, resolved
 from tidegate.runtime.config.shown import table
+from tidegate.runtime.process.session import BUILT_IN
 
 CANARY = "canary-7f3a"
 JAAS = "kafka.options.kafka.sasl.jaas.config"
 BASE = (
-    "kafka.topics=clicks",
-    "input.schema=a string",
-    "input.lateness=1 second",
+    "clicks.topics=clicks",
+    "clicks.schema=a string",
+    "clicks.lateness=1 second",
     "window.size=1 minute",
+    "window.by=page",
 )
 
 
@@ -32,12 +35,17 @@ BASE = (
         "api_key",
         "access.key",
         "token",
+        "kafka.ssl.engine.factory.pw",
+        "kafka.ssl.truststore.certificates",
+        "db.passwd",
+        "private_key",
     ],
 )
 def test_a_key_that_names_a_secret_is_masked(key: str) -> None:
     assert is_secret(key)
     assert masked(key, CANARY) == "****"
     assert masked(key, "env:NAME") == "env:NAME"
+    assert re.search(BUILT_IN["spark.redaction.regex"], key), "Spark masks what we mask"
 
 
 @pytest.mark.parametrize(
@@ -67,13 +75,22 @@ def test_an_error_about_a_secret_does_not_tell_it() -> None:
 def test_a_secret_in_plain_text_is_refused_on_the_command_line_and_in_the_file(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match="plain text on the command line") as told:
-        load(PageViews, None, (*BASE, f"{JAAS}={CANARY}"), {})
-    assert CANARY not in str(told.value)
+    inline = f'kafka.options={{ "kafka.sasl.jaas.config" = "{CANARY}" }}'
+    for override in (f"{JAAS}={CANARY}", inline):
+        with pytest.raises(ConfigError, match="plain text on the command line") as told:
+            load(PageViews, None, (*BASE, override), {})
+        assert CANARY not in str(told.value)
     file = tmp_path / "job.toml"
     file.write_text(f'[kafka.options]\n"kafka.sasl.jaas.config" = "{CANARY}"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match="plain text in") as told:
         load(PageViews, file, BASE, {})
+    assert CANARY not in str(told.value)
+
+
+def test_options_that_are_no_table_are_not_shown_in_the_error() -> None:
+    broken = f'kafka.options={{ "kafka.sasl.jaas.config" = {CANARY} }}'
+    with pytest.raises(ConfigError, match=r"kafka\.options is") as told:
+        load(PageViews, None, (*BASE, broken), {})
     assert CANARY not in str(told.value)
 
 

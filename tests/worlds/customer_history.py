@@ -27,7 +27,7 @@ SCHEMA = (
 )
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 COLUMNS = ("id", "name", "email", "city", "credit")
-OPTIONS = {"input.schema": SCHEMA, "changes.key": "id"}
+OPTIONS = {"changes.schema": SCHEMA, "changes.key": "id"}
 Valid = tuple[str, str | None, int, int | None]
 """One version: the key, the row as text, and the milliseconds from when to when it was valid."""
 

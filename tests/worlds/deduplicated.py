@@ -14,8 +14,8 @@ from ..tables import rows
 
 HORIZON_MS, HOLD_MS, LATENESS_MS = 8_000, 2_000, 10_000
 OPTIONS = {
-    "input.schema": SCHEMA,
-    "input.lateness": f"{LATENESS_MS} milliseconds",
+    "events.schema": SCHEMA,
+    "events.lateness": f"{LATENESS_MS} milliseconds",
     "deduplicate.key": "event_id",
     "deduplicate.horizon": f"{HORIZON_MS} milliseconds",
     "deduplicate.hold": f"{HOLD_MS} milliseconds",

@@ -17,7 +17,7 @@ from tidegate.sketches import rank_error
 from tidegate.testing.clicks import SCHEMA, Click
 
 ZONE = "Europe/Berlin"
-OPTIONS = {"input.schema": SCHEMA, "kafka.max_rows": 1_700, "roll_up.zone": ZONE}
+OPTIONS = {"clicks.schema": SCHEMA, "clicks.max_rows": 1_700, "roll_up.zone": ZONE}
 AGGS = aggregates()
 Start = Callable[[datetime], datetime]
 

@@ -1,1 +1,26 @@
 """A job's configuration: its sections, where values come from, and what is shown of them."""
+
+from .job_config import Config
+from .load import Loaded, load
+from .sections import BrokerSection, InputSection, JobSection, OutputSection, Section
+from .values import Columns, Duration, Names, Place, Span, Table, Wait
+from .window_sections import WindowSection
+
+__all__ = [
+    "BrokerSection",
+    "Columns",
+    "Config",
+    "Duration",
+    "InputSection",
+    "JobSection",
+    "Loaded",
+    "Names",
+    "OutputSection",
+    "Place",
+    "Section",
+    "Span",
+    "Table",
+    "Wait",
+    "WindowSection",
+    "load",
+]

@@ -3,125 +3,120 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pydantic import model_validator
+from pyspark.sql import DataFrame
 
-from ...formats import Format, json_format
+from ...errors import ConfigError
+from ...formats import Format
 from ...sinks import Sink
-from ...sources import Reading
 from ...transform import Transform
-from ..job import Input, Job, Limits
+from ..job import Emission, Input, Job, Limits
 from .sections import (
     BrokerSection,
     InputSection,
     JobSection,
-    KafkaSection,
     LimitsSection,
     MetricsSection,
     OutputSection,
     Section,
-    TablesSection,
-    TimesSection,
-    TopicSection,
-    TopicsSection,
     TriggerSection,
 )
 
 
 class Config(Section):
-    """The sections of every job; a job's own model adds one for each of its inputs, and narrows
-    these to its needs."""
+    """The sections of every job; a job's own model adds its inputs and its tables.
+
+    The job's name is said once, with the class: it is the default of job.name and of the
+    checkpoint's folder, and names the file conf/jobs/<name>.toml.
+
+    >>> from tidegate.runtime.config.values import Table
+    >>> class Tables(OutputSection):
+    ...     table: Table = "visits"
+    >>> class Visits(Config, name="visits"):
+    ...     clicks: InputSection
+    ...     output: Tables
+    >>> clicks = {"topics": "clicks", "schema": "event_time timestamp", "lateness": "5m"}
+    >>> config = Visits.model_validate({"clicks": clicks, "output": {"root": "s3a://lake"}})
+    >>> config.job.name, config.output.table, config.output.checkpoint
+    ('visits', 's3a://lake/visits', 's3a://lake/_checkpoints/visits')
+    """
+
+    name: ClassVar[str] = ""
 
     job: JobSection
     kafka: BrokerSection = BrokerSection()
-    output: TablesSection
+    output: OutputSection
     limits: LimitsSection = LimitsSection()
     trigger: TriggerSection = TriggerSection()
     metrics: MetricsSection = MetricsSection()
 
-    def reading(
-        self,
-        topics: TopicsSection,
-        times: TimesSection,
-        format: Format,
-        *,
-        time: str | Column | None = None,
-        keep: Sequence[str] = (),
-    ) -> Reading:
-        """Return the reading of some topics in a format; `time` is an expression in place of the
-        section's column."""
-        return Reading(
-            source=topics.source(self.kafka),
-            format=format,
-            time=times.time if time is None else time,
-            lateness=times.lateness,
-            future_tolerance=times.future_tolerance,
-            future=times.future,
-            value_cap=times.value_cap,
-            keep=keep,
-        )
+    def __init_subclass__(cls, *, name: str = "", **settings: Any) -> None:
+        """Take the job's name from the class statement."""
+        super().__init_subclass__(**settings)
+        cls.name = name or cls.name
 
-    def kept(self, reading: Reading, times: TimesSection) -> Input:
-        """Return the input of a reading."""
-        return Input(reading, watermarks=times.watermarks, idle=times.idle)
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        follows = {"job": {"name": cls.name}, "output": {"checkpoint": f"_checkpoints/{cls.name}"}}
+        return {**given, **{key: _filled(given.get(key, {}), own) for key, own in follows.items()}}
 
-    def named_input(
-        self,
-        section: TopicSection,
-        *,
-        keep: Sequence[str] = (),
+    @model_validator(mode="after")
+    def _clocked(self) -> Config:
+        for key, section in self:
+            if isinstance(section, InputSection) and section.idle and not self.trigger.every:
+                raise ConfigError(
+                    f"{key}.idle is {section.idle!r}, and trigger.kind is {self.trigger.kind!r}: "
+                    "a job that ends when it has read what there is has no clock.",
+                    "an idle time-out for a job that runs on.",
+                    "--set trigger.kind=continuous",
+                )
+        return self
+
+    def input(
+        self, section: InputSection, *, format: Format | None = None, keep: Sequence[str] = ()
     ) -> Input:
-        """Return one of several inputs, of JSON."""
-        reading = self.reading(section, section, json_format(section.event_schema), keep=keep)
-        return self.kept(reading, section)
+        """Return the input that a section describes.
 
-    def planned(
+        format: JSON of the section's schema, where no other is given, which has the event
+            time as `event_time`.
+        keep: the columns of Kafka that the rows carry, as a `Reading` has them.
+        """
+        return section.input(self.kafka, format=format, keep=keep)
+
+    def as_job(
         self,
-        inputs: Mapping[str, Input],
         *,
+        inputs: Mapping[str, Input],
         sink: Sink,
         transform: Transform | None = None,
         each_batch: Callable[..., DataFrame] | None = None,
-        emission: Literal["final", "updates"] = "final",
+        emission: Emission = "final",
         corrections: str | None = None,
+        late: str | Mapping[str, str] | None = None,
     ) -> Job:
-        """Put the job together; late rows go to the tables output.late or output.late_<input>."""
-        tables = self.output.tables()
-        steps = {name: f"late_{name}" if len(inputs) > 1 else "late" for name in inputs}
-        late = {
-            name: tables[f"output.{step}"]
-            for name, step in steps.items()
-            if f"output.{step}" in tables
-        }
+        """Return the job of these parts, with what the shared sections say of it."""
         return Job(
             name=self.job.name,
             inputs=inputs,
+            sink=sink,
             transform=transform,
             each_batch=each_batch,
-            sink=sink,
-            checkpoint=self.output.place(self.output.checkpoint),
-            dead=tables["output.dead_letters"],
-            late=late,
             emission=emission,
             corrections=corrections,
+            checkpoint=self.output.checkpoint,
+            dead=self.output.dead_letters,
+            late=late,
             limits=Limits(**self.limits.model_dump()),
+            every=self.trigger.every,
             metrics_port=self.metrics.port,
-            every=self.trigger.interval if self.trigger.kind == "continuous" else None,
         )
 
 
-class JobConfig(Config):
-    """The sections of a job with one input, of JSON."""
-
-    job: JobSection = JobSection()
-    kafka: KafkaSection
-    input: InputSection
-    output: OutputSection = OutputSection()
-
-    def only_input(self, *, keep: Sequence[str] = ()) -> Input:
-        """Return the input that [kafka] and [input] describe."""
-        reading = self.reading(
-            self.kafka, self.input, json_format(self.input.event_schema), keep=keep
-        )
-        return self.kept(reading, self.input)
+def _filled(given: Any, own: Mapping[str, Any]) -> Any:
+    """Return a section with its own values where none are given; what is no section stays."""
+    return {**own, **given} if isinstance(given, Mapping) else given

@@ -10,10 +10,14 @@ from pathlib import Path
 from ...errors import ConfigError
 
 MASK = "****"
-_KEY = re.compile(
-    r"(?i)password|passwd|passphrase|secret|token(?!\.endpoint)|credential|jaas|api[._-]?key|access[._-]?key|"
-    r"private[._-]?key|(keystore|truststore)\.(key|certificate)"
+SECRET = (
+    r"(?i)password|passwd|passphrase|secret|token(?!\.endpoint)|credential|jaas"
+    r"|(api|access|private)[._-]?key|(keystore|truststore)\.(key|certificate)"
+    r"|(^|[._-])(pass|pwd|pw)($|[._-])"
 )
+"""Which names are those of secrets, here and in Spark's own log and pages: Java reads it too."""
+
+_KEY = re.compile(SECRET)
 _REFERENCE = re.compile(r"^(env|file):(.+)$", re.DOTALL)
 
 

@@ -1,5 +1,4 @@
-"""The merged configuration as a table: each key, its value with secrets masked, and where it came
-from."""
+"""The merged configuration as a table: each key, its value with secrets masked, and its source."""
 
 from __future__ import annotations
 
@@ -9,8 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 from rich.table import Table
 
-from .load import OPEN_ENDED, Loaded, Path_
+from .faults import OPEN_ENDED, KeyPath
+from .load import Loaded
 from .secrets import masked
+
+LAST = ("output", "limits", "trigger", "metrics")
+"""The sections that are shown after those of the job itself."""
 
 
 def table(loaded: Loaded[Any]) -> Table:
@@ -22,22 +25,23 @@ def table(loaded: Loaded[Any]) -> Table:
     return shown
 
 
-def rows(config: BaseModel) -> Iterator[tuple[Path_, str]]:
+def rows(config: BaseModel) -> Iterator[tuple[KeyPath, str]]:
     """Return each key with its value as text, section by section."""
-    yield from _walk(config.model_dump(mode="json", by_alias=True), ())
+    tree = config.model_dump(mode="json", by_alias=True)
+    ordered = {key: tree[key] for key in (*(key for key in tree if key not in LAST), *LAST)}
+    yield from _walk(ordered, ())
 
 
-def _walk(tree: Mapping[str, Any], above: Path_) -> Iterator[tuple[Path_, str]]:
+def _walk(tree: Mapping[str, Any], above: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     for key, value in tree.items():
         path = (*above, key)
         if isinstance(value, dict) and (len(path) == 1 or path in OPEN_ENDED):
             yield from _walk(value, path)
         else:
-            yield (
-                path,
-                "-"
-                if value is None
-                else ", ".join(map(str, value))
-                if isinstance(value, list)
-                else str(value),
-            )
+            yield path, _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from ..config.secrets import SECRET
 from .installation import conf as conf_file
 from .installation import jars
 
@@ -18,12 +19,9 @@ SMALL = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartiti
 """On one machine these are its cores, if the settings file alone has set them: more only cost
 time."""
 
-REDACTED = "(?i)secret|password|passphrase|token|credential|access[.]?key|private[.]?key|jaas|keystore[.]key"
-"""What Spark masks in its own log and pages: its default, and Kafka's names for secrets besides."""
-
 BUILT_IN = {
     "spark.master": "local[*]",
-    "spark.redaction.regex": REDACTED,
+    "spark.redaction.regex": SECRET,
     # Spark's own bar would overwrite the job's line.
     "spark.ui.showConsoleProgress": "false",
 }
