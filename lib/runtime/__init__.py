@@ -3,6 +3,7 @@
 from .cli import command
 from .config import Config
 from .job import Input, Job, Limits
+from .process.logs import log_to
 from .process.session import quiet, spark_session
 from .query.replay import replay_late
 from .query.run import run
@@ -15,6 +16,7 @@ __all__ = [
     "Limits",
     "Summary",
     "command",
+    "log_to",
     "quiet",
     "replay_late",
     "run",

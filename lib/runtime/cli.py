@@ -16,6 +16,7 @@ from .config.shown import table
 from .job import Job
 from .process.exit_codes import CODES, guarded
 from .process.installation import project_root
+from .process.logs import log_to
 from .process.session import quiet, spark_session
 from .process.stop import leave
 from .query.replay import replay_late
@@ -37,6 +38,7 @@ SummaryFile = Annotated[
 ReplayLate = Annotated[
     bool, typer.Option("--replay-late", help="Merge the late table into the windows, and end.")
 ]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Spark's warnings, and whole traces of errors.")
 ]
@@ -60,6 +62,7 @@ def command(
         show_config: ShowConfig = False,
         summary: SummaryFile = None,
         replay: ReplayLate = False,
+        log_json: LogJson = False,
         verbose: Verbose = False,
     ) -> None:
         def work() -> None:
@@ -67,14 +70,15 @@ def command(
             if show_config:
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
+            log = log_to(as_json=log_json)
             spark = spark_session(loaded.config.job.name)
             quiet(spark, "WARN" if verbose else "FATAL")
             if replay:
                 merged = replay_late(build(loaded.config), spark)
-                print(f"{loaded.config.job.name}: {merged:,} late rows merged", file=sys.stderr)
+                log.info("%s: %s late rows merged", loaded.config.job.name, f"{merged:,}")
             else:
                 done = run(build(loaded.config), spark)
-                print(_told(done, result), file=sys.stderr)
+                log.info("%s", _told(done, result))
                 if summary is not None:
                     write_summary(done, summary)
             spark.stop()

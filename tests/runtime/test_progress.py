@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+import logging
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tidegate.runtime.summary import Counted, Summary
@@ -99,12 +101,18 @@ def test_sizes_are_as_people_read_them() -> None:
     ]
 
 
-def test_plain_lines_come_every_few_seconds_and_the_last_one_always() -> None:
+def test_without_a_terminal_a_line_is_logged_every_few_seconds_and_the_last_one_always(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     out, times = io.StringIO(), iter([0.0, 0.0, 1.0, 2.0, 6.0, 6.0, 7.0, 7.5])
-    with Show(Console(file=out, width=80), lambda: next(times)) as show:
+    with (
+        caplog.at_level(logging.INFO, "tidegate"),
+        Show(Console(file=out), lambda: next(times)) as show,
+    ):
         for text in ("one", "two", "three", "four", "five"):
             show.update(text)
-    assert out.getvalue().split() == ["one", "four", "five"]
+    assert [record.getMessage() for record in caplog.records] == ["one", "four", "five"]
+    assert out.getvalue() == ""
 
 
 def test_a_terminal_has_one_live_line() -> None:

@@ -1,8 +1,8 @@
-"""Progress where a person looks: one live line in a terminal, a plain line every few seconds
-elsewhere."""
+"""Progress where a person looks: one live line in a terminal, a line of the log every few seconds."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..summary import Summary
 
+_LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 5.0
 
 
@@ -113,7 +114,10 @@ def size(count: int) -> str:
 
 
 class Show:
-    """Where the lines go; a context manager, which prints the last line when it ends."""
+    """Where the lines go: a terminal has one live line, and elsewhere they are logged.
+
+    A context manager, which logs the last line when it ends.
+    """
 
     def __init__(
         self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
@@ -121,7 +125,9 @@ class Show:
         self._console = console or Console(
             file=terminal() or sys.stderr, soft_wrap=True, highlight=False
         )
-        self._clock, self._said_at, self._unsaid = clock, float("-inf"), ""
+        self._clock = clock
+        self._said_at = float("-inf")
+        self._unsaid = ""
         self._live: Live | None = None
         self._batch = -1
 
@@ -148,8 +154,9 @@ class Show:
 
     def _say(self) -> None:
         if self._unsaid:
-            self._console.print(self._unsaid, markup=False)
-            self._said_at, self._unsaid = self._clock(), ""
+            _LOG.info("%s", self._unsaid)
+            self._said_at = self._clock()
+            self._unsaid = ""
 
     def __exit__(
         self,
