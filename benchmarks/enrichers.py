@@ -18,14 +18,13 @@ from pyspark.sql import functions as F
 
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.joins import stream_table, versions
+from tidegate.joins import stream_table
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.session import quiet, spark_session
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append, Sink, Snapshot, TemporalJoin, VersionTable
 from tidegate.sources import KafkaSource, Reading
-from tidegate.tagged import tagged
 
 from .contest import Usage
 from .topic import EVENTS_A_SECOND, SCHEMA, START_MS, USERS
@@ -131,9 +130,6 @@ def _input(place: Place, topic: str, schema: str, time: Column) -> Input:
 
 
 def _tidegate(sink: Callable[[Place], Sink], *, changelog: bool = False) -> Contestant:
-    def both(clicks: DataFrame, profiles: DataFrame) -> DataFrame:
-        return tagged(events=clicks, changes=versions(profiles.drop("at")))
-
     def contest(spark: SparkSession, place: Place) -> None:
         inputs = {"clicks": _input(place, place.topic, SCHEMA, instant(F.col("ts")))}
         if changelog:
@@ -142,7 +138,6 @@ def _tidegate(sink: Callable[[Place], Sink], *, changelog: bool = False) -> Cont
         job = Job(
             name="bench",
             inputs=inputs,
-            each_batch=both if changelog else None,
             sink=sink(place),
             checkpoint=str(place.folder / "checkpoint"),
             dead=str(place.folder / "dead"),
@@ -169,18 +164,18 @@ def _snapshot(name: str, as_of: str | None) -> Callable[[Place], Sink]:
 
 def _waiting(place: Place) -> Sink:
     return TemporalJoin(
-        path=str(place.folder / "table"),
+        str(place.folder / "table"),
         waiting=str(place.folder / "waiting"),
         versions=VersionTable(
-            path=str(place.folder / "versions"),
+            str(place.folder / "versions"),
             on="user",
             order=["offset"],
             partition=["partition"],
-        ),
-        join=lambda clicks, log: stream_table(
-            clicks, log, "user", how="left", as_of="event_time", order="offset"
+            changes=lambda profiles: profiles.drop("at"),
         ),
         lateness="10 seconds",
+        events="clicks",
+        changes="profiles",
     )
 
 

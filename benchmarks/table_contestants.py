@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from tidegate.commit import Batch
 from tidegate.commit.batch import EPOCH
-from tidegate.joins import table_table
 from tidegate.views.keyed_table import KeyedTable
 from tidegate.views.view import View
 
@@ -52,8 +51,9 @@ def timelines(folder: Path, buckets: int) -> View:
 
     def kept(name: str) -> KeyedTable:
         return KeyedTable(
-            path=str(folder / name),
+            str(folder / name),
             step=name,
+            rows_of="rows",
             changes=lambda frame: side(name, frame),
             key=KEYS[name],
             by="author",
@@ -62,10 +62,9 @@ def timelines(folder: Path, buckets: int) -> View:
         )
 
     return View(
-        path=str(folder / "view"),
+        str(folder / "view"),
         left=kept("posts"),
         right=kept("follows"),
-        join=table_table,
         on="author",
         buckets=buckets,
     )

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.errors import ConfigError
 from tidegate.formats import keyed_json
-from tidegate.joins import stream_table, versions
+from tidegate.joins import stream_table
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import (
     Config,
@@ -25,7 +25,6 @@ from tidegate.runtime.config import (
     Wait,
 )
 from tidegate.sinks import Append, Snapshot, TemporalJoin, VersionTable
-from tidegate.tagged import tagged
 
 TIME = "event_time"
 PARTITION = "profile_partition"
@@ -113,21 +112,18 @@ def from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
         "profiles": config.input(profiles, format=rows),
     }
 
-    def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(activity, profiles, enrich.on, how="left", as_of=TIME, order=OFFSET)
-
     sink = TemporalJoin(
-        path=config.output.table,
+        config.output.table,
         waiting=config.output.waiting,
         misses=config.output.misses if config.output.keep_misses_apart else None,
         versions=VersionTable(
-            path=config.output.versions,
+            config.output.versions,
             on=enrich.on,
             order=[OFFSET],
             partition=[PARTITION],
+            deleted="deleted",
             keep=enrich.keep,
         ),
-        join=enriched,
         events="activity",
         changes="profiles",
         lateness=profiles.lateness,
@@ -136,9 +132,6 @@ def from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
     )
     return config.as_job(
         inputs=inputs,
-        each_batch=lambda activity, profiles: tagged(
-            activity=activity, profiles=versions(profiles, deleted="deleted").drop("deleted")
-        ),
         sink=sink,
     )
 

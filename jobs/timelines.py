@@ -24,12 +24,9 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidegate.joins import table_table
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import Config, InputSection, OutputSection, Section, Table
-from tidegate.tagged import tagged, untagged
-from tidegate.views import KeyedTable, View
-from tidegate.views._buckets import lookup
+from tidegate.views import KeyedTable, View, lookup
 
 ON = "author"
 
@@ -70,7 +67,6 @@ def job(config: Timelines) -> Job:
             "follows": config.input(config.follows),
             "users": config.input(config.users),
         },
-        each_batch=lambda posts, follows, users: tagged(posts=posts, follows=follows, users=users),
         sink=sink(config.output, config.view),
     )
 
@@ -81,11 +77,12 @@ def sink(output: Tables, layout: ViewSection) -> View:
     def kept(name: str, key: Sequence[str], deleting: str, *columns: Column) -> KeyedTable:
         def changes(frame: DataFrame) -> DataFrame:
             deleted = (F.col("op") == deleting).alias("deleted")
-            return untagged(frame, name).select(*columns, "version", deleted)
+            return frame.select(*columns, "version", deleted)
 
         return KeyedTable(
-            path=getattr(output, name),
+            getattr(output, name),
             step=name,
+            rows_of=name,
             changes=changes,
             key=key,
             by=ON,
@@ -101,21 +98,19 @@ def sink(output: Tables, layout: ViewSection) -> View:
     )
     # An author whose name is not known, or no longer, is no reason to leave the post out.
     named = View(
-        path=output.named_posts,
+        output.named_posts,
         step="named_posts",
         left=posts,
         right=users,
-        join=table_table,
         on=ON,
         how="left",
         buckets=layout.buckets,
     )
     return View(
-        path=output.table,
+        output.table,
         step="timelines",
         left=named,
         right=follows,
-        join=table_table,
         on=ON,
         by="follower",
         buckets=layout.buckets,

@@ -1,10 +1,13 @@
 """Two inputs -> one."""
 
+from ._as_of import VALID_FROM, VALID_TO
 from .stream_stream import IntervalJoin, stream_stream
 from .stream_table import TableJoin, stream_table, versions
 from .table_table import WEIGHT, table_table
 
 __all__ = [
+    "VALID_FROM",
+    "VALID_TO",
     "WEIGHT",
     "IntervalJoin",
     "TableJoin",

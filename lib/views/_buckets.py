@@ -2,13 +2,14 @@
 
 What a batch writes stands by itself at first, whatever its keys, in a file or two: a file for each
 bucket would be many small ones. Whoever looks a key up reads these recent rows as well. Now and
-then they are put into one file, or, when they have become many, all rows into the buckets where
-they belong."""
+then the recent rows are put into one file; when they have become many, all rows are put into the
+buckets where they belong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from math import ceil
 from operator import or_
 from typing import Any
 
@@ -24,10 +25,9 @@ BUCKET = "_bucket"
 RECENT = -1
 """Stands in place of a bucket for rows that have not been put in one."""
 FEW = 50_000
-"""So many recent rows are read as fast as the buckets would be."""
+"""Up to this number, recent rows are read as fast as the buckets would be."""
 _SHARE = 4
-"""When a table has grown by one part in so many, its rows are put in buckets: each is rewritten
-about as many times."""
+"""When a table has grown by a quarter, its rows are put in buckets: each is rewritten about four times."""
 _ROWS_A_FILE = 1_000_000
 _BUCKETS = "tidegate.buckets"
 
@@ -57,8 +57,10 @@ def recent() -> Column:
 
 
 def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
-    """Return the table's state, or None where there is none yet; refuse other columns, and another
-    number of buckets."""
+    """Return the table's state, or None where there is none yet.
+
+    Other columns, and another number of buckets, are refused.
+    """
     state = table.existing(frame, path, [BUCKET], evolve=False)
     known = None if state is None else state.schema()[BUCKET].metadata.get(_BUCKETS)
     if known not in (None, buckets):
@@ -71,7 +73,7 @@ def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
 
 
 def writer(frame: DataFrame, buckets: int) -> DataFrameWriter:
-    """Return a writer of rows that bear their buckets; those of a batch are recent."""
+    """Return a writer of rows that bear their buckets; the rows of a batch are recent."""
     rows = table.plain(frame).withMetadata(BUCKET, {_BUCKETS: buckets})
     return rows.write.format("delta").partitionBy(BUCKET)
 
@@ -80,31 +82,48 @@ def compact(
     spark: SparkSession,
     path: str,
     buckets: int,
+    *,
     together: Callable[[DataFrame], DataFrame],
     placed: Callable[[DataFrame], DataFrame],
 ) -> None:
-    """Put all rows in their buckets if many are recent, and else these in one file; to readers nothing changes.
+    """Put all rows in their buckets if many are recent, and else the recent ones in one file.
 
-    `placed` gives of all rows those that count, in their buckets; `together` of the recent ones
-    those that count."""
+    To readers nothing changes.
+
+    placed: returns of all rows those that count, in their buckets.
+    together: returns of the recent rows those that count.
+    """
     rows = spark.read.format("delta").load(path)
     counts = {row[0]: row[1] for row in rows.groupBy(recent()).count().collect()}
-    new, old = counts.get(True, 0), counts.get(False, 0)
+    new = counts.get(True, 0)
+    old = counts.get(False, 0)
     if new and new >= max(FEW, old // _SHARE):
-        ordered = writer(placed(rows).repartition(BUCKET), buckets)
-        ordered.mode("overwrite").option("dataChange", "false").save(path)
-    elif len(rows.where(recent()).inputFiles()) > (files := max(1, -(-new // _ROWS_A_FILE))):
-        one = writer(together(rows.where(recent())).repartition(files), buckets).mode("overwrite")
-        one.option("replaceWhere", f"{BUCKET} = {RECENT}").option("dataChange", "false").save(path)
+        ordered = placed(rows).repartition(BUCKET)
+        _rewrite(writer(ordered, buckets)).save(path)
+        return
+    fresh = rows.where(recent())
+    files = max(1, ceil(new / _ROWS_A_FILE))
+    if len(fresh.inputFiles()) > files:
+        one = _rewrite(writer(together(fresh).repartition(files), buckets))
+        one.option("replaceWhere", f"{BUCKET} = {RECENT}").save(path)
+
+
+def _rewrite(writer: DataFrameWriter) -> DataFrameWriter:
+    """Return a writer that puts the same rows into other files."""
+    return writer.mode("overwrite").option("dataChange", "false")
 
 
 def lookup(view: DataFrame, **values: Any) -> DataFrame:
-    """Return the rows of a view that have these values in the columns it is looked up by, reading what may hold them.
+    """Return the rows of a view that have these values in its lookup columns.
 
-    `view` is the table as Spark reads it, `values` name all of the view's `by` columns, in their
-    order; none is null.
+    Files that cannot hold such rows are not read.
 
-    Raises ArgumentError, ColumnError.
+    Args:
+        view: the table as Spark reads it.
+        values: a value for each of the view's `by` columns, in their order; none is null.
+
+    Raises:
+        ArgumentError, ColumnError: at the call.
 
     >>> marks = {"tidegate.buckets": 8}
     >>> view = clicks.withColumn("_bucket", F.pmod(F.xxhash64("user"), F.lit(8))).withMetadata("_bucket", marks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError
@@ -20,11 +20,6 @@ from tidegate.sinks import (
 )
 from tidegate.sketches import BloomTable
 from tidegate.windows import Same
-
-
-def joined(events: DataFrame, versions: DataFrame) -> DataFrame:
-    return events
-
 
 SINKS: dict[str, tuple[Sink, list[tuple[str, str]]]] = {
     "append": (Append("a"), [("a", "append")]),
@@ -46,7 +41,6 @@ SINKS: dict[str, tuple[Sink, list[tuple[str, str]]]] = {
             waiting="w",
             misses="m",
             versions=VersionTable("v", on="user", order=["offset"]),
-            join=joined,
             lateness="1 second",
         ),
         [("v", "versions"), ("m", "misses"), ("a", "append"), ("w", "waiting")],

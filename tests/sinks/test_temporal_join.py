@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ReplayMismatchError
 from tidegate.joins import stream_table
 from tidegate.sinks import Outcome, TemporalJoin, VersionTable
 from tidegate.sinks import version_table as versions_module
-from tidegate.tagged import tagged
 from tidegate.testing import CrashError, crash_after
 
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
@@ -32,6 +32,14 @@ def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
     return stream_table(events, plans, "user", how="left", as_of="event_time", order="place")
 
 
+def frames(spark: SparkSession, cut: Cut) -> dict[str, DataFrame]:
+    """Return a batch's events, and its changes as a changelog has them."""
+    events, changes = cut
+    log = history(spark, changes).drop("valid_to").withColumnRenamed("valid_from", "event_time")
+    deleted = log.withColumn("deleted", F.col("plan").isNull())
+    return {"events": events_frame(spark, events), "changes": deleted}
+
+
 @dataclass(frozen=True)
 class Tables:
     """The sink's tables below a folder."""
@@ -43,16 +51,17 @@ class Tables:
     @property
     def sink(self) -> TemporalJoin:
         copy = VersionTable(
-            path=str(self.root / "versions"), on="user", order=["place"], keep=self.keep
+            str(self.root / "versions"),
+            on="user",
+            order=["place"],
+            deleted="deleted",
+            keep=self.keep,
         )
         places: dict[str, Any] = {name: str(self.root / name) for name in ("path", "waiting")}
-        return TemporalJoin(
-            **places, versions=copy, join=joined, lateness=f"{LATENESS} seconds", **self.more
-        )
+        return TemporalJoin(**places, versions=copy, lateness=f"{LATENESS} seconds", **self.more)
 
     def write(self, spark: SparkSession, number: int, cut: Cut, plan: str = "plan") -> Outcome:
-        frame = tagged(events=events_frame(spark, cut[0]), changes=history(spark, cut[1]))
-        return self.sink.write({"rows": frame}, batch(number, plan))
+        return self.sink.write(frames(spark, cut), batch(number, plan))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         return spark.read.format("delta").load(str(self.root / name))
@@ -218,6 +227,14 @@ def test_an_event_waits_until_the_changelog_is_past_it(spark: SparkSession, tmp_
     assert tables.answers(spark) == Counter([(2, None, None), (1, "just", 1)])
 
 
+def test_an_inner_join_leaves_misses_out(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(tmp_path, {"how": "inner"})
+    events = [Event(1, "a", 1), Event(3, "a", 2), Event(3, "b", 3)]
+    tables.write(spark, 0, (events, [Change(2, "a", "x", 1), Change(20, "z", "z", 2)]))
+    assert tables.answers(spark) == Counter([(2, "x", 1)])
+    assert tables.ids(spark, "waiting") == []
+
+
 def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_path: Path) -> None:
     sink = Tables(tmp_path).sink
     sink = replace(sink, versions=replace(sink.versions, partition=["user"]))
@@ -228,8 +245,7 @@ def test_the_slowest_partition_of_the_changelog_counts(spark: SparkSession, tmp_
     ]
     for number, changes in enumerate(log):
         events = [Event(3, "b", 1), Event(10, "b", 2)] if number == 0 else []
-        frame = tagged(events=events_frame(spark, events), changes=history(spark, changes))
-        sink.write({"rows": frame}, batch(number))
+        sink.write(frames(spark, (events, changes)), batch(number))
         assert Tables(tmp_path).ids(spark, "waiting") == ([2] if number == 2 else [1, 2])
     assert Tables(tmp_path).answers(spark) == Counter([(1, "y", 2)])
 
@@ -288,5 +304,11 @@ def test_tables_of_another_query_and_paths_that_are_one_are_refused(
         Tables(tmp_path, {"misses": str(tmp_path / "waiting")}).sink  # noqa: B018
     with pytest.raises(ArgumentError, match="shorter than lateness"):
         Tables(tmp_path, keep="4 seconds").sink  # noqa: B018
+    with pytest.raises(ArgumentError, match="an inner join drops them"):
+        Tables(tmp_path, {"misses": str(tmp_path / "misses"), "how": "inner"}).sink  # noqa: B018
+    with pytest.raises(ArgumentError, match="'inner' or 'left'"):
+        Tables(tmp_path, {"how": "full"}).sink  # noqa: B018
+    with pytest.raises(ArgumentError, match="changes is 'changes', and the batch has the frames"):
+        tables.sink.write({"events": spark.range(1)}, batch(0))
     with pytest.raises(ArgumentError, match="patience"):
         Tables(tmp_path, {"patience": "-1 seconds"}).sink  # noqa: B018
