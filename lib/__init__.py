@@ -1,4 +1,3 @@
-"""tidegate: stream transforms for PySpark Structured Streaming, from Kafka to Delta, exactly
-once."""
+"""Stream transforms for PySpark Structured Streaming, from Kafka to Delta, exactly once."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,9 @@
-"""Aggregates as monoids: rows become partials, partials merge into partials, a partial is finished into the answer.
+"""Aggregates as monoids: rows become partials, partials merge, a partial is finished to an answer.
 
 From these three column builders follow, each without a second implementation: hopping windows by
 merging panes, corrections of a closed window, upserts that add up, roll-ups, and a stream that
-agrees with its batch."""
+agrees with its batch.
+"""
 
 from __future__ import annotations
 
@@ -104,8 +105,9 @@ def total(value: str | Column) -> Aggregate:
 
 
 def mean(value: str | Column) -> Aggregate:
-    """Take the arithmetic mean of the values that are not null; null when there is none. A double,
-    or a decimal."""
+    """Take the arithmetic mean of the values that are not null; null when there is none.
+
+    A double, or a decimal of decimals."""
     folds = {
         "total": Fold(lambda time: column(value), "sum"),
         "count": Fold(lambda time: _ones(value), "sum"),
@@ -126,14 +128,16 @@ def largest(value: str | Column) -> Aggregate:
 
 
 def first(value: str | Column) -> Aggregate:
-    """Take the value of the earliest event, null or not; of events at the same instant the least
-    value, null first."""
+    """Take the value of the earliest event, null or not.
+
+    Of events at the same instant it is the least value, null first."""
     return _by_time(value, "min")
 
 
 def last(value: str | Column) -> Aggregate:
-    """Take the value of the latest event, null or not; of events at the same instant the greatest
-    value, null first."""
+    """Take the value of the latest event, null or not.
+
+    Of events at the same instant it is the greatest value, null first."""
     return _by_time(value, "max")
 
 
@@ -143,8 +147,9 @@ def _by_time(value: str | Column, operation: Operation) -> Aggregate:
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
-    """Return the same aggregates left unfinished, so that a transform gives partials that can be
-    stored and merged."""
+    """Return the same aggregates, left unfinished: a transform then returns partials.
+
+    Partials can be stored, and merged later."""
     return {name: replace(agg, finish=_itself) for name, agg in aggs.items()}
 
 
@@ -171,9 +176,10 @@ def _of_type(merged: Column, kind: DataType) -> Column:
 
 
 def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate]) -> DataFrame:
-    """Merge rows of partials that agree in the `by` columns; columns: by, then one partial an aggregate.
+    """Merge rows of partials that agree in the `by` columns.
 
-    Without `by` all rows become one; of no rows none is made.
+    Columns: by, then one partial for each aggregate. Without `by` all rows become one; of no rows
+    none is made.
     """
     keys = [quoted(name) for name in names(by)]
     merging = [merge.alias(name) for name, merge in merges(frame, aggs).items()]
@@ -187,8 +193,9 @@ def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggrega
 
 
 def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
-    """Turn the columns of partials into answers, under the same names; other columns stay as they
-    are."""
+    """Turn the columns of partials into answers, under the same names.
+
+    Other columns stay as they are."""
     return frame.select(
         *[
             aggs[name].finish(quoted(name)).alias(name) if name in aggs else quoted(name)

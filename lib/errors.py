@@ -40,7 +40,7 @@ class ConfigError(TidegateError, ValueError):
 
 
 class TableError(TidegateError, ValueError):
-    """Rows do not fit the table that they are written to, or a table is not as the sink needs it."""
+    """Rows do not fit their table, or a table is not as the sink needs it."""
 
 
 class SourceError(TidegateError, RuntimeError):

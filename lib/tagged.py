@@ -14,13 +14,14 @@ INPUT = "input"
 
 
 def tagged(**frames: DataFrame) -> DataFrame:
-    """Put frames together, batches or streams, so that one sink gets the rows of all of them in one micro-batch.
+    """Put frames together, batches or streams, so that one query reads the rows of all of them.
 
     Columns: `input`, the name by which a row's frame was given, and for each name a struct of that
     frame's columns, which is null in the rows of the others. Rows of a frame are neither lost nor
     changed. Keeps no state; a checkpoint is bound to the names, in their order.
 
-    Raises ArgumentError for no frames, or one that is called "input".
+    Raises:
+        ArgumentError: for no frames, and for one that is called "input".
 
     >>> both = tagged(clicks=clicks, users=clicks.select("user").distinct())
     >>> both.columns, both.count() == clicks.count() + untagged(both, "users").count()
@@ -43,6 +44,5 @@ def _marked(own: str, frames: dict[str, DataFrame]) -> DataFrame:
 
 
 def untagged(frame: DataFrame, name: str) -> DataFrame:
-    """Return the rows of one of the frames that `tagged` put together, with that frame's
-    columns."""
+    """Return the rows and columns of one of the frames that `tagged` put together."""
     return frame.where(quoted(INPUT) == F.lit(name)).select(f"{name}.*")

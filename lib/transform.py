@@ -31,13 +31,13 @@ class Transform(Protocol):
 
     @property
     def reach(self) -> timedelta | None:
-        """How far before an instant a row can be that still matters to a result after it; None
-        where unknown."""
+        """How far before a result a row can be that matters to it; None where unknown."""
 
     @property
     def result_time(self) -> Column | None:
-        """The event time of a result row: final once all rows up to it have been read. None where
-        unknown."""
+        """The event time of a result row, which is final once all rows up to it have been read.
+
+        None where it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""Where the rows of a stream-stream join wait: in slices by their own time, then in panes with all
-they may meet."""
+"""Where the rows of a stream-stream join wait.
+
+They wait in slices, by their own time, and then in panes, with all rows that they may match."""
 
 from __future__ import annotations
 
@@ -48,8 +49,7 @@ class Panes:
         return Panes(self.after, self.before)
 
     def slice_of(self, time: Column) -> Column:
-        """Return the slice that holds an instant, as a struct of start inclusive and end
-        exclusive."""
+        """Return the slice that holds an instant: a struct of start, and end exclusive."""
         start = _floor(F.unix_micros(time), self.slice)
         return span(start, start + F.lit(self.slice))
 
@@ -58,14 +58,17 @@ class Panes:
         return _floor(start, self.length)
 
     def met(self, start: Column) -> tuple[Column, Column]:
-        """Return the starts of the first and the last pane whose left rows a slice's right rows may
-        match."""
+        """Return where the first and the last pane begin that a slice's right rows belong to.
+
+        A pane needs the right rows that its left rows may match.
+        """
         first = _floor(start - F.lit(self.after), self.length)
         return first, _floor(start + F.lit(self.slice - 1 + self.before), self.length)
 
     def until(self, *, full: bool) -> int:
-        """Return how long after its start a pane has all that its rows may meet; `full` counts its
-        right rows too."""
+        """Return how long after its start a pane has all rows that its left rows may match.
+
+        `full` asks the same of its right rows too."""
         beyond = max(0, self.after, self.before if full else 0)
         return -(-(self.length + beyond) // self.slice) * self.slice
 

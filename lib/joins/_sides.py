@@ -1,5 +1,4 @@
-"""The two sides of a stream-stream join: what is asked of them, and what their columns are called
-in the result."""
+"""The two sides of a stream-stream join: what is asked of them, and their columns' names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Joins of two streams by key and time: clicks that belong to a search, and searches that have
-none."""
+"""Joins of two streams by key and time, such as clicks that belong to a search."""
 
 from __future__ import annotations
 
@@ -261,8 +260,7 @@ class _Join:
         return grouped.select(_SPAN, _LEFT, _RIGHT)
 
     def _schema(self) -> StructType:
-        """Return the columns that matching gives: times, keys, then what each side carries beside
-        them."""
+        """Return the columns of joined rows: times, keys, then the other columns of each side."""
         times = [(_LEFT, self.left, self.left.time)]
         keys = [(name, self.left, name) for name in self.left.on]
         others = [(f"{_LEFT}{name}", self.left, name) for name in self.left.others]

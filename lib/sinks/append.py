@@ -17,15 +17,18 @@ from ..frames import sole
 
 @dataclass(frozen=True)
 class Append:
-    """Append each batch's rows to a Delta table: the sink for rows that never change, such as closed windows.
+    """Append each batch's rows to a Delta table: the sink for rows that never change.
 
-    The first batch makes the table, with its columns and `partition_by`. Afterwards a column that
-    is missing, new or of another type is refused before anything is written; `evolve` lets new ones
-    in. An empty batch commits too, without files, so that the table's log has every batch number.
-    `step` tells a job's writes apart: each needs its own.
+    Rows of closed windows are such rows. The first batch makes the table, with its columns and
+    `partition_by`. Afterwards a column that is missing, new or of another type is refused before
+    anything is written; `evolve` lets new columns in. An empty batch commits too, without files, so
+    that the table's log has every batch number. `step` tells a job's writes apart: each needs its
+    own.
 
-    Raises ColumnError, TableError (columns), ReplayMismatchError, ConflictError. Costs beside a bare
-    append: see `commit_once`.
+    Costs beside a bare append: see `commit_once`.
+
+    Raises:
+        ColumnError, TableError (other columns), ReplayMismatchError, ConflictError: for a batch.
 
     >>> Append("/data/page_views", partition_by=["day"]).step
     'append'
@@ -38,7 +41,7 @@ class Append:
     evolve: bool = False
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the one table."""
+        """Return the one table."""
         return [(self.path, self.step)]
 
     def write(

@@ -1,5 +1,4 @@
-"""Windows that can still change: the current table, and the log of every answer that was given and
-taken back."""
+"""Windows that can still change: their current table, and a log of all their answers."""
 
 from __future__ import annotations
 
@@ -46,35 +45,47 @@ class Meeting(Protocol):
 
 @dataclass(frozen=True)
 class Corrected:
-    """Merge each batch's windows into those that a table has, and note each answer that changes. Exactly once.
+    """Merge each batch's windows into a table, exactly once, and log each answer that changes.
 
-    The frame holds a window, the keys and one partial an aggregate
-    (`tidegate.aggregates.partials`), of windows that have closed, of stragglers, or of a batch's
-    own rows. Two tables are written, the log first:
+    The frame holds a window, the keys and one partial for each aggregate
+    (`tidegate.aggregates.partials`): of windows that have closed, of late rows, or of a batch's own
+    rows. Two tables are written, the log first.
 
-    - `log`, append-only: window, keys, version, supersedes (the version that it replaces, null for a first one), old
-      and new (structs of the answers, null where there is none), net (new less old, of the numbers
-      among them), batch, watermark. Only windows that the watermark has passed are noted. A session
-      that grew or was joined with another is withdrawn, with new null, and the one that it became
-      is issued. The sum of a count's net is the sum of the table.
-    - the table at `path`, current: window, keys, answers, version (of the last entry in the log, 0 before the first),
-      final (the watermark has passed the window's end) and partials, from which the next correction
-      is made. Readers who want final answers alone filter by `final`. `rebuilt` makes it of the
-      log.
+    The log at `log` is append-only. Its columns:
+
+    | column | what it is |
+    |---|---|
+    | window, keys | what the answers are of |
+    | version, supersedes | the number of the entry, and of the entry that it replaces |
+    | old, new | structs of the answers; null where there is none |
+    | net | struct of new less old, of the answers that are numbers |
+    | batch, watermark | the batch that logged the entry, and its watermark |
+
+    Only windows that the watermark has passed are logged. A session that grew, or was joined with
+    another, is withdrawn, with new null, and the session that it became is issued. The sum of a
+    count's net is the sum of the table. `log=None` keeps no log.
+
+    The table at `path` holds what is current: window, keys, answers, version (of the last entry in
+    the log, 0 before the first), final (whether the watermark has passed the window's end) and
+    partials, from which the next correction is made. Readers who want final answers alone filter by
+    `final`. `rebuilt` makes the table's final rows out of the log.
 
     Whatever the batches and their order, the answers are those of all rows that were merged, up to
-    the error of a sketch. A window is final, and noted, with the first batch whose watermark has
-    passed its end.
+    the error of a sketch. A window becomes final, and is logged, with the first batch whose
+    watermark has passed its end, and stays final.
 
     State: the current table. A batch reads the windows that it meets, found by the range of its
-    times; one that meets none is appended, which costs less than a merge. A window that is final
-    stays so. `log=None` keeps no log.
+    times. A batch that meets none is appended, which costs less than a merge.
 
-    Raises ArgumentError, ColumnError, ConfigError, ReplayMismatchError, ConflictError.
+    Raises:
+        ArgumentError: at construction.
+        TableError (other columns), ReplayMismatchError, ConflictError: for a batch.
 
     >>> from tidegate.aggregates import count
     >>> from tidegate.windows import Same
-    >>> Corrected(path="/data/views", log="/data/log", windows=Same(["page"]), aggs={"views": count()}).step
+    >>> views = {"views": count()}
+    >>> sink = Corrected("/data/views", log="/data/log", windows=Same(["page"]), aggs=views)
+    >>> sink.step
     'windows'
     """
 
@@ -103,7 +114,7 @@ class Corrected:
         return [WINDOW, *self.windows.by]
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the log, where one is kept, and the current table."""
+        """Return the log, where one is kept, and the current table."""
         log = [] if self.log is None else [(self.log, self.log_step)]
         return [*log, (self.path, self.step)]
 
@@ -127,9 +138,10 @@ class Corrected:
             changes.unpersist()
 
     def _changes(self, spark: SparkSession, frame: DataFrame, batch: Batch) -> DataFrame:
-        """Return the windows that become another, with what they were (`old`) and are (`new`), either of them null.
+        """Return the windows that change, with what they were (`old`) and are (`new`).
 
-        Columns: window, keys, old and new: structs of answers, version, final and partials.
+        Either may be null. Columns: window, keys, old and new: structs of answers, version, final
+        and partials.
         """
         arrived = self._arrived(frame)
         rows = (
@@ -176,7 +188,7 @@ class Corrected:
         return rows.withColumn(_OLD, nothing)
 
     def _met(self, spark: SparkSession, arrived: DataFrame, batch: Batch) -> DataFrame | None:
-        """Read the stored windows that the batch meets, and those that have become final since."""
+        """Return the stored windows that the batch meets, and those that became final since."""
         if delta_state(spark, self.path).version < 0:
             return None
         stored = spark.read.format("delta").load(self.path)
@@ -272,9 +284,9 @@ class Corrected:
 
 
 def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Return the answers that a log of corrections ends with: window, keys, one column an answer, version.
+    """Return the answers that a log of corrections ends with: the final rows of the current table.
 
-    These are the rows of the current table that are final.
+    Columns: window, keys, one column an answer, version.
     """
     require(log, [WINDOW, *by], "by")
     newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
@@ -285,8 +297,7 @@ def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 
 
 def _bounds(rows: DataFrame, first: str, last: str) -> tuple[Any, Any]:
-    """Return the least and the greatest of two edges of the rows' windows as literals; None where
-    there is no row."""
+    """Return the least `first` and the greatest `last` of the rows' windows; None without a row."""
     edges = [
         F.unix_micros(F.min(quoted(WINDOW)[first])),
         F.unix_micros(F.max(quoted(WINDOW)[last])),

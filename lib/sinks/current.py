@@ -31,23 +31,24 @@ _TRUNCATED = "__tidegate_truncated"
 class Current:
     """Keep the rows of a changing table as they are now, exactly once for each batch of changes.
 
-    The batch holds changes, as `debezium` and `maxwell` give them; `tidegate.changes.newest` reduces
-    them to one row a key. A row replaces the table's row of its key when its position is the same or
-    higher; an older row does nothing. So neither the cut of batches nor what is sent again changes
-    the result.
+    The batch holds changes, as `debezium` and `maxwell` make them; `tidegate.changes.newest`
+    reduces them to one row a key. A row replaces the table's row of its key when its position is
+    the same or higher; an older row changes nothing. So neither the cut of batches nor what is sent
+    again changes the result.
 
     Columns: those of the changing table, `changed_at` (the source's time of the row's last change),
     `deleted`, `position`. A deleted key stays as a row marked `deleted`, without values, so that an
-    older change which comes again does not bring it back; a truncate stays as a row whose key is
-    null. `rows` gives the table without them. They are kept for ever; `DELETE FROM t WHERE deleted
-    AND id IS NOT NULL AND changed_at < ...` is safe up to the time before which nothing is sent
-    again.
+    older change which comes again does not bring the key back; a truncate stays as a row whose key
+    is null. `rows` returns the table without these rows. They are kept for ever; `DELETE FROM t
+    WHERE deleted AND id IS NOT NULL AND changed_at < ...` is safe up to the time before which
+    nothing is sent again.
 
     Each batch scans the table for its keys: partition or cluster it by what keys have in common. A
     truncate rewrites it. Nobody else may write rows to it.
 
-    Raises ColumnError, ColumnTypeError (rows that are no changes), TableError (other columns),
-    ReplayMismatchError, ConflictError.
+    Raises:
+        ColumnError, ColumnTypeError (rows that are no changes), TableError (other columns),
+            ReplayMismatchError, ConflictError: for a batch.
 
     >>> Current("/data/customers").step
     'current'
@@ -59,7 +60,7 @@ class Current:
     step: str = "current"
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the one table."""
+        """Return the one table."""
         return [(self.path, self.step)]
 
     def write(
@@ -120,7 +121,7 @@ class Current:
 
 
 def _emptied(merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str]) -> DeltaMergeBuilder:
-    """Let a truncate among the rows end the older rows of the keys that the batch does not have."""
+    """Return the merge that also ends the keys which a truncate among the rows has ended."""
     truncate = rows.where(_keyless(keys)).select("position", "changed_at").head()
     if truncate is None:
         return merge

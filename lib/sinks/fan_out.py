@@ -16,9 +16,10 @@ from .sink import Sink
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """A sink for rows that are made of a batch's rows: its minutes, or hours made of minutes.
+    """Write rows that are made of a batch's rows, such as its minutes, or hours made of minutes.
 
-    They are made once and kept while `sink` writes them, to several tables where it is a `FanOut`.
+    The rows are made once and kept while `sink` writes them, to several tables where it is a
+    `FanOut`.
 
     >>> from tidegate.sinks import Append
     >>> Mapped(rows=lambda clicks: clicks.where("ms > 1000"), sink=Append("/data/slow")).path
@@ -39,7 +40,7 @@ class Mapped:
         return self.sink.step
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the tables of the sink."""
+        """Return the tables of the sink."""
         return self.sink.tables()
 
     def write(
@@ -57,12 +58,13 @@ class Mapped:
 class FanOut:
     """Write each batch to the sinks in `also`, in the order given, and then to the job's target.
 
-    Each table has its own commit and stamp, so a batch that runs again after a crash between two of
-    them is written to those alone that miss it. A reader may see the other tables a batch ahead of
-    the target; a batch that the target has is in all.
+    Each table has its own commit and stamp: a batch that runs again after a crash between two
+    tables is written only to those that miss it. A reader may see the other tables a batch ahead of
+    the target; a batch that the target has is in all of them.
 
-    Raises ArgumentError, at construction, for two tables of one path and step; and what the sinks
-    raise.
+    Raises:
+        ArgumentError: at construction, for two tables of one path and step.
+        And what the sinks raise.
 
     >>> from tidegate.sinks import Append
     >>> FanOut(Append("/data/clicks"), also=[Append("/data/archive", step="archive")]).tables()
@@ -93,7 +95,7 @@ class FanOut:
         return self.target.step
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the tables of all sinks, those of the target last."""
+        """Return the tables of all sinks, those of the target last."""
         return [table for sink in (*self.also, self.target) for table in sink.tables()]
 
     def write(

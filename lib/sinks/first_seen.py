@@ -1,4 +1,4 @@
-"""Rows whose key no batch before had: what a Bloom filter in a table remembers, beyond any state."""
+"""Rows whose key no batch before had, remembered in a Bloom filter in a table, beyond any state."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _REBUILT = "rebuilt"
 
 @dataclass(frozen=True)
 class FirstSeen:
-    """Append the rows whose key no earlier row had; set the others aside in a table of their own. Exactly once.
+    """Append the rows whose key no earlier row had, exactly once; append the other rows elsewhere.
 
-    Within a batch the first row of a key in `order` stays, exactly; against the batches before, a
-    Bloom filter decides. The filter forgets no key, so none passes twice. It takes a new key for a
-    known one with the probability that `known` allows: such a row is in the table `repeated` and not
-    lost, and joined with the target it is told from a real repetition. Which new rows are set aside
-    depends on how the log was cut into batches; how many does not. A key with a null is equal to
-    nothing and always passes.
+    Within a batch the first row of a key in `order` stays, exactly. Against the batches before, a
+    Bloom filter decides. The filter forgets no key, so that none passes twice. It takes a new key
+    for a known one with the probability that `known` allows: such a row is not lost but in the
+    table `repeated`, and a join with the target tells it from a real repetition. Which new rows go
+    there depends on how the log was cut into batches; how many does not. A key with a null is equal
+    to nothing and always passes.
 
     Three tables are written, in this order: `repeated`, the target, and the filter's table `seen`,
     each under its own stamp. The filter takes up a batch only after the target has it, and a target
-    that has a batch is not asked again: so a batch that runs again after a crash never meets its own
-    keys. The filter's table can be deleted at any time between two runs: the next batch builds it
-    anew from the target, and so it can be made larger.
+    that has a batch is not asked again, so that a batch which runs again after a crash never meets
+    its own keys. The filter's table can be deleted at any time between two runs: the next batch
+    builds it anew from the target. So the filter can be made larger, too.
 
     Growth: with more keys than planned each batch warns, and says how often a new key is now taken
     for a known one. Where that is `refuse_at` times what is allowed, the batch is refused before
@@ -52,8 +52,10 @@ class FirstSeen:
     State: the filter's table, 9.6 bits a key at 0.01, read and written as a whole by each batch.
     Nobody else may write to it; VACUUM frees its older versions.
 
-    Raises ArgumentError, ColumnError, TableError (other columns, a full filter), ReplayMismatchError
-    (also where filter and target do not belong together), ConflictError.
+    Raises:
+        ArgumentError: at construction.
+        ColumnError, TableError (other columns, a full filter), ConflictError: for a batch.
+        ReplayMismatchError: for a batch, also where filter and target do not belong together.
 
     >>> from tidegate.sketches import BloomTable
     >>> known = BloomTable(key="event_id", keys=20_000_000)
@@ -83,7 +85,7 @@ class FirstSeen:
             )
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the repeated rows, the target and the filter."""
+        """Return the table of repeated rows, the target and the filter."""
         return [(self.repeated, _REPEATED), (self.path, self.step), (self.seen, _SEEN)]
 
     def write(
@@ -118,7 +120,7 @@ class FirstSeen:
             marked.unpersist()
 
     def _marked(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with whether their key was there before, in this batch or in the filter."""
+        """Return the rows, marked by whether their key was there before, here or in the filter."""
         keys = names(self.known.key, "key")
         require(frame, [*keys, *self.order], "key and order")
         table = self._filter(frame.sparkSession)

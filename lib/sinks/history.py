@@ -27,24 +27,26 @@ _STATE = ("valid_to", "op", "position")
 
 @dataclass(frozen=True)
 class History:
-    """Keep every version of every row of a changing table, with the time of its validity, exactly once for each batch.
+    """Keep every version of every row of a changing table, exactly once for each batch.
 
-    The batch holds changes, as `debezium` and `maxwell` give them; the rules are those of
-    `tidegate.changes.versions`: valid_from inclusive, valid_to exclusive and null for "still", by
-    the source's time; a late change is put where it belongs, and its neighbours' validity is closed
-    up. A batch reads the versions of its keys, and writes those alone that differ, so that what is
-    sent again rewrites no file. A batch with a truncate reads all keys that lived then or later.
+    The batch holds changes, as `debezium` and `maxwell` make them. Each version has the time of its
+    validity by the rules of `tidegate.changes.versions`: valid_from inclusive, valid_to exclusive
+    and null for "still", by the source's time. A late change is put where it belongs, and its
+    neighbours' validity ends and begins there. A batch reads the versions of its keys, and writes
+    only those that differ, so that what is sent again rewrites no file. A batch with a truncate
+    reads all keys that lived then or later.
 
     Columns: those of the changing table, `valid_from`, `valid_to`, `is_current`, `op`, `position`.
     Ends of keys stay as rows with valid_to = valid_from, for the changes that come late; `rows`
-    gives the table without them.
+    returns the table without them.
 
-    The merge is guarded: when another writer changes a version between its reading and the commit,
+    The merge is guarded: where another writer changes a version between its reading and the commit,
     nothing is written. Each batch scans the table for its keys: partition or cluster it by what
     keys have in common.
 
-    Raises ColumnError, ColumnTypeError (rows that are no changes), TableError (other columns),
-    ReplayMismatchError, ConflictError.
+    Raises:
+        ColumnError, ColumnTypeError (rows that are no changes), TableError (other columns),
+            ReplayMismatchError, ConflictError: for a batch.
 
     >>> History("/data/customer_history").step
     'history'
@@ -56,7 +58,7 @@ class History:
     step: str = "history"
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the one table."""
+        """Return the one table."""
         return [(self.path, self.step)]
 
     def write(

@@ -1,4 +1,4 @@
-"""Rows that did not get into the target: dead letters and late rows, each in a table of its own."""
+"""Rows that did not get into the target: dead letters and late rows, each kind in its own table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from ..errors import AccountingError
 
 @dataclass(frozen=True)
 class SideTable:
-    """Append a batch's rejected rows, exactly once and exactly as many as were counted when it ran.
+    """Append a batch's side output, exactly once, and exactly as many rows as were counted.
 
     step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
 
-    The rows are kept in memory while they are counted and written: an offset range is read from
-    Kafka once more, and not twice. Columns that a later version adds are let in.
+    The rows are kept in memory while they are counted and written, so that an offset range is read
+    from Kafka once more, and not twice. Columns that a later version adds are let in.
 
-    Raises AccountingError, before writing, when there are not `expected` rows: the range reads
-    differently than it did in the stream, or Spark ran part of the stream twice. Also
-    ReplayMismatchError and ConflictError.
+    Raises:
+        AccountingError: before writing, where there are not `expected` rows: the range reads
+            differently than it did in the stream, or Spark ran part of the stream twice.
+        ReplayMismatchError, ConflictError: as for `Append`.
 
     >>> SideTable("/data/late_clicks", step="late").path
     '/data/late_clicks'

@@ -23,7 +23,7 @@ class Sink(Protocol):
         """The target's step in the application id; no two steps of a job share one."""
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the path and the step of every table that the sink writes, in the order of writing."""
+        """Return the path and the step of every table that is written, in the order of writing."""
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

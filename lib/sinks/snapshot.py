@@ -19,18 +19,21 @@ from .sink import Sink
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Write rows that are made of a batch's rows and of a Delta table as it is when the batch is written.
+    """Write rows that are made of a batch's rows and of a Delta table, as it is at that moment.
 
     `join` is called with the batch and the table. Each batch reads the newest version that the
-    table has then, and no other: its number is in the column `version` of the batch's rows. A batch
-    that runs again after a crash is skipped where it was written, or reads the version of that
-    moment: as all its rows are one commit of one table, it never mixes two. Later changes of the
-    table do not re-issue rows.
+    table has when the batch is written, and no other: its number is in the column `version` of the
+    batch's rows. A batch that runs again after a crash is skipped where it was written, or else
+    reads the version of that moment: all its rows are one commit of one table, so that it never
+    mixes two. Later changes of the table do not re-issue rows.
 
     State: none. The table is read anew for each batch, by whatever `join` does with it.
 
-    Raises ArgumentError, at construction, for a sink of several tables; TableError where there is
-    no such Delta table; ColumnError where `version` is taken; and what `join` and the sink raise.
+    Raises:
+        ArgumentError: at construction, for a sink of several tables.
+        TableError: for a batch, where there is no such Delta table.
+        ColumnError: for a batch, where the name in `version` is taken.
+        And what `join` and the sink raise.
 
     >>> from tidegate.sinks import Append
     >>> sink = Snapshot(table="/data/pages", join=lambda clicks, pages: clicks.join(pages, "page"),
@@ -65,7 +68,7 @@ class Snapshot:
         return self.sink.step
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the sink's table."""
+        """Return the sink's table."""
         return self.sink.tables()
 
     def write(

@@ -27,22 +27,23 @@ _PRINT = "__tidegate_print"
 
 @dataclass(frozen=True)
 class Upsert:
-    """Write each batch's rows over those of the same key, exactly once.
+    """Write each batch's rows over the rows of the same key, exactly once.
 
-    Without `aggs` a row replaces the one that has its key; two rows of one key in a batch are an
-    error. With `aggs`, {column: Aggregate}, the frame holds the keys and one partial per aggregate,
-    and the table the merged partials of all batches: the rows that the batch touches are read,
-    merged with the batch's and written back; what a reader sees is `Aggregate.finish` over the
-    column. Null keys are a key as any other.
+    Without `aggs` a row replaces the row that has its key; two rows of one key in a batch are an
+    error. With `aggs`, {column: Aggregate}, the frame holds the keys and one partial for each
+    aggregate, and the table holds the merged partials of all batches: the rows that a batch touches
+    are read, merged with the batch's and written back. A reader sees the answers by
+    `Aggregate.finish` of the columns. Null keys are a key as any other.
 
-    The merge is guarded: when another writer changes a touched row between its reading and the
-    commit, nothing is written. Each batch scans the table for its keys, so partition or cluster it
-    by what keys have in common, a window's day for one. Columns and `evolve` as for `Append`. A
-    Spark that is stopped between two settings of the session leaves none behind: they are unset
-    after success and failure.
+    The merge is guarded: where another writer changes a touched row between its reading and the
+    commit, nothing is written. Each batch scans the table for its keys, so partition or cluster the
+    table by what keys have in common, such as a window's day. Columns and `evolve` are as for
+    `Append`.
 
-    Raises ArgumentError, ColumnError (duplicate keys), TableError (other columns),
-    ReplayMismatchError, ConflictError.
+    Raises:
+        ArgumentError: at construction.
+        ColumnError (duplicate keys), TableError (other columns), ReplayMismatchError,
+            ConflictError: for a batch.
 
     >>> Upsert("/data/views", keys=["page"]).step
     'upsert'
@@ -66,7 +67,7 @@ class Upsert:
             raise ColumnError(f"{', '.join(both)} is a key and an aggregate.", "one of the two.")
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the one table."""
+        """Return the one table."""
         return [(self.path, self.step)]
 
     def write(

@@ -14,8 +14,9 @@ from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
 
 
 def floor(time: Column, width: int, start: int = 0) -> Column:
-    """Return the last multiple of `width` microseconds, counted from 1970 plus `start`, at or
-    before the time."""
+    """Return the last edge of a grid at or before the time.
+
+    The edges are `width` microseconds apart, and one is `start` microseconds after 1970 began."""
     micros = F.unix_micros(time)
     return F.timestamp_micros(micros - F.pmod(micros - F.lit(start), F.lit(width)))
 
@@ -26,15 +27,17 @@ def shift(offset: str | timedelta, width: int) -> int:
 
 
 def pane(width: int) -> int:
-    """Return the length of a sliding window's panes: both of its ends belong to it, so one
-    microsecond more."""
+    """Return the length of a sliding window's panes, a microsecond more than its width.
+
+    Both ends belong to such a window."""
     return width + 1
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Windows of `width` microseconds, side by side, one of which starts `start` microseconds after
-    1970 began."""
+    """Windows of `width` microseconds, side by side.
+
+    One of them starts `start` microseconds after 1970 began."""
 
     width: int
     start: int
@@ -45,8 +48,7 @@ class Grid:
         return self.width
 
     def window(self, time: Column) -> Column:
-        """Return the window that holds an instant, as a struct of start inclusive and end
-        exclusive."""
+        """Return the window that holds an instant: a struct of start, and end exclusive."""
         begin = floor(time, self.width, self.start)
         return F.struct(begin.alias("start"), earlier(begin, F.lit(-self.width)).alias("end"))
 
@@ -62,8 +64,7 @@ class Steps:
     step: int | Calendar
 
     def pane(self, time: Column, cycle: Column) -> Column:
-        """Return the step that holds an instant of a cycle, as a struct of start inclusive and end
-        exclusive."""
+        """Return the step of a cycle that holds an instant: a struct of start and exclusive end."""
         if isinstance(self.step, Calendar):
             return self.step.window(time)
         start, end = F.unix_micros(cycle["start"]), F.unix_micros(cycle["end"])

@@ -88,8 +88,9 @@ class Grouping:
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
 
     def spanning(self, window: Column) -> DataFrame:
-        """Aggregate the rows of each key and window, where the window is any struct of start and
-        end of a row."""
+        """Aggregate the rows of each key and window.
+
+        The window is any struct of start and end that a row has."""
         spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
         return replace(self, events=spans).over(quoted(SPAN))
 
@@ -110,7 +111,7 @@ class Grouping:
 
     @property
     def _read(self) -> list[str]:
-        """The columns that keys and aggregates read; all of them where an expression is among those."""
+        """The columns that keys and aggregates read; all columns where one is an expression."""
         values = [value for agg in (self.mergeable or {}).values() for value, _ in agg.inputs]
         wanted = {self.time, *self.by, *(value for value in values if isinstance(value, str))}
         known = self.mergeable is not None and all(isinstance(value, str) for value in values)

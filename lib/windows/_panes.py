@@ -1,5 +1,6 @@
-"""Overlapping windows by panes: each event is aggregated once, in the pane that holds it, and the
-panes of a window are merged.
+"""Overlapping windows by panes.
+
+Each event is aggregated once, in the pane that holds it, and the panes of a window are merged.
 
 On a stream this also decides what is late. A pane closes with the first of its windows; a row that
 comes after that is in none of them. Copies of a row, one for each window, would be dropped from the

@@ -74,8 +74,7 @@ class Cumulative:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a window that ends after
-        it."""
+        """How far before a window's end an event can be that still matters to the window."""
         return timedelta(microseconds=self._steps.cycle.longest)
 
     @property
@@ -103,8 +102,7 @@ class _Growing:
         return self.steps.pane(at, quoted(CYCLE))
 
     def windows(self, at: Column) -> Column:
-        """Return the windows that end with the step of an instant, or with a later one of its
-        cycle."""
+        """Return the windows that end with an instant's step, or with a later step of its cycle."""
         start = quoted(CYCLE)["start"].alias("start")
         ends = self.steps.ends(at, quoted(CYCLE))
         return F.transform(ends, lambda end: F.struct(start, end.alias("end")))

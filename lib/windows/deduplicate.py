@@ -1,5 +1,4 @@
-"""Duplicates within a horizon, exactly: the earliest event of a key stays, whatever order they come
-in."""
+"""Duplicates within a horizon, exactly: the earliest event of a key stays."""
 
 from __future__ import annotations
 
@@ -111,8 +110,7 @@ class Deduplication:
         ).agg(F.min(event).alias(_FIRST), F.max(F.unix_micros(at)).alias(_LAST))
 
     def _spread(self, panes: DataFrame) -> DataFrame:
-        """Return what each pane is asked for: its own first event, and the last time of those
-        before."""
+        """Return a pane's own first event, and the last time of the events before it."""
         hold = microseconds(self.hold)
         later = F.sequence(F.lit(0), F.lit(self._panes))
         copies = panes.select("*", F.explode(later).alias(_LATER))
@@ -196,8 +194,9 @@ def deduplicate(
 
 
 def _ordered(events: DataFrame, time: str, placed: list[str]) -> list[str]:
-    """Return all columns in the order in which they tell events apart; it is checked that all of
-    them have one."""
+    """Return all columns, in the order in which they tell events apart.
+
+    Columns of a type without an order are refused."""
     first = [time, *[name for name in placed if name != time]]
     columns = first + [name for name in events.columns if name not in first]
     try:

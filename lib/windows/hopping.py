@@ -85,8 +85,7 @@ class Hopping:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a window that ends after
-        it."""
+        """How far before a window's end an event can be that still matters to the window."""
         return timedelta(microseconds=microseconds(self.size))
 
     @property
@@ -102,8 +101,9 @@ class Hopping:
 
 @dataclass(frozen=True)
 class _Hops:
-    """Where windows of `size` begin and end, one starting every `hop` from `start` on, in
-    microseconds."""
+    """Where hopping windows begin and end; `size`, `hop` and `start` are in microseconds.
+
+    One window starts every `hop`, counted from `start` after 1970 began."""
 
     size: int
     hop: int
@@ -119,8 +119,7 @@ class _Hops:
         return frame
 
     def pane(self, at: Column) -> Column:
-        """Return the pane that holds an instant: its start, and the end of the first window that
-        holds it."""
+        """Return the pane that holds an instant: its start, and the end of its first window."""
         begun = floor(at, self.hop, self.start)
         if self.rest == 0:
             return F.struct(begun.alias("start"), _after(begun, self.hop).alias("end"))

@@ -40,8 +40,9 @@ class Overlapping:
     by: Sequence[str] = ()
 
     def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """Return the stored sessions that meet one that arrived; both are apart among
-        themselves."""
+        """Return the stored sessions that meet a session that arrived.
+
+        No two stored sessions of a key meet each other, and no two that arrived."""
         old, new = _side("s"), _side("a")
         return _semi(
             stored,

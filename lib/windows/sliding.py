@@ -77,8 +77,7 @@ class Sliding:
         return _answers(rows, _rolled(pairs, rows, width, kept, self.windows), kept)
 
     def late_at(self, time: Column) -> Column:
-        """Return the end of the pane that holds an instant, at most a size and a microsecond
-        later."""
+        """Return the end of an instant's pane, at most a size and a microsecond later."""
         return Grid(pane(microseconds(self.size)), 0).window(time)["end"]
 
     def merging(self, by: str | Sequence[str]) -> None:
@@ -87,8 +86,7 @@ class Sliding:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a later event's
-        window."""
+        """How far before another event an event can be that is still in its window."""
         return timedelta(microseconds=microseconds(self.size))
 
     @property

@@ -76,8 +76,7 @@ class Tumbling:
 
     @property
     def reach(self) -> timedelta:
-        """How far before an instant an event can be that still matters to a window that ends after
-        it."""
+        """How far before a window's end an event can be that still matters to the window."""
         return timedelta(microseconds=self._grid.longest)
 
     @property

@@ -29,8 +29,9 @@ class Window(Protocol):
         """Return the aggregates of each window and key: window, the by columns, the aggregates."""
 
     def late_at(self, time: Column) -> Column:
-        """Return the instant from which a row is late: the first result that it would change may be
-        out then."""
+        """Return the instant from which a row is late.
+
+        The first result that the row would change may be out then."""
 
     def merging(self, by: str | Sequence[str]) -> Same | Overlapping | None:
         """Return how late rows are merged into windows that are out; None where they cannot be."""

@@ -87,13 +87,13 @@ class Windowed:
 
     @property
     def merging(self) -> Same | Overlapping | None:
-        """Which windows become one when late rows are merged; None where windows cannot be
-        merged."""
+        """How late rows are merged into windows that are out; None where they cannot be."""
         return self.window.merging(self.by)
 
     def late_at(self, time: Column) -> Column:
-        """Return the instant from which a row is late: the first result that it would change may be
-        out then."""
+        """Return the instant from which a row is late.
+
+        The first result that the row would change may be out then."""
         return self.window.late_at(time)
 
     @property

@@ -1,5 +1,6 @@
-"""Where things lie on this machine: the project, its conf folder, the jars, Java. The environment
-is read here."""
+"""Where things lie on this machine: the project, its conf folder, the jars, Java.
+
+The environment is read here."""
 
 from __future__ import annotations
 
@@ -15,14 +16,12 @@ JARS_VARIABLE = "TIDEGATE_JARS"
 
 
 def project_root() -> Path:
-    """Return the folder that holds the package: the checkout, or site-packages when installed from
-    a wheel."""
+    """Return the folder that holds the package: a checkout, or site-packages of a wheel."""
     return Path(__file__).resolve().parents[3]
 
 
 def conf(name: str) -> str:
-    """Return the text of a file of `conf`: from the checkout, or from the copy that the wheel and
-    zip carry."""
+    """Return the text of a file of `conf`: the checkout's, or the copy in a wheel or zip."""
     for folder in (files("tidegate").joinpath("..", "conf"), files("tidegate").joinpath("conf")):
         file = folder.joinpath(name)
         if file.is_file():

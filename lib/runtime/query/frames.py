@@ -31,7 +31,7 @@ def streaming(job: Job, inputs: Mapping[str, DataFrame]) -> DataFrame:
 
 @contextmanager
 def handed_on(job: Job, batch: DataFrame, late: Sequence[Late]) -> Iterator[dict[str, DataFrame]]:
-    """Give the frames that the sink gets of a batch, by name.
+    """Return the frames that the sink gets of a batch, by name.
 
     What is made per batch is kept while the block runs: a sink may read it several times.
     """

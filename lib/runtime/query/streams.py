@@ -1,5 +1,6 @@
-"""The streams of a job: one for each input, or one for each share of its partitions, each with its
-own watermark."""
+"""The streams of a job: one for each input, or for each share of its partitions.
+
+Each stream has a watermark of its own."""
 
 from __future__ import annotations
 
