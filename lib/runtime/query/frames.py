@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from ...errors import ArgumentError, ColumnTypeError
 from ...frames import ROWS
 from ...sources.reading import EVENT_TIME
-from ...tagged import tagged, untagged
 from ...windows import Windowed
 from ..job import Job
 from .side_outputs import Late
+from .tagging import tagged, untagged
 
 
 def streaming(job: Job, inputs: Mapping[str, DataFrame]) -> DataFrame:
