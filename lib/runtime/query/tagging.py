@@ -36,6 +36,5 @@ def _marked(own: str, frames: dict[str, DataFrame]) -> DataFrame:
 
 
 def untagged(frame: DataFrame, name: str) -> DataFrame:
-    """Return the rows of one of the frames that `tagged` put together, with that frame's
-    columns."""
+    """Return the rows of one of the frames that were put together, with that frame's columns."""
     return frame.where(quoted(INPUT) == F.lit(name)).select(f"{name}.*")
