@@ -159,7 +159,7 @@ def escaped(name: str) -> str:
 
 
 def same_key(keys: Sequence[str], left: str = "old", right: str = "new") -> Column:
-    """Return whether rows of two aliased frames have the same key; a null is a value as any other."""
+    """Return whether rows of two aliased frames have the same key; nulls are equal."""
     return reduce(and_, [quoted_in(left, name).eqNullSafe(quoted_in(right, name)) for name in keys])
 
 

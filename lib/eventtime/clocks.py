@@ -18,13 +18,13 @@ def server_time(
     *,
     longest: str | timedelta | None = None,
 ) -> Column:
-    """Return the time of an event by the server's clock: occurred + (received - sent), to the microsecond.
+    """Return the time of an event by the server's clock: occurred + (received - sent).
 
-    `occurred` and `sent` are times by the device's clock, `received` is by the server's. What the
-    device's clock is off by cancels out. What remains is the time that the message was on its way,
-    by which the answer is late, and any change of the device's clock between the event and its
-    sending. An answer after `received` tells of such a change: `ahead_of(answer, received, ...)`
-    finds it.
+    It is exact to the microsecond. `occurred` and `sent` are times by the device's clock,
+    `received` is by the server's. What the device's clock is off by cancels out. What remains is
+    the time that the message was on its way, by which the answer is late, and any change of the
+    device's clock between the event and its sending. An answer after `received` tells of such a
+    change: `ahead_of(answer, received, ...)` finds it.
 
     Null where one of the three is null, where the answer is outside the years 1 to 9999, and, with
     `longest`, where the device held the event for longer than that before it sent it.
@@ -33,8 +33,8 @@ def server_time(
     Source: three timestamps as in Kleppmann, Designing Data-Intensive Applications, chapter 11.
 
     >>> ago = lambda seconds: F.timestamp_seconds(F.lit(1_000_000 - seconds))
-    >>> found = server_time(occurred=ago(3_700), sent=ago(3_601), received=ago(0))  # an hour and a second slow
-    >>> clicks.select(F.unix_seconds(found).alias("at")).first()
+    >>> an_hour_slow = server_time(occurred=ago(3_700), sent=ago(3_601), received=ago(0))
+    >>> clicks.select(F.unix_seconds(an_hour_slow).alias("at")).first()
     Row(at=999901)
     """
     # Spark's try_ functions give null where a difference is beyond a bigint, and raise nothing.
@@ -50,7 +50,8 @@ def shifted(occurred: str | Column, offset: str | Column) -> Column:
 
     Null outside the years 1 to 9999.
 
-    >>> clicks.select((shifted("event_time", F.lit(-1_000_000)) < F.col("event_time")).alias("earlier")).first()
-    Row(earlier=True)
+    >>> earlier = shifted("event_time", F.lit(-1_000_000))
+    >>> clicks.where(earlier < F.col("event_time")).count()
+    9
     """
     return instant(F.try_add(F.unix_micros(column(occurred)), column(offset)), "microseconds")

@@ -18,7 +18,7 @@ _MICROSECONDS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 
 def ahead_of(time: Column, received: Column, tolerance: str | timedelta) -> Column:
-    """Return whether an event time lies further ahead of the record's own timestamp than the tolerance.
+    """Return whether an event time is further ahead of the record's timestamp than tolerated.
 
     Exactly `tolerance` ahead is not yet too far. Never null: without an event time, or without a
     timestamp of the record's own (Kafka gives those as 1 millisecond before 1970), there is nothing

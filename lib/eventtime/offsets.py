@@ -1,4 +1,4 @@
-"""The offset of each device's clock, by the median of many messages, with the clock's steps noticed."""
+"""The offset of each device's clock by the median of many messages, its steps noticed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ def clock_offsets(
     step: str | timedelta = "10 seconds",
     messages: int = 5,
 ) -> DataFrame:
-    """Estimate by how much to move each device's times: the median of many messages, anew for each `every`.
+    """Estimate by how much to move each device's times, by the median of many messages.
 
-    A message tells received - sent: the offset of the clock, plus the time on its way, which is
-    never negative but may be long. The median stands firm when fewer than half of the messages were
-    slow, or bear a wrong `sent`; the least would be nearer to the truth while all stamps are right,
-    but one wrong stamp spoils it, and so it is not taken. (Of an even number of messages it is the
-    lower of the two in the middle.) Messages with the same pair of times count once, so that
-    neither redelivery nor a batch of events sent together weighs more.
+    There is an offset for each `every`. A message tells received - sent: the offset of the clock,
+    plus the time on its way, which is never negative but may be long. The median stands firm when
+    fewer than half of the messages were slow, or bear a wrong `sent`; the least would be nearer to
+    the truth while all stamps are right, but one wrong stamp spoils it, and so it is not taken. (Of
+    an even number of messages it is the lower of the two in the middle.) Messages with the same
+    pair of times count once, so that neither redelivery nor a batch of events sent together weighs
+    more.
 
     A step of the clock (set right, or a restart) ends one offset and begins another, from the first
     message sent after it. It is noticed where the median of the `messages` before and that of the
@@ -82,7 +83,8 @@ def clock_offsets(
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
 
-    >>> sent = clicks.withColumn("sent", F.expr("event_time - interval 1 hour"))  # a clock an hour slow
+    >>> an_hour_slow = F.expr("event_time - interval 1 hour")
+    >>> sent = clicks.withColumn("sent", an_hour_slow)
     >>> offsets = clock_offsets(sent, device="user", sent="sent", received="event_time")
     >>> offsets.orderBy("user").select("user", "offset", "messages").first()
     Row(user='u0', offset=3600000000, messages=5)

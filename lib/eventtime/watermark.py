@@ -1,4 +1,4 @@
-"""The watermark of an input, which heartbeats move on, and which no later filter takes rows from."""
+"""An input's watermark: heartbeats move it on, and no later filter takes rows from it."""
 
 from __future__ import annotations
 

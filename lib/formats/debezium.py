@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ..changes.change import CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE, change_type, row_type
+from ..errors import ColumnError
 from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import DEBEZIUM_SOURCE, debezium_position
 from .format import Format
@@ -73,7 +74,8 @@ def debezium(
 
     Args:
         columns: the table's columns, as DDL text or StructType; no maps and variants.
-        key: the columns of its primary key.
+        key: the columns of its primary key. None can be called "payload", the name in which
+            Debezium may wrap a record's own key.
         using: how bytes become fields, such as `tidegate.formats.json_format`.
         position: what orders the changes of a key.
 
@@ -88,6 +90,7 @@ def debezium(
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
     given, keys = row_type(columns, key)
+    _require_key(keys)
     row = change_type(given, keys)
     envelope = StructType(
         [
@@ -108,6 +111,16 @@ def debezium(
         none=("m",),
     )
     return ChangeFormat(given, tuple(keys), dialect, using, checked(position))
+
+
+def _require_key(keys: Sequence[str]) -> None:
+    for name in keys:
+        if name.lower() == "payload":
+            raise ColumnError(
+                f"key names {name!r}, in which Debezium may wrap a record's own key.",
+                "key columns of other names.",
+                "rename the column where it is captured (Debezium: the transform ReplaceField).",
+            )
 
 
 def _parts(record: Column) -> Parts:

@@ -43,15 +43,20 @@ def json_format(
 
     | value | reason |
     |---|---|
-    | no value (a tombstone) | "null value"; with tombstones="row" a good row whose fields are all null |
+    | no value (a tombstone) | "null value"; with tombstones="row" a good row of nulls |
     | no bytes, or white space alone | "empty value" |
     | bytes that are no UTF-8 | "invalid UTF-8" |
     | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
-    | cut off, unquoted or single-quoted names, NaN, comments, nested deeper than 1000 | "malformed JSON" |
+    | cut off, unquoted or single-quoted names, NaN, comments | "malformed JSON" |
+    | nested deeper than 1000 | "malformed JSON" |
     | text after the object, a second object | "text after the JSON object" |
-    | text for a number, number out of range or with digits beyond the field's scale, date that is none or outside the \
-years 1 to 9999, a key twice in a MAP | "wrong type: <fields>" |
+    | text for a number, number out of range, fraction for an integer | "wrong type: <fields>" |
+    | digits beyond a DECIMAL's scale | "wrong type: <fields>" |
+    | date that is none, or outside the years 1 to 9999 | "wrong type: <fields>" |
+    | a key that is twice in a MAP | "wrong type: <fields>" |
     | NOT NULL field missing or null | "missing field: <fields>" |
+
+    A DECIMAL of 38 digits leaves no room in which more digits could be seen: it is rounded.
 
     A value is parsed once. Only when its first closing brace is not its last byte but white space
     (nested objects, braces in texts) is it scanned a second time, for what follows the object."""

@@ -57,7 +57,7 @@ def join_as_of(
 
 
 def _in_blocks(table: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Add each version's end and its block; of a block, its first version and the next one's start."""
+    """Add each version's end and block; of a block, its first version and the next one's start."""
     began = quoted(VALID_FROM)
     ended = quoted(VALID_TO) if VALID_TO in table.columns else F.lit(None).cast("timestamp")
     # Of versions that began at one instant all but the last are empty, so one that ends at once

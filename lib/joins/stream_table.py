@@ -31,16 +31,16 @@ def stream_table(
     "semi" and "anti" give the events alone, those that meet a row and those that do not. A null key
     equals nothing. Several rows of a key multiply the event, as in SQL.
 
-    With `as_of`, the events' time, the table is a history: each row is a version of its key, valid from `valid_from`
-    (inclusive) to `valid_to` (exclusive; null for open). An event meets the version that began last
-    at or before its time, unless that one has ended by then. So it meets one at most, even where
-    versions overlap: a version ends where the next of its key begins, whatever its `valid_to` says.
-    A table without the column `valid_to` is a log of versions. Of versions that began at the same
-    instant the last by `order` counts; without it, the one that ends last. An event at the instant
-    at which a version begins meets that version, and one at its `valid_to` no longer does. A null
-    time, and a null `valid_from`, meets nothing. Replay gives the same rows as long as the history
-    only grows at its end: leave out of the table what a later change alters, such as is_current;
-    `valid_to` is left out of the result for that reason.
+    With `as_of`, the events' time, the table is a history: each row is a version of its key, valid
+    from `valid_from` (inclusive) to `valid_to` (exclusive; null for open). An event meets the
+    version that began last at or before its time, unless that one has ended by then. So it meets
+    one at most, even where versions overlap: a version ends where the next of its key begins,
+    whatever its `valid_to` says. A table without the column `valid_to` is a log of versions. Of
+    versions that began at the same instant the last by `order` counts; without it, the one that
+    ends last. An event at the instant at which a version begins meets that version, and one at its
+    `valid_to` no longer does. A null time, and a null `valid_from`, meets nothing. Replay gives the
+    same rows as long as the history only grows at its end: leave out of the table what a later
+    change alters, such as is_current; `valid_to` is left out of the result for that reason.
 
     State: none. On a stream the table is read anew with each micro-batch, and which version of it
     that was is not told: the sink `Snapshot` reads one version a batch and tells it. A stream

@@ -1,4 +1,4 @@
-"""A driver that feeds a transform batch by batch, in event time alone, and returns what comes out."""
+"""A driver that feeds a transform batch by batch, in event time alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Rows = DataFrame | Iterable[Any]
 
 
 class StreamDriver:
-    """Run a transform as a real stream, one micro-batch for each `feed`, with no clock but the events' own.
+    """Run a transform as a real stream, one micro-batch for each `feed`.
 
-    Each input reads what is fed to it, takes a watermark of `lateness` on `time`, and goes to
-    `transform` as a DataFrame. The driver waits for nothing but Spark: `feed` returns when its rows
-    have been worked on, with those that came out. State and checkpoint stand in a temporary folder,
-    which goes when the driver closes.
+    There is no clock but the events' own. Each input reads what is fed to it, takes a watermark of
+    `lateness` on `time`, and goes to `transform` as a DataFrame. The driver waits for nothing but
+    Spark: `feed` returns when its rows have been worked on, with those that came out. State and
+    checkpoint stand in a temporary folder, which goes when the driver closes.
 
     Args:
         spark: a classic session; Spark Connect would run the query where its rows cannot be seen.
@@ -48,7 +48,8 @@ class StreamDriver:
     >>> from tidegate.aggregates import count
     >>> from tidegate.windows import tumbling
     >>> per_minute = lambda events: tumbling(events, "1 minute", aggs={"n": count()})
-    >>> with StreamDriver(spark, "event_time timestamp", per_minute, lateness="10 seconds") as stream:
+    >>> schema = "event_time timestamp"
+    >>> with StreamDriver(spark, schema, per_minute, lateness="10 seconds") as stream:
     ...     first = stream.feed([(datetime(2026, 1, 1, 10, 3, 59, tzinfo=UTC),)])
     ...     after = stream.advance_to(datetime(2026, 1, 1, 10, 4, tzinfo=UTC))
     >>> [row.n for row in first], [row.n for row in after]
@@ -145,7 +146,7 @@ class StreamDriver:
         return self._batch({name: fed.heartbeat(self._spark, at) for name, fed in marked.items()})
 
     def restart(self) -> None:
-        """Stop the query and start it anew from its checkpoint, as after a crash between batches."""
+        """Stop the query and start it from its checkpoint, as after a crash between batches."""
         folder, query = self._running()
         query.stop()
         self._query = self._started(folder)
@@ -216,7 +217,7 @@ class StreamDriver:
         if not self._named:
             if rows is None or named:
                 raise ArgumentError(
-                    f"feed was given {', '.join(named) or 'nothing'}, and the stream has one input.",
+                    f"feed was given {', '.join(named) or 'nothing'}; the stream has one input.",
                     "its rows, without a name.",
                     "feed(rows)",
                 )

@@ -248,6 +248,9 @@ def test_columns_that_can_not_be_kept_are_refused_at_the_call(spark: SparkSessio
         form("id INT", "nr")
     with pytest.raises(ColumnError, match="no column"):
         form("id INT", [])
+    with pytest.raises(ColumnError, match="'Payload', in which Debezium may wrap"):
+        form("Payload INT", "Payload")
+    assert form("id INT, payload STRING").schema.names[0] == "op"
     with pytest.raises(ColumnError, match="valid_from"):
         form("id INT, valid_from TIMESTAMP")
     with pytest.raises(ColumnTypeError, match="maps"):
