@@ -51,7 +51,7 @@ class IntervalJoin:
 
     >>> near = IntervalJoin("user", within=("0 seconds", "1 second"), how="semi")
     >>> near(clicks, clicks.where("ms > 6").withColumnRenamed("ms", "slow")).count()
-    4
+    2
     """
 
     on: str | Sequence[str]
