@@ -18,18 +18,23 @@ setup: ## make .venv, install the locked packages, fetch and verify the jars; sk
 demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
+# What each of the many JVMs of the tests starts from, with half the CPU time.
+CLASSES = .jars/classes.jsa
+$(CLASSES): requirements.lock | setup
+	$(VENV) -m bootstrap.archive
+
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
 
-test: setup check ## run all checks and all tests but those of `make crash`, in two processes; WORKERS=0 takes one
+test: setup check $(CLASSES) ## run all checks and all tests but those of `make crash`, in two processes; WORKERS=0 takes one
 	$(PYTEST) -m "not crash"
 
-crash: setup ## kill every job, and crash every sink between its tables
+crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables
 	$(PYTEST) -m crash
 
-quick: setup ## run the tests that need neither a broker nor much time
+quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time
 	$(PYTEST) -m "not crash and not broker and not cluster and not slow"
 
-chaos: setup ## run the tests that draw, the kills and crashes among them, with long draws
+chaos: setup $(CLASSES) ## run the tests that draw, the kills and crashes among them, with long draws
 	$(PYTEST) -m draws --draws long
 
 check: setup ## look at style, types and pages: ruff, mypy and mkdocs

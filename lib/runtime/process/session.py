@@ -12,6 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ..config.secrets import SECRET
+from . import class_archive
 from .installation import conf as conf_file
 from .installation import jars
 
@@ -54,6 +55,9 @@ def spark_session(
         and not _bundled()
     ):
         settings["spark.jars"] = ",".join(map(str, jars("spark")))
+    archive = class_archive.sharing(class_archive.place())
+    if not submitted() and archive:
+        settings.setdefault("spark.driver.extraJavaOptions", archive)
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)

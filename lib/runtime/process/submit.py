@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyspark
 
+from . import class_archive
 from .installation import jars, project_root
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -44,7 +45,10 @@ def command(
             "--jars",
             ",".join(map(str, jars("spark"))),
         ),
-        *("--driver-java-options", f"{java} {log}".strip()),
+        *(
+            "--driver-java-options",
+            " ".join(filter(None, [java, class_archive.sharing(class_archive.place()), log])),
+        ),
         *settings,
         *(str(script), *arguments),
     ]

@@ -1,0 +1,26 @@
+"""The archive of Spark's classes: a JVM that cannot take it starts all the same, in silence."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tidegate.runtime.process.class_archive import place, sharing
+from tidegate.runtime.process.installation import java
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["of another class path", "no archive"])
+def test_a_jvm_starts_in_silence_without_an_archive_that_is_not_its_own(
+    whole: bool, tmp_path: Path
+) -> None:
+    other = tmp_path / "classes.jsa"
+    other.write_bytes(b"no archive")
+    archive = place() if whole else other
+    done = subprocess.run(
+        [java(), *sharing(archive).split(), "-version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "version" in done.stderr.splitlines()[0]
+    assert "warning" not in done.stderr
