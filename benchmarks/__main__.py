@@ -1,4 +1,4 @@
-"""Measure windows and distinct counts from Kafka to Delta beside hand-written queries and the floor.
+"""Measure windows and distinct counts beside hand-written queries and the floor.
 
 make bench, or: python -m benchmarks [--rows 4000000] [--rounds 3] [--only NAME]...
 

@@ -1,4 +1,4 @@
-"""Measure Bloom filters in a table: how fast they are made and asked, how large they are, and how often they are wrong.
+"""Measure Bloom filters in a table: their speed, their size, and how often they are wrong.
 
 python -m benchmarks.bloom [--keys 1000000]... [--rate 0.01]
 

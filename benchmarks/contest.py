@@ -1,4 +1,4 @@
-"""One contestant in a process of its own: warmed up on a small topic, then measured on the large one.
+"""One contestant in a process of its own: warmed up on a small topic, measured on a large one.
 
 python -m benchmarks.contest NAME SERVERS WARM_TOPIC TOPIC FOLDER
 """

@@ -1,4 +1,4 @@
-"""Measure what corrections of closed windows cost, and a watermark for each partition, beside plain tumbling windows.
+"""Measure corrections of closed windows, and a watermark for each partition.
 
 python -m benchmarks.corrections [--rows 4000000] [--rounds 1] [--share 0 --share 0.01 --share 0.1]
 

@@ -1,4 +1,4 @@
-"""Ways to enrich a stream by a table, each from Kafka to Delta, and the process that measures one of them.
+"""Ways to enrich a stream by a table, and the process that measures one of them.
 
 python -m benchmarks.enrichers NAME SERVERS ROWS FOLDER
 """

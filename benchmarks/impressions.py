@@ -1,4 +1,4 @@
-"""The measured topics of a join: seeded JSON impressions and, for each, a click within a minute, a little out of order.
+"""The measured topics of a join: impressions and, for each, a click within a minute.
 
 A last record of each topic, an hour later, lets all results come out, so that contestants do the
 same work."""

@@ -1,4 +1,4 @@
-"""The joins that are measured, each from Kafka to Delta, by name; one of them in a process of its own.
+"""The joins that are measured, by name; one of them in a process of its own.
 
 python -m benchmarks.join_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
 """

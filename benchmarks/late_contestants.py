@@ -1,4 +1,4 @@
-"""Tumbling windows that keep, or take in, their late rows, each from Kafka to Delta, by name; one in its own process.
+"""Tumbling windows that keep, or take in, their late rows; one in a process of its own.
 
 python -m benchmarks.late_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
 """

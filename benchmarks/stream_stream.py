@@ -1,4 +1,4 @@
-"""Measure the join of two topics from Kafka to Delta beside Spark's own and beside tumbling windows.
+"""Measure the join of two topics beside Spark's own, and beside tumbling windows.
 
 python -m benchmarks.stream_stream [--rows 1000000] [--rounds 1] [--only NAME]...
 

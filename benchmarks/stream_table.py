@@ -1,4 +1,4 @@
-"""Measure the enrichment of a stream by a table of 100,000 rows, in three ways, beside the same by hand.
+"""Measure three ways to enrich a stream by a table of 100,000 rows, beside the same by hand.
 
 python -m benchmarks.stream_table [--rows 4000000] [--rounds 3] [--only NAME]...
 

@@ -1,4 +1,4 @@
-"""The only module that reaches into the JVM: Delta's log, Hadoop's file systems, a running query's numbers.
+"""The only module that reaches into the JVM: Delta's log, file systems, a query's numbers.
 
 Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
 """
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 
 def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
-    """Return what `observe(name, ...)` counted in the batch that runs now; None before an action has run it.
+    """Return what `observe(name, ...)` counted in the batch that runs now; None before an action.
 
     To be asked inside foreachBatch, after an action on the batch and before anything is committed.
     Spark adds up the
@@ -98,7 +98,7 @@ def between_batches(query: StreamingQuery) -> Iterator[None]:
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
-    """Return a file's bytes through the Hadoop file system of its scheme; None where there is no such file.
+    """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
 
     Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
     does not fit."""
@@ -187,7 +187,7 @@ def topic_names(spark: SparkSession, servers: str, options: Mapping[str, str]) -
 def partition_counts(
     spark: SparkSession, servers: str, options: Mapping[str, str], topics: Sequence[str]
 ) -> dict[str, int]:
-    """Ask the broker how many partitions each topic has, with the `kafka.*` options of a Spark source.
+    """Ask the broker how many partitions each topic has, by the `kafka.*` options of a source.
 
     Raises OSError where it does not answer, or has no such topic.
     """
@@ -241,7 +241,7 @@ class SignalHandler:
 def jvm_signals(
     spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]
 ) -> Iterator[None]:
-    """Let Python decide, while the block runs, on signals that the JVM gets, such as ("TERM", "INT").
+    """Let Python decide on signals that the JVM gets, such as ("TERM", "INT"), in the block.
 
     Under spark-submit the JVM is the parent, and a signal to the whole process group reaches it as
     well: by itself it would stop Spark in the middle of a batch. `action` runs in a thread of its

@@ -1,4 +1,5 @@
-"""Events meet a table as it was when they happened, and wait until its changelog has come so far."""
+"""Events meet a table as it was when they happened, and wait until its changelog has come so
+far."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from .version_table import VersionTable
 _BATCH = "__tidegate_batch"
 """The batch that an event came with, by which the waiting events are stored."""
 _UNMATCHED = -1
-"""In place of that batch for events that were due and met no version: every batch tries them anew."""
+"""In place of that batch for events that were due and met no version: every batch tries them
+anew."""
 
 _MET = "__tidegate_met"
 _STATE = "__tidegate_state"
@@ -36,7 +38,7 @@ _MISSES = "misses"
 
 @dataclass(frozen=True)
 class TemporalJoin:
-    """Join events with the table whose changelog comes beside them, as it was when they happened. Exactly once.
+    """Join events, exactly once, with a table as its changelog says it was when they happened.
 
     An event waits until the changelog has passed its time: until the newest change, of the slowest
     of its partitions, is more than `lateness` later than the event. It then meets the version as of
@@ -80,7 +82,8 @@ class TemporalJoin:
         ReplayMismatchError: also where versions or waiting events are another query's.
         ConflictError: where another writer of a table came between.
 
-    >>> profiles = VersionTable("/data/profiles", on="user", order=["offset"], partition=["partition"])
+    >>> place = {"order": ["offset"], "partition": ["partition"]}
+    >>> profiles = VersionTable("/data/profiles", on="user", **place)
     >>> sink = TemporalJoin("/data/activity", versions=profiles, waiting="/data/waiting",
     ...                     lateness="10 seconds", events="activity", changes="profiles")
     >>> [step for _, step in sink.tables()]
@@ -128,7 +131,8 @@ class TemporalJoin:
             )
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the versions, the misses where they have a table, the target and the waiting events."""
+        """List the versions, the misses where they have a table, the target and the waiting
+        events."""
         return [*self._before_target(), (self.path, self.step), (self.waiting, _WAITING)]
 
     def write(
@@ -212,7 +216,8 @@ class TemporalJoin:
         return max(passed, last - microseconds(self.lag, "lag", least=0))
 
     def _tried(self, due: DataFrame, passed: int) -> DataFrame:
-        """Join the events that are due, and tell what becomes of each: met, missed, or tried again."""
+        """Join the events that are due, and tell what becomes of each: met, missed, or tried
+        again."""
         versions = self.versions.read(due.sparkSession).withColumn(_MET, F.lit(True))
         joined = stream_table(
             due,

@@ -26,7 +26,7 @@ _NEWEST = "__tidegate_newest"
 
 @dataclass(frozen=True)
 class VersionTable:
-    """A Delta table of a changelog's versions: rows with `valid_from`, and `valid_to` where a version is a deletion.
+    """A Delta table of a changelog's versions, with `valid_from`, and `valid_to` of deletions.
 
     A version is valid until the next of its key begins; of those that begin at one instant the last
     by `order` counts. Each batch's versions are appended, exactly once.

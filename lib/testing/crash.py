@@ -1,4 +1,5 @@
-"""Injected crashes: let the process die right after a commit, to see what the next run makes of it."""
+"""Injected crashes: let the process die right after a commit, to see what the next run makes of
+it."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ def crash_after(
     batch: the number of the batch whose commits count; all batches unless it is given.
     nth: which of these commits is the last one; a batch that a table has already makes none.
 
-    Whatever writes by the library's sinks in this process is meant, a job that `run` runs as well as
-    a sink that is called by hand.
+    Whatever writes by the library's sinks in this process is meant, a job that `run` runs as well
+    as a sink that is called by hand.
 
         with crash_after("/tables/views", batch=1), pytest.raises(CrashError):
             sink.write({"rows": second}, batch)

@@ -27,7 +27,8 @@ RECENT = -1
 FEW = 50_000
 """Up to this number, recent rows are read as fast as the buckets would be."""
 _SHARE = 4
-"""When a table has grown by a quarter, its rows are put in buckets: each is rewritten about four times."""
+"""When a table has grown by a quarter, its rows are put in buckets: each is rewritten about four
+times."""
 _ROWS_A_FILE = 1_000_000
 _BUCKETS = "tidegate.buckets"
 
@@ -126,7 +127,8 @@ def lookup(view: DataFrame, **values: Any) -> DataFrame:
         ArgumentError, ColumnError: at the call.
 
     >>> marks = {"tidegate.buckets": 8}
-    >>> view = clicks.withColumn("_bucket", F.pmod(F.xxhash64("user"), F.lit(8))).withMetadata("_bucket", marks)
+    >>> bucketed = clicks.withColumn("_bucket", F.pmod(F.xxhash64("user"), F.lit(8)))
+    >>> view = bucketed.withMetadata("_bucket", marks)
     >>> lookup(view, user="u1").count()
     4
     """

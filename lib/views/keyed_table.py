@@ -63,7 +63,8 @@ class KeyedTable:
     Raises:
         ArgumentError, ColumnError: at construction.
 
-    >>> KeyedTable("/data/users", step="users", rows_of="users", key="user", by="user", position="at").found_by
+    >>> users = {"step": "users", "rows_of": "users", "key": "user", "by": "user"}
+    >>> KeyedTable("/data/users", **users, position="at").found_by
     ['user']
     """
 

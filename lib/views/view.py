@@ -1,4 +1,5 @@
-"""A materialised view: the join of two changing tables, kept up to date by each change of either."""
+"""A materialised view: the join of two changing tables, kept up to date by each change of
+either."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _ROW = "__tidegate_row"
 
 @dataclass(frozen=True)
 class View:
-    """Keep the join of two tables in a Delta table, up to date with each batch of their changes. Exactly once.
+    """Keep the join of two tables up to date, in a Delta table, with each batch of their changes.
 
     After each batch the view equals the join of the two tables as the batch leaves them, by the
     rules of `tidegate.joins.table_table`. Columns: those of `on`, of the left, of the right, and
@@ -85,7 +86,8 @@ class View:
             other writers.
 
     >>> def table(name: str, key: list[str]) -> KeyedTable:
-    ...     return KeyedTable(f"/data/{name}", step=name, rows_of=name, key=key, by="author", position="version")
+    ...     named = {"step": name, "rows_of": name, "key": key, "by": "author"}
+    ...     return KeyedTable(f"/data/{name}", **named, position="version")
     >>> posts, follows = table("posts", ["post"]), table("follows", ["follower", "author"])
     >>> View("/data/timelines", left=posts, right=follows, on="author", by="follower").keys
     ['author', 'post', 'follower']
@@ -169,7 +171,8 @@ class View:
         append.option("delta.enableDeletionVectors", "true").save(self.path)
 
     def compact(self, spark: SparkSession) -> None:
-        """Put together what batches have written to the view and to the tables that it is made of."""
+        """Put together what batches have written to the view and to the tables that it is made
+        of."""
         by = [quoted(name) for name in self.found_by]
         key = [quoted(name) for name in self.keys]
         own = bucket(by, key, self.buckets)

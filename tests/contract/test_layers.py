@@ -82,7 +82,8 @@ def test_every_folder_has_its_place_in_the_layers() -> None:
 
 
 def test_nothing_imports_the_folder_by_its_own_name() -> None:
-    """`lib` and `tidegate` are one folder: imported under both names, each module would be there twice."""
+    """`lib` and `tidegate` are one folder: imported under both names, each module would be there
+    twice."""
     root = LIB.resolve().parent
     files = [
         path

@@ -11,7 +11,10 @@ import pytest
 from tidegate import aggregates, changes, eventtime, formats, joins, sketches, sources, windows
 from tidegate.testing import Broker, StreamDriver
 
-COMMON = "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], time: str = 'event_time'"
+COMMON = (
+    "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], "
+    "time: str = 'event_time'"
+)
 CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
 BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
 FORMAT = (

@@ -1,4 +1,5 @@
-"""Progress where a person looks: one live line in a terminal, a line of the log every few seconds."""
+"""Progress where a person looks: one live line in a terminal, a line of the log every few
+seconds."""
 
 from __future__ import annotations
 
