@@ -145,7 +145,8 @@ class Job:
 
 def holds(job: Job) -> None:
     """What was acknowledged is in the table, exactly once, and nothing else is."""
-    assert job.table.rows() == sorted(job.acknowledged)
+    found = job.table.rows()
+    assert found == sorted(job.acknowledged), f"{found} in place of {sorted(job.acknowledged)}"
 
 
 __all__ = [
