@@ -8,7 +8,18 @@ from types import ModuleType
 
 import pytest
 
-from tidegate import aggregates, changes, eventtime, formats, joins, sketches, sources, windows
+from tidegate import (
+    aggregates,
+    changes,
+    eventtime,
+    formats,
+    joins,
+    sinks,
+    sketches,
+    sources,
+    views,
+    windows,
+)
 from tidegate.testing import Broker, StreamDriver
 
 COMMON = (
@@ -158,6 +169,57 @@ PINNED: dict[Callable[..., object], str] = {
     sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> "
     "HyperLogLogPlusPlus",
     sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
+    sinks.Append: (
+        "(path: str, *, partition_by: Sequence[str] = (), step: str = append, evolve: bool = "
+        "False) -> None"
+    ),
+    sinks.Corrected: (
+        "(path: str, *, log: str | None, windows: Meeting, aggs: Mapping[str, Aggregate], "
+        "step: str = windows) -> None"
+    ),
+    sinks.Current: "(path: str, *, partition_by: Sequence[str] = (), step: str = current) -> None",
+    sinks.FanOut: "(target: Sink, *, also: Sequence[Sink]) -> None",
+    sinks.FirstSeen: (
+        "(path: str, *, repeated: str, seen: str, known: BloomTable, order: Sequence[str] = "
+        "(), partition_by: Sequence[str] = (), step: str = append, refuse_at: float = 2.0) ->"
+        " None"
+    ),
+    sinks.History: "(path: str, *, partition_by: Sequence[str] = (), step: str = history) -> None",
+    sinks.Mapped: "(*, rows: Callable[[DataFrame], DataFrame], sink: Sink) -> None",
+    sinks.SideTable: "(path: str, *, step: str = dead) -> None",
+    sinks.Snapshot: (
+        "(*, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], sink: Sink, "
+        "version: str = table_version) -> None"
+    ),
+    sinks.TemporalJoin: (
+        "(path: str, *, versions: VersionTable, waiting: str, lateness: str | timedelta, how:"
+        " Literal[inner, left] = left, misses: str | None = None, patience: str | timedelta ="
+        " 0 seconds, lag: str | timedelta | None = None, events: str = events, changes: str ="
+        " changes, time: str = event_time, step: str = append) -> None"
+    ),
+    sinks.Upsert: (
+        "(path: str, *, keys: Sequence[str], aggs: Mapping[str, Aggregate] | None = None, "
+        "partition_by: Sequence[str] = (), step: str = upsert, evolve: bool = False) -> None"
+    ),
+    sinks.VersionTable: (
+        "(path: str, *, on: str | Sequence[str], order: Sequence[str], partition: "
+        "Sequence[str] = (), time: str = event_time, deleted: str | None = None, changes: "
+        "Callable[[DataFrame], DataFrame] | None = None, keep: str | timedelta | None = None,"
+        " step: str = versions) -> None"
+    ),
+    sinks.rebuilt: "(log: DataFrame, by: Sequence[str] = ()) -> DataFrame",
+    sinks.sole: "(frames: Mapping[str, DataFrame]) -> DataFrame",
+    views.KeyedTable: (
+        "(path: str, *, step: str, rows_of: str, key: str | Sequence[str], by: str | "
+        "Sequence[str], position: str | Sequence[str], deleted: str = deleted, changes: "
+        "Callable[[DataFrame], DataFrame] | None = None, buckets: int = 64) -> None"
+    ),
+    views.View: (
+        "(path: str, *, left: KeyedTable | View, right: KeyedTable | View, on: str | "
+        "Sequence[str], how: JoinKind = inner, by: str | Sequence[str] = (), step: str = "
+        "view, buckets: int = 64, compact_every: int | None = 20) -> None"
+    ),
+    views.lookup: "(view: DataFrame, **values: Any) -> DataFrame",
 }
 
 
@@ -172,9 +234,16 @@ def test_a_public_signature_is_as_pinned(function: Callable[..., object], signat
 
 @pytest.mark.parametrize(
     "folder",
-    [windows, sketches, joins, changes, formats, eventtime, sources],
+    [windows, sketches, joins, changes, formats, eventtime, sources, sinks, views],
     ids=lambda folder: folder.__name__,
 )
 def test_all_functions_of_a_folder_are_pinned(folder: ModuleType) -> None:
     public = {getattr(folder, name) for name in folder.__all__}
     assert {function for function in public if inspect.isfunction(function)} <= set(PINNED)
+
+
+@pytest.mark.parametrize("folder", [sinks, views], ids=lambda folder: folder.__name__)
+def test_all_constructors_of_a_folder_are_pinned(folder: ModuleType) -> None:
+    public = {getattr(folder, name) for name in folder.__all__}
+    made = {each for each in public if inspect.isclass(each) and each is not sinks.Sink}
+    assert made <= set(PINNED)
