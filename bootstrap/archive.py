@@ -1,4 +1,4 @@
-"""`.venv/bin/python -m bootstrap.archive`: archive the classes that Spark loads, for the tests' JVMs.
+"""Archive the classes that Spark loads, for the tests' JVMs: `python -m bootstrap.archive`.
 
 This takes a minute of CPU time, and saves some ten seconds of each JVM that starts later."""
 
