@@ -2,7 +2,8 @@
 
 Nothing here knows a sink."""
 
-from .batch import EPOCH, Batch, Offsets, planned
+from ..offsets import Offsets
+from .batch import EPOCH, Batch, planned
 from .once import commit_once, last_batch, require_current
 from .options import CommitOptions
 from .outcome import Outcome

@@ -7,15 +7,13 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
 from ..jvm import read_bytes
-
-Offsets: TypeAlias = dict[str, dict[int, int]]
-"""The Kafka offset of each partition, by topic and number."""
+from ..offsets import Offsets
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .batch import Batch, Offsets, by_partition
+from ..offsets import Offsets
+from .batch import Batch, by_partition
 
 _KIND = "tidegate/1"
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import ArgumentError
+from ..offsets import Offsets
 from ._kafka_options import (
     for_a_batch,
     require_options,
@@ -19,8 +20,6 @@ from ._kafka_options import (
     topic_names,
     with_defaults,
 )
-
-Offsets: TypeAlias = dict[str, dict[int, int]]
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 RAW = (

@@ -16,8 +16,9 @@ from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
+from ..offsets import Offsets
 from .heartbeat import Heartbeats
-from .kafka import COLUMNS, KafkaSource, Offsets
+from .kafka import COLUMNS, KafkaSource
 
 OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"

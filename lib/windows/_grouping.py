@@ -22,8 +22,8 @@ from ..columns import (
     type_of,
 )
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
+from .merging import WINDOW
 
-WINDOW = "window"
 SPAN = "tidegate:window"
 ROWS = "tidegate:rows"
 BUCKETS = 64

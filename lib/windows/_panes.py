@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import quoted
-from ._grouping import SPAN, WINDOW, Grouping, marked, restored
+from ._grouping import SPAN, Grouping, marked, restored
+from .merging import WINDOW
 
 _WINDOWS = "tidegate:windows"
 

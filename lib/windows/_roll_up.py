@@ -12,7 +12,7 @@ from ..columns import names, require
 from ..errors import ArgumentError, ColumnTypeError
 from ._calendar import Calendar
 from ._grid import Grid
-from ._grouping import WINDOW
+from .merging import WINDOW
 
 _LARGER = "__tidegate_larger"
 

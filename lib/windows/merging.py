@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 
 WINDOW = "window"
+"""The column of a result's window."""
+
 _ENDED, _ISLAND, _ARRIVED = "__tidegate_ended", "__tidegate_island", "arrived"
 
 

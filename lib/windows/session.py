@@ -15,8 +15,8 @@ from ..aggregates import Aggregate
 from ..columns import WATERMARK_KEY, interval, microseconds, names, quoted, type_of
 from ..errors import ColumnTypeError
 from ._grid import Grid, floor
-from ._grouping import SPAN, WINDOW, Grouping, grouping, restored
-from .merging import Overlapping
+from ._grouping import SPAN, Grouping, grouping, restored
+from .merging import WINDOW, Overlapping
 from .window import result_time
 
 SLICES = 8

@@ -22,8 +22,9 @@ from ..aggregates import Aggregate
 from ..columns import interval, microseconds, names, quoted, require, require_free
 from ..errors import ArgumentError, ColumnTypeError
 from ._grid import Grid, pane
-from ._grouping import SPAN, WINDOW, Grouping, grouping, marked
+from ._grouping import SPAN, Grouping, grouping, marked
 from ._rolling import Rolling, Windows
+from .merging import WINDOW
 from .window import result_time
 
 EVENTS = "tidegate:events"

@@ -10,9 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from ..aggregates import Aggregate
 from ..columns import quoted
-from .merging import Overlapping, Same
-
-WINDOW = "window"
+from .merging import WINDOW, Overlapping, Same
 
 
 class Window(Protocol):

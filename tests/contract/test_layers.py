@@ -12,7 +12,7 @@ import tidegate
 
 LIB = Path(tidegate.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
-ROOT = {"errors", "columns", "aggregates", "frames", "transform"}
+ROOT = {"errors", "columns", "aggregates", "frames", "offsets", "transform"}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
 BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
 """What a runner stands on."""
@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "columns": {"errors"},
     "aggregates": {"errors", "columns"},
     "frames": {"errors"},
+    "offsets": set(),
     "transform": {"errors", "columns"},
     "jvm": {"errors"},
     "eventtime": ROOT,

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...errors import ArgumentError, ConfigError, TidegateError
 from ...formats import Format, json_format
+from ...offsets import Offsets
 from ...sources import KafkaSource, Reading
 from ...sources._kafka_options import require_options, require_servers
 from ..job import Input
@@ -20,7 +21,6 @@ from .values import (
     JobName,
     Moment,
     Names,
-    Offsets,
     OptionValue,
     Place,
     Root,

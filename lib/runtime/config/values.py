@@ -85,7 +85,6 @@ JobName = Annotated[str, AfterValidator(_job_name)]
 OptionValue = Annotated[str, BeforeValidator(_option)]
 # Strict, since "17" or 17 would else be a time in 1970.
 Moment = Annotated[AwareDatetime, Field(strict=True)]
-Offsets = dict[str, dict[int, int]]
 Root = Annotated[str, AfterValidator(whole)]
 Place = Annotated[str, AfterValidator(_placed)]
 Table = Annotated[str, AfterValidator(_placed), IS_TABLE]
