@@ -18,7 +18,7 @@ from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append, Corrected, Sink
 from tidegate.sources import KafkaSource, Reading
-from tidegate.windows import Same, Tumbling, Windowed
+from tidegate.windows import Tumbling, Windowed
 
 from .contest import main
 from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
@@ -66,9 +66,7 @@ def _final(**settings: Any) -> Contestant:
 def _corrected(spark: SparkSession, place: Place) -> None:
     """Correct closed windows by late rows, and log each answer."""
     folder = place.folder
-    sink = Corrected(
-        path=str(folder / "table"), log=str(folder / "log"), windows=Same(["page"]), aggs=AGGS
-    )
+    sink = Corrected(str(folder / "table"), windowed=VIEWS, log=str(folder / "log"))
     _run(spark, place, _input(place), sink, corrected=True)
 
 

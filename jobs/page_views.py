@@ -70,10 +70,9 @@ def job(config: PageViews) -> Job:
 def sink(config: PageViews, views: Windowed) -> Sink:
     """Return the sink: one that changes windows after they came out, where the job asks for it."""
     window, output = config.window, config.output
-    merging = views.merging
-    if window.changing and merging is not None:
+    if window.changing:
         log = None if window.corrections is None else output.corrections
-        return Corrected(output.table, log=log, windows=merging, aggs=AGGS)
+        return Corrected(output.table, windowed=views, log=log)
     if output.sink == "upsert":
         return Upsert(output.table, keys=["window", *window.by])
     return Append(output.table)

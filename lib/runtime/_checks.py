@@ -160,20 +160,11 @@ def require_merging(sink: object, transform: object, each_batch: object, inputs:
             "windows whose aggregates merge.",
             'transform=Windowed(Tumbling("1 minute"), ...)',
         )
-    transform.partials()
-    _require_same_windows(sink, transform)
-
-
-def _require_same_windows(sink: Corrected, views: Windowed) -> None:
-    """Refuse a sink that merges other windows than the transform makes."""
-    ours, theirs = sink.windows, views.merging
-    same = type(ours) is type(theirs) and theirs is not None and [*ours.by] == [*theirs.by]
-    if not same or sink.aggs.keys() != views.aggs.keys():
+    if sink.windowed != transform:
         raise ArgumentError(
-            f"the sink merges {ours!r} with the aggregates {[*sink.aggs]}, and the transform makes "
-            f"{theirs!r} with {[*views.aggs]}.",
-            "the same windows, keys and aggregates.",
-            "windows=views.merging and aggs=views.mergeable",
+            f"the sink merges {sink.windowed!r}, and the transform is {transform!r}.",
+            "one value for both.",
+            "views = Windowed(...), then transform=views and Corrected(path, windowed=views, ...)",
         )
 
 

@@ -4,52 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import reduce
-from typing import Any, Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
-from ..aggregates import Aggregate, merges
-from ..columns import quoted, require, require_free
+from ..columns import escaped, quoted, quoted_in, require, require_free, require_storable, same_key
 from ..commit import table
 from ..commit.batch import Batch
 from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ColumnTypeError
 from ..frames import sole
 from ..jvm import delta_state
+from ..windows import Windowed
+from ..windows.merging import WINDOW
+from ._window_changes import OWN, VERSION, WindowChanges, bounds
 from .append import counts
 
-WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
-_JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
-_OURS = (VERSION, FINAL, PARTIALS)
-
-
-class Meeting(Protocol):
-    """Which windows become one: `tidegate.windows.Same` or `tidegate.windows.Overlapping`."""
-
-    @property
-    def by(self) -> Sequence[str]:
-        """The key columns beside the window."""
-
-    def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """The stored windows that meet one that arrived."""
-
-    def joint(self, rows: DataFrame, into: str) -> DataFrame:
-        """The rows, and the window that each one's window becomes part of."""
+_STORED = "stored"
+_CHANGED = "changed"
+_RANK = "__tidegate_rank"
 
 
 @dataclass(frozen=True)
 class Corrected:
     """Merge each batch's windows into a table, exactly once, and log each answer that changes.
 
-    The frame holds a window, the keys and one partial for each aggregate
-    (`tidegate.aggregates.partials`): of windows that have closed, of late rows, or of a batch's own
-    rows. Two tables are written, the log first.
+    The frame holds a window, the keys and one partial for each aggregate, as `windowed.partials()`
+    makes them: of windows that have closed, of late rows, or of a batch's own rows. Two tables are
+    written, the log first.
 
     The log at `log` is append-only. Its columns:
 
@@ -77,31 +63,44 @@ class Corrected:
     State: the current table. A batch reads the windows that it meets, found by the range of its
     times. A batch that meets none is appended, which costs less than a merge.
 
+    Args:
+        path: the current table.
+        windowed: the windows, which the job's transform makes; any but sliding ones.
+        log: the log's table, or None.
+        step: the name of the commits in the application id; the log's ends in "_log".
+
     Raises:
-        ArgumentError: at construction.
-        TableError (other columns), ReplayMismatchError, ConflictError: for a batch.
+        ArgumentError, ColumnError, ColumnTypeError: at construction.
+        TableError: for other columns than the tables have.
+        ReplayMismatchError, ConflictError: for tables that are not this query's, or that have other
+            writers.
 
     >>> from tidegate.aggregates import count
-    >>> from tidegate.windows import Same
-    >>> views = {"views": count()}
-    >>> sink = Corrected("/data/views", log="/data/log", windows=Same(["page"]), aggs=views)
-    >>> sink.step
-    'windows'
+    >>> from tidegate.windows import Tumbling
+    >>> views = Windowed(Tumbling("1 minute"), by="page", aggs={"views": count()})
+    >>> Corrected("/data/views", windowed=views, log="/data/log").tables()
+    [('/data/log', 'windows_log'), ('/data/views', 'windows')]
     """
 
     path: str
     _: KW_ONLY
+    windowed: Windowed
     log: str | None
-    windows: Meeting
-    aggs: Mapping[str, Aggregate]
     step: str = "windows"
 
     def __post_init__(self) -> None:
-        if not self.aggs:
-            raise ArgumentError("aggs is empty.", "the aggregates whose partials the frame holds.")
+        if not isinstance(self.windowed, Windowed):
+            raise ColumnTypeError(
+                f"windowed is {self.windowed!r}, a {type(self.windowed).__name__}.",
+                "the windows that the job's transform makes.",
+                'Windowed(Tumbling("1 minute"), by="page", aggs={...})',
+            )
         if self.path == self.log:
             raise ArgumentError(f"path and log are both {self.path}.", "two different tables.")
-        require_free([WINDOW, *self.windows.by, *_OURS], self.aggs)
+        aggs = self.windowed.mergeable
+        require_free([WINDOW, *self.windowed.by, *OWN], aggs)
+        require_storable(self.windowed.by, "by")
+        require_storable(aggs, "aggs")
 
     @property
     def log_step(self) -> str:
@@ -111,7 +110,7 @@ class Corrected:
     @property
     def keys(self) -> list[str]:
         """The columns that make a row of the current table one."""
-        return [WINDOW, *self.windows.by]
+        return [WINDOW, *self.windowed.by]
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the log, where one is kept, and the current table."""
@@ -123,100 +122,35 @@ class Corrected:
     ) -> Outcome:
         """Merge the batch's windows, or skip them when the table already has this batch."""
         frame = sole(frames)
-        require(frame, [*self.keys, *self.aggs], "keys and aggs")
+        require(frame, [*self.keys, *self.windowed.aggs], "keys and aggs")
         spark = frame.sparkSession
         changes = self._changes(spark, table.plain(frame), batch).persist()
         try:
             if self.log is not None:
-                self._note(spark, changes, batch)
+                self._note(spark, self.log, changes, batch)
 
-            def write(options: CommitOptions) -> None:
+            def commit(options: CommitOptions) -> None:
                 self._settle(spark, changes, options)
 
-            return commit_once(spark, self.path, batch, self.step, write, counts(rows_out))
+            return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
         finally:
             changes.unpersist()
 
     def _changes(self, spark: SparkSession, frame: DataFrame, batch: Batch) -> DataFrame:
-        """Return the windows that change, with what they were (`old`) and are (`new`).
+        merging = self.windowed.merging
+        if merging is None:
+            raise ArgumentError(f"windowed is {self.windowed!r}.", "windows that can be merged.")
+        exists = delta_state(spark, self.path).version >= 0
+        stored = spark.read.format("delta").load(self.path) if exists else None
+        return WindowChanges(self.windowed, merging).of(frame, stored, batch)
 
-        Either may be null. Columns: window, keys, old and new: structs of answers, version, final
-        and partials.
-        """
-        arrived = self._arrived(frame)
-        rows = (
-            arrived
-            if (stored := self._met(spark, arrived, batch)) is None
-            else stored.unionByName(arrived)
-        )
-        placed = self.windows.joint(rows, _JOINT)
-        merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
-            *[merge.alias(name) for name, merge in merges(rows, self.aggs).items()],
-            F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias(
-                "old"
-            ),
-        )
-        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | F.coalesce(
-            quoted("old")[FINAL], F.lit(False)
-        )
-        version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
-        issued = merged.select(
-            quoted(_JOINT).alias(WINDOW),
-            *map(quoted, self.windows.by),
-            "old",
-            self._value(version, final).alias("new"),
-        )
-        gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
-        withdrawn = gone.select(
-            *map(quoted, self.keys), quoted(_OLD).alias("old"), F.lit(None).alias("new")
-        )
-        return issued.unionByName(
-            withdrawn.withColumn("new", F.col("new").cast(issued.schema["new"].dataType))
-        )
-
-    def _value(self, version: Column, final: Column) -> Column:
-        """Return what the current table holds of a window, from its partials."""
-        partials = F.struct(*[quoted(name).alias(name) for name in self.aggs])
-        answers = [agg.finish(quoted(name)).alias(name) for name, agg in self.aggs.items()]
-        return F.struct(
-            *answers, version.alias(VERSION), final.alias(FINAL), partials.alias(PARTIALS)
-        )
-
-    def _arrived(self, frame: DataFrame) -> DataFrame:
-        rows = frame.select(*map(quoted, self.keys), *map(quoted, self.aggs))
-        nothing = F.when(F.lit(False), self._value(F.lit(0).cast("bigint"), F.lit(False)))
-        return rows.withColumn(_OLD, nothing)
-
-    def _met(self, spark: SparkSession, arrived: DataFrame, batch: Batch) -> DataFrame | None:
-        """Return the stored windows that the batch meets, and those that became final since."""
-        if delta_state(spark, self.path).version < 0:
-            return None
-        stored = spark.read.format("delta").load(self.path)
-        time = quoted(WINDOW)
-        first, last = _bounds(arrived, "start", "end")
-        # What earlier batches left open ends after their watermark; Delta skips the files of what
-        # ended before it.
-        open_until_now = (time["end"] > F.lit(batch.late_watermark)) & (
-            time["end"] <= F.lit(batch.watermark)
-        )
-        due = stored.where(~quoted(FINAL) & open_until_now)
-        met = due
-        if first is not None:
-            near = stored.where((time["end"] >= first) & (time["start"] <= last))
-            settled = near.where(quoted(FINAL) | (time["end"] > F.lit(batch.watermark)))
-            met = self.windows.met(settled, arrived).unionByName(due)
-        value = F.struct(*[quoted(name) for name in (*self.aggs, *_OURS)])
-        kept = met.withColumn(_OLD, value)
-        return kept.select(
-            *map(quoted, self.keys),
-            *[quoted(PARTIALS)[name].alias(name) for name in self.aggs],
-            quoted(_OLD),
-        )
-
-    def _note(self, spark: SparkSession, changes: DataFrame, batch: Batch) -> None:
+    def _note(self, spark: SparkSession, path: str, changes: DataFrame, batch: Batch) -> None:
         """Append the answers that are final now, or were, to the log."""
-        path, (old, new) = str(self.log), (quoted("old"), quoted("new"))
-        was, now = (F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0 for side in (old, new))
+        old = quoted("old")
+        new = quoted("new")
+        # An answer was given if it has a version: windows that are still open have none.
+        was = F.coalesce(old[VERSION], F.lit(0).cast("bigint")) > 0
+        now = F.coalesce(new[VERSION], F.lit(0).cast("bigint")) > 0
         entries = changes.where(was | now).select(
             *map(quoted, self.keys),
             F.coalesce(new[VERSION], old[VERSION] + F.lit(1)).alias(VERSION),
@@ -228,89 +162,88 @@ class Corrected:
             F.lit(batch.watermark).alias("watermark"),
         )
 
-        def write(options: CommitOptions) -> None:
+        def commit(options: CommitOptions) -> None:
             table.existing(entries, path, (), evolve=False)
             table.append(entries, path, (), options)
 
-        commit_once(spark, path, batch, self.log_step, write, {})
+        commit_once(spark, path, batch, self.log_step, commit, {})
 
     def _answers(self, side: Column) -> Column:
-        return F.struct(*[side[name].alias(name) for name in self.aggs])
+        return F.struct(*[side[name].alias(name) for name in self.windowed.aggs])
 
     def _net(self, changes: DataFrame, old: Column, new: Column) -> list[Column]:
-        fields = {field.name: field.dataType for field in changes.select("new.*").schema}
-        numbers = [name for name in self.aggs if isinstance(fields[name], NumericType)]
+        """Return the struct of new less old, of the answers that are numbers, if there are any."""
+        kinds = {field.name: field.dataType for field in changes.select("new.*").schema}
         zero = F.lit(0)
         net = [
             (F.coalesce(new[name], zero) - F.coalesce(old[name], zero)).alias(name)
-            for name in numbers
+            for name in self.windowed.aggs
+            if isinstance(kinds[name], NumericType)
         ]
         return [F.struct(*net).alias("net")] if net else []
 
     def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
         """Bring the current table up to date in one commit."""
-        kept = changes.select(*map(quoted, self.keys), "new.*")
-        state = table.existing(kept, self.path, (), evolve=False)
-        if state is None or changes.where(quoted("old").isNotNull()).isEmpty():
-            table.append(kept, self.path, (), options)
-            return
-        names = [*self.aggs, *_OURS]
-        source = changes.select(*map(quoted, self.keys), "old", "new").alias("n")
-        same = [F.col(f"t.{_text(key)}").eqNullSafe(F.col(f"n.{_text(key)}")) for key in self.keys]
-        near = F.col("t.window.start").between(*_bounds(changes, "start", "start"))
-        merge = (
-            DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
-        )
+        rows = changes.select(*map(quoted, self.keys), "new.*")
+        state = table.existing(rows, self.path, (), evolve=False)
+        known = changes.where(quoted("old").isNotNull())
+        if state is None or known.isEmpty():
+            # Windows that meet none are new, and none is withdrawn.
+            table.append(rows, self.path, (), options)
+        else:
+            self._merge(spark, changes, options)
+
+    def _merge(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
+        source = changes.select(*map(quoted, self.keys), "old", "new")
+        old = quoted_in(_CHANGED, "old")
+        new = quoted_in(_CHANGED, "new")
         values: dict[str, str | Column] = {
-            _text(name): F.col(f"n.new.{_text(name)}") for name in names
+            escaped(name): new[name] for name in (*self.windowed.aggs, *OWN)
         }
-        kind = changes.select("new.version").schema[0].dataType
-        refused = F.raise_error(F.lit(CHANGED)).cast(kind)
-        unchanged = F.col("t.version").eqNullSafe(F.col("n.old.version"))
-        checked: dict[str, str | Column] = {
-            **values,
-            _text(VERSION): F.when(unchanged, F.col("n.new.version")).otherwise(refused),
+        # The window that was read must still be the one that is replaced. The comparison stands in
+        # a value, since Delta evaluates the conditions of clauses for other rows as well.
+        unchanged = quoted_in(_STORED, VERSION).eqNullSafe(old[VERSION])
+        refuse = F.raise_error(F.lit(CHANGED)).cast("bigint")
+        checked = F.when(unchanged, new[VERSION]).otherwise(refuse)
+        keys: dict[str, str | Column] = {
+            escaped(name): quoted_in(_CHANGED, name) for name in self.keys
         }
-        inserted: dict[str, str | Column] = {
-            **values,
-            **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys},
-        }
-        merge = merge.whenMatchedDelete(F.col("n.new").isNull()).whenMatchedUpdate(set=checked)
-        options.merge(
-            spark,
-            self.path,
-            merge.whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted),
+        merge = (
+            DeltaTable.forPath(spark, self.path)
+            .alias(_STORED)
+            .merge(source.alias(_CHANGED), self._same_window(changes))
+            .whenMatchedDelete(new.isNull())
+            .whenMatchedUpdate(set={**values, escaped(VERSION): checked})
+            .whenNotMatchedInsert(new.isNotNull(), values={**values, **keys})
         )
+        options.merge(spark, self.path, merge)
+
+    def _same_window(self, changes: DataFrame) -> Column:
+        """Return whether a stored row is that of a change; by its range Delta skips most files."""
+        same = same_key(self.keys, _STORED, _CHANGED)
+        edges = bounds(changes, "start", "start")
+        if edges is None:
+            return same
+        return same & quoted_in(_STORED, WINDOW)["start"].between(*edges)
 
 
 def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Return the answers that a log of corrections ends with: the final rows of the current table.
+    """Return the answers that a log of corrections ends with.
 
-    Columns: window, keys, one column an answer, version.
+    These are the rows of the current table that are final.
+
+    Args:
+        log: the table that `Corrected` has appended to.
+        by: the key columns of its windows.
+
+    Returns:
+        window, keys, one column an answer, version.
+
+    Raises:
+        ColumnError: at the call.
     """
     require(log, [WINDOW, *by], "by")
     newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
-    last = log.withColumn(_JOINT, F.row_number().over(newest)).where(
-        (quoted(_JOINT) == 1) & quoted("new").isNotNull()
-    )
+    ranked = log.withColumn(_RANK, F.row_number().over(newest))
+    last = ranked.where((quoted(_RANK) == 1) & quoted("new").isNotNull())
     return last.select(quoted(WINDOW), *map(quoted, by), "new.*", VERSION)
-
-
-def _bounds(rows: DataFrame, first: str, last: str) -> tuple[Any, Any]:
-    """Return the least `first` and the greatest `last` of the rows' windows; None without a row."""
-    edges = [
-        F.unix_micros(F.min(quoted(WINDOW)[first])),
-        F.unix_micros(F.max(quoted(WINDOW)[last])),
-    ]
-    found = rows.agg(*edges).head()
-    if found is None or found[0] is None:
-        return None, None
-    return F.timestamp_micros(F.lit(found[0])), F.timestamp_micros(F.lit(found[1]))
-
-
-def _both(one: Column, other: Column) -> Column:
-    return one & other
-
-
-def _text(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

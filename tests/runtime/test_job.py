@@ -18,7 +18,7 @@ from tidegate.runtime.job import Input, Job, Limits
 from tidegate.sinks import Append, Corrected, FanOut
 from tidegate.sources import KafkaSource, Reading
 from tidegate.transform import Stateful, Stateless
-from tidegate.windows import Same, Sliding, Tumbling, Windowed
+from tidegate.windows import Sliding, Tumbling, Windowed
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def both(left: DataFrame, right: DataFrame) -> DataFrame:
 
 VIEWS = Windowed(Tumbling("1 minute"), by="page", aggs={"n": count()})
 APPEND = Append(path="/tables/views")
-CORRECTED = Corrected(path="/tables/views", log=None, windows=Same(["page"]), aggs={"n": count()})
+CORRECTED = Corrected("/tables/views", windowed=VIEWS, log=None)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ CORRECTED = Corrected(path="/tables/views", log=None, windows=Same(["page"]), ag
         (
             {"sink": CORRECTED, "transform": Windowed(Sliding("1 minute"), aggs={"n": count()})},
             ArgumentError,
-            "Sliding cannot be merged",
+            "one value for both",
         ),
         (
             {"sink": CORRECTED, "transform": replace(VIEWS, by="user")},
             ArgumentError,
-            "the same windows, keys and aggregates",
+            "one value for both",
         ),
         (
             {"sink": CORRECTED, "transform": replace(VIEWS, aggs={"views": count()})},
             ArgumentError,
-            "the same windows, keys and aggregates",
+            "one value for both",
         ),
         (
             {"sink": CORRECTED, "transform": VIEWS, "each_batch": same},

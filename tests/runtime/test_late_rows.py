@@ -17,7 +17,7 @@ from tidegate.runtime.query.run import run
 from tidegate.sinks import Append, Corrected, Sink
 from tidegate.testing import Broker
 from tidegate.transform import Stateful
-from tidegate.windows import Hopping, Same, Tumbling, Windowed, tumbling
+from tidegate.windows import Hopping, Tumbling, Windowed, tumbling
 
 from .topics import START, reading, sent
 
@@ -91,7 +91,7 @@ def test_a_straggler_corrects_all_of_its_windows_whether_they_are_shown_open_or_
     broker.create_topic(topic, partitions=1, retention_ms=-1)
     sent(broker.servers, topic, [1, 25, 26, 27, 5, 200, 201])
     views = Windowed(Hopping("40 seconds", "10 seconds"), by="page", aggs=AGGS)
-    sink: Sink = Corrected(str(tmp_path / "views"), log=None, windows=Same(["page"]), aggs=AGGS)
+    sink: Sink = Corrected(str(tmp_path / "views"), windowed=views, log=None)
     job = Job(
         name="views",
         inputs={"clicks": Input(reading(broker.servers, topic, max_rows=2))},

@@ -1,8 +1,12 @@
+"""Windows that change after they came out: the current table, and its log."""
+
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +14,19 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.aggregates import Aggregate, count, largest, partials, total
-from tidegate.errors import ArgumentError, ColumnError
+from tidegate.aggregates import Aggregate, count, largest, mean, partials, total
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.sinks import Corrected, rebuilt
-from tidegate.windows import Overlapping, Same, cumulative, hopping, session, tumbling
+from tidegate.windows import (
+    Session,
+    Sliding,
+    Tumbling,
+    Windowed,
+    cumulative,
+    hopping,
+    session,
+    tumbling,
+)
 
 from .batches import batch
 
@@ -69,9 +82,8 @@ def written(
 def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    sink = Corrected(
-        path=str(tmp_path / "views"), log=str(tmp_path / "log"), windows=Same(["page"]), aggs=AGGS
-    )
+    views = Windowed(Tumbling("1 minute"), by="page", aggs=AGGS)
+    sink = Corrected(str(tmp_path / "views"), windowed=views, log=str(tmp_path / "log"))
 
     def minutes(rows: DataFrame) -> DataFrame:
         return tumbling(rows, "1 minute", by="page", aggs=partials(AGGS))
@@ -99,12 +111,8 @@ def test_a_straggler_takes_the_old_answer_back_and_gives_the_new_one(
 def test_a_straggler_between_two_sessions_withdraws_both_and_issues_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    sink = Corrected(
-        path=str(tmp_path / "visits"),
-        log=str(tmp_path / "log"),
-        windows=Overlapping(["page"]),
-        aggs=AGGS,
-    )
+    of_pages = Windowed(Session("10 seconds"), by="page", aggs=AGGS)
+    sink = Corrected(str(tmp_path / "visits"), windowed=of_pages, log=str(tmp_path / "log"))
 
     def visits(rows: DataFrame) -> DataFrame:
         return session(rows, "10 seconds", by="page", aggs=partials(AGGS))
@@ -152,12 +160,12 @@ def visits(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("made", "meeting"),
-    [(kinds, Same), (visits, Overlapping)],
+    ("made", "window"),
+    [(kinds, Tumbling("10 seconds")), (visits, Session("5 seconds"))],
     ids=["same", "overlapping"],
 )
 def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_log_adds_up_to_it(
-    spark: SparkSession, tmp_path: Path, made: Transform, meeting: type[Same] | type[Overlapping]
+    spark: SparkSession, tmp_path: Path, made: Transform, window: Tumbling | Session
 ) -> None:
     chance = random.Random(7)
     by = ["page", "kind"]
@@ -165,9 +173,8 @@ def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_lo
         (chance.randrange(200), chance.choice(["a", "b", None]), chance.randrange(9))
         for _ in range(120)
     ]
-    sink = Corrected(
-        path=str(tmp_path / "now"), log=str(tmp_path / "log"), windows=meeting(by), aggs=AGGS
-    )
+    windowed = Windowed(window, by=by, aggs=AGGS)
+    sink = Corrected(str(tmp_path / "now"), windowed=windowed, log=str(tmp_path / "log"))
     cuts = sorted(chance.sample(range(1, len(given)), 2))
     parts = [given[i:j] for i, j in zip([0, *cuts], [*cuts, len(given)], strict=True)]
     # Any row may be late in any measure: windows close between the batches while their rows still
@@ -201,9 +208,34 @@ def test_whatever_the_batches_the_table_holds_the_windows_of_all_rows_and_the_lo
 
 
 def test_what_can_not_be_kept_is_refused(spark: SparkSession) -> None:
+    minute = Windowed(Tumbling("1 minute"), aggs={"n": count()})
     with pytest.raises(ArgumentError, match="both /t"):
-        Corrected(path="/t", log="/t", windows=Same(), aggs=AGGS)
-    with pytest.raises(ArgumentError, match="aggs is empty"):
-        Corrected(path="/t", log=None, windows=Same(), aggs={})
+        Corrected("/t", windowed=minute, log="/t")
     with pytest.raises(ColumnError, match="version"):
-        Corrected(path="/t", log=None, windows=Same(), aggs={"version": count()})
+        Corrected("/t", windowed=replace(minute, aggs={"version": count()}), log=None)
+    with pytest.raises(ArgumentError, match="cannot be merged"):
+        Corrected("/t", windowed=replace(minute, aggs={"n": F.count("*")}), log=None)
+    with pytest.raises(ArgumentError, match="Sliding cannot be merged"):
+        Corrected("/t", windowed=replace(minute, window=Sliding("1 minute")), log=None)
+    with pytest.raises(ColumnError, match="by has the name 'my page'"):
+        Corrected("/t", windowed=replace(minute, by="my page"), log=None)
+    not_windowed: Any = Tumbling("1 minute")
+    with pytest.raises(ColumnTypeError, match="windowed is Tumbling"):
+        Corrected("/t", windowed=not_windowed, log=None)
+
+
+def test_windows_of_decimals_are_corrected_as_often_as_rows_come(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    prices = {"sum": total("price"), "mean": mean("price")}
+    minute = Windowed(Tumbling("1 minute"), aggs=prices)
+    sink = Corrected(str(tmp_path / "views"), windowed=minute, log=str(tmp_path / "log"))
+    for number, price in enumerate(["1.35", "2.00", "0.05"]):
+        frame = spark.createDataFrame(
+            [(AT, Decimal(price))], "event_time TIMESTAMP, price DECIMAL(10,2)"
+        )
+        later = batch(number, watermark=AT + timedelta(minutes=2))
+        assert sink.write({"rows": minute.partials()(frame)}, later) == "written"
+    (row,) = spark.read.format("delta").load(sink.path).collect()
+    found = (row["sum"], row["mean"], row.version)
+    assert found == (Decimal("3.40"), Decimal("1.13333333333333333333"), 3)

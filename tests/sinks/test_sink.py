@@ -19,16 +19,17 @@ from tidegate.sinks import (
     sole,
 )
 from tidegate.sketches import BloomTable
-from tidegate.windows import Same
+from tidegate.windows import Tumbling, Windowed
 
+VIEWS = Windowed(Tumbling("1 minute"), aggs={"n": count()})
 SINKS: dict[str, tuple[Sink, list[tuple[str, str]]]] = {
     "append": (Append("a"), [("a", "append")]),
     "corrected": (
-        Corrected("a", log="l", windows=Same([]), aggs={"n": count()}),
+        Corrected("a", windowed=VIEWS, log="l"),
         [("l", "windows_log"), ("a", "windows")],
     ),
     "corrected without a log": (
-        Corrected("a", log=None, windows=Same([]), aggs={"n": count()}),
+        Corrected("a", windowed=VIEWS, log=None),
         [("a", "windows")],
     ),
     "first seen": (
