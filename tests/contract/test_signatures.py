@@ -174,8 +174,7 @@ PINNED: dict[Callable[..., object], str] = {
         "False) -> None"
     ),
     sinks.Corrected: (
-        "(path: str, *, log: str | None, windows: Meeting, aggs: Mapping[str, Aggregate], "
-        "step: str = windows) -> None"
+        "(path: str, *, windowed: Windowed, log: str | None, step: str = windows) -> None"
     ),
     sinks.Current: "(path: str, *, partition_by: Sequence[str] = (), step: str = current) -> None",
     sinks.FanOut: "(target: Sink, *, also: Sequence[Sink]) -> None",
