@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ..columns import quoted
+from ..columns import quoted, same_key
 
 WINDOW = "window"
 """The column of a result's window."""
@@ -73,8 +73,7 @@ def _side(alias: str) -> Column:
 
 
 def _alike(by: Sequence[str]) -> list[Column]:
-    names = [name.replace("`", "``") for name in by]
-    return [F.col(f"s.`{name}`").eqNullSafe(F.col(f"a.`{name}`")) for name in names]
+    return [same_key(by, "s", "a")] if by else []
 
 
 def _semi(stored: DataFrame, arrived: DataFrame, conditions: list[Column]) -> DataFrame:
