@@ -70,7 +70,7 @@ class WindowChanges:
         return rows.withColumn(_OLD, F.when(F.lit(False), unknown))
 
     def _met(self, stored: DataFrame, arrived: DataFrame, batch: Batch) -> DataFrame:
-        """Return the stored windows that the batch meets, and those that have become final since."""
+        """Return the stored windows that the batch meets, and those that became final since."""
         window = quoted(WINDOW)
         passed_now = window["end"] <= F.lit(batch.watermark)
         # What earlier batches left open ends after their watermark; Delta skips the files of what
