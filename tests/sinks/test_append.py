@@ -1,3 +1,5 @@
+"""Appends: each batch once, whatever is replayed, refused or changed."""
+
 from __future__ import annotations
 
 import json

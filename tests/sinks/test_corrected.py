@@ -1,3 +1,5 @@
+"""Windows corrected by late rows, with a log of each answer."""
+
 from __future__ import annotations
 
 import random

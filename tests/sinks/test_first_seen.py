@@ -1,3 +1,5 @@
+"""Rows let pass the first time that their key is seen, by a filter in a table."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,3 +1,5 @@
+"""Batches joined with one version of a table."""
+
 from __future__ import annotations
 
 from pathlib import Path

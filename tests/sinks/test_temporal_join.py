@@ -1,3 +1,5 @@
+"""Events that wait for the versions of their time in a changelog."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,3 +1,5 @@
+"""Materialised views: the join of two changing tables, kept batch by batch."""
+
 from __future__ import annotations
 
 import shutil
