@@ -16,6 +16,8 @@ from tidegate.sinks import Append, SideTable
 
 from .batches import batch, commits, rows
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_batch_is_written_once_and_its_replay_is_skipped(
     spark: SparkSession, tmp_path: Path

@@ -19,6 +19,8 @@ from tidegate.windows import Overlapping, Same, cumulative, hopping, session, tu
 
 from .batches import batch
 
+pytestmark = pytest.mark.slow
+
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 AGGS: dict[str, Aggregate] = {
     "n": count(),

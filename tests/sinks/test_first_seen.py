@@ -17,6 +17,8 @@ from tidegate.testing import CrashError, crash_after
 
 from .batches import batch, commits, rows
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = "key string, place int"
 KNOWN = BloomTable(key="key", keys=1_000)
 

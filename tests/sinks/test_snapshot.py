@@ -16,6 +16,8 @@ from tidegate.sketches import BloomTable
 
 from .batches import batch, rows
 
+pytestmark = pytest.mark.slow
+
 
 def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
     return stream_table(events, plans, "user", how="left")

@@ -25,6 +25,8 @@ from tidegate.testing import CrashError, crash_after
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
 from .batches import batch
 
+pytestmark = pytest.mark.slow
+
 LATENESS = 5
 TABLES = ("versions", "misses", "path", "waiting")
 Cut = tuple[list[Event], list[Change]]

@@ -28,6 +28,8 @@ from ..joins.tables import Joined, Kind, joined
 from ..sinks.batches import batch, commits
 from ..tables import rows as stored
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
 
 
