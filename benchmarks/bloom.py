@@ -24,10 +24,9 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from tidegate.runtime.process.session import quiet, spark_session
 from tidegate.sketches import BloomTable
 
-from .contest import Usage
+from .contest import Usage, started
 
 SIZES = (10_000, 1_000_000)
 LEAST_ASKED = 1_000_000
@@ -46,10 +45,7 @@ def main(
     ),
 ) -> None:
     """Measure, print a table, and keep the figures as JSON."""
-    spark = spark_session(
-        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
-    )
-    quiet(spark)
+    spark = started()
     runs = []
     for count in keys or SIZES:
         with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:

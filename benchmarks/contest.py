@@ -1,7 +1,4 @@
-"""One contestant in a process of its own: warmed up on a small topic, measured on a large one.
-
-python -m benchmarks.contest NAME SERVERS WARM_TOPIC TOPIC FOLDER
-"""
+"""One contestant in a process of its own: warmed up on a small topic, then measured on another."""
 
 from __future__ import annotations
 
@@ -11,16 +8,35 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from pyspark.sql import SparkSession
 
-from tidegate.runtime.process.session import quiet, spark_session
-
-from .contestants import CONTESTANTS, Place
+from tidegate.runtime import quiet, spark_session
 
 _SAMPLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes."""
+
+    servers: str
+    topic: str
+    folder: Path
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables that both runs of a contestant read."""
+        return self.folder.parent / "tables"
+
+
+Contestant = Callable[[SparkSession, Place], None]
+Prepare = Callable[[SparkSession, Path, int], None]
+"""Writes the tables that contestants read into a folder, for topics of so many rows."""
 
 
 class Usage:
@@ -68,29 +84,42 @@ def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
             yield measure(process)
 
 
-def main(name: str, servers: str, warm: str, topic: str, folder: str) -> None:
-    """Run the contestant and leave what was measured in the folder, as measured.json."""
-    spark = spark_session(
-        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
-    )
+def started() -> SparkSession:
+    """Return the session that everything is measured in."""
+    conf = {"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    spark = spark_session("bench", master="local[2]", conf=conf)
     quiet(spark)
-    contestant, place = CONTESTANTS[name], Path(folder)
-    contestant(spark, Place(servers, warm, place / "warm"))
+    return spark
+
+
+def compete(contestants: Mapping[str, Contestant], prepare: Prepare | None = None) -> None:
+    """Run one contestant, and leave what was measured in its folder, as measured.json.
+
+    The command line says: NAME SERVERS WARM_TOPIC TOPIC ROWS FOLDER."""
+    name, servers, warm, topic, rows, folder = sys.argv[1:]
+    spark = started()
+    place = Place(servers, topic, Path(folder) / "measured")
+    if prepare is not None:
+        prepare(spark, place.tables, int(rows))
+    contestants[name](spark, Place(servers, warm, Path(folder) / "warm"))
+    found = measured(spark, contestants[name], place)
+    (Path(folder) / "measured.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def measured(spark: SparkSession, contestant: Contestant, place: Place) -> dict[str, float]:
+    """Run a contestant, and return what it took and what its table holds.
+
+    "met" counts the rows that found a plan, for contestants that look for plans."""
     with Usage() as usage:
         began = time.monotonic()
-        contestant(spark, Place(servers, topic, place / "measured"))
+        contestant(spark, place)
         seconds = time.monotonic() - began
-    table = place / "measured" / "table"
-    rows = spark.read.format("delta").load(str(table)).count() if table.exists() else 0
-    found = {
-        "name": name,
-        "seconds": seconds,
-        "cpu": usage.cpu,
-        "peak_mib": usage.mib,
-        "rows_out": rows,
-    }
-    (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    found = {"seconds": seconds, "cpu": usage.cpu, "peak_mib": usage.mib, "rows_out": 0.0}
+    found["met"] = 0.0
+    path = place.folder / "table"
+    if path.exists():
+        table = spark.read.format("delta").load(str(path))
+        found["rows_out"] = table.count()
+        if "plan" in table.columns:
+            found["met"] = table.where("plan IS NOT NULL").count()
+    return found

@@ -1,10 +1,8 @@
-"""The queries that are measured, each from Kafka to its end, by name."""
+"""The queries that are measured, each from Kafka to its end; one of them in its own process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,23 +18,12 @@ from tidegate.sketches import distinct
 from tidegate.sources import KafkaSource, Reading
 from tidegate.windows import Hopping, Session, Sliding, Tumbling, Window, Windowed
 
+from .contest import Contestant, Place, compete
 from .topic import SCHEMA
 
 ROWS_A_BATCH = 1_000_000
 LATENESS = "10 seconds"
 AGGS: Mapping[str, Aggregate] = {"views": count(), "total_ms": total("ms"), "mean_ms": mean("ms")}
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run reads and writes."""
-
-    servers: str
-    topic: str
-    folder: Path
-
-
-Contestant = Callable[[SparkSession, Place], None]
 
 
 def _kafka(spark: SparkSession, place: Place) -> DataFrame:
@@ -147,3 +134,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "distinct": _tidegate(Tumbling("10 seconds"), "page", {"users": distinct("user")}),
 }
 """By name. The ratio of each is taken to "tumbling by hand" of the same round."""
+
+
+if __name__ == "__main__":
+    compete(CONTESTANTS)

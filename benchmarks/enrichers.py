@@ -1,15 +1,8 @@
-"""Ways to enrich a stream by a table, and the process that measures one of them.
-
-python -m benchmarks.enrichers NAME SERVERS ROWS FOLDER
-"""
+"""Ways to enrich a stream by a table, each from Kafka to Delta; one of them in its own process."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -20,31 +13,16 @@ from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.joins import stream_table
 from tidegate.runtime.job import Input, Job
-from tidegate.runtime.process.session import quiet, spark_session
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append, Sink, Snapshot, TemporalJoin, VersionTable
 from tidegate.sources import KafkaSource, Reading
 
-from .contest import Usage
+from .contest import Contestant, Place, compete
 from .topic import EVENTS_A_SECOND, SCHEMA, START_MS, USERS
 
 ROWS_A_BATCH, TABLE_ROWS, VERSIONS_EACH = 1_000_000, 100_000, 4
 CHANGES, CHANGE = 10_000, "user STRING NOT NULL, plan STRING, at BIGINT"
-WARM, MEASURED = "warm", "clicks"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run reads and writes."""
-
-    servers: str
-    topic: str
-    folder: Path
-    tables: Path
-
-
-Contestant = Callable[[SparkSession, Place], None]
 
 
 def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
@@ -191,31 +169,5 @@ CONTESTANTS: dict[str, Contestant] = {
 "history by hand"."""
 
 
-def main(name: str, servers: str, rows: str, folder: str) -> None:
-    """Run the contestant, warmed up, and leave what was measured in the folder, as
-    measured.json."""
-    spark = spark_session(
-        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
-    )
-    quiet(spark)
-    contestant, place = CONTESTANTS[name], Path(folder)
-    make_tables(spark, place / "tables", int(rows))
-    contestant(spark, Place(servers, WARM, place / "warm", place / "tables"))
-    with Usage() as usage:
-        began = time.monotonic()
-        contestant(spark, Place(servers, MEASURED, place / "measured", place / "tables"))
-        seconds = time.monotonic() - began
-    table = spark.read.format("delta").load(str(place / "measured" / "table"))
-    with_plan = table.where("plan IS NOT NULL").count() if "plan" in table.columns else 0
-    found = {
-        "seconds": seconds,
-        "cpu": usage.cpu,
-        "peak_mib": usage.mib,
-        "rows_out": table.count(),
-        "met": with_plan,
-    }
-    (place / "measured.json").write_text(json.dumps(found), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    compete(CONTESTANTS, make_tables)

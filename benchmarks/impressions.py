@@ -1,7 +1,7 @@
-"""The measured topics of a join: impressions and, for each, a click within a minute.
+"""The measured topics of a join: seeded JSON impressions and, for each, a click within a minute.
 
 A last record of each topic, an hour later, lets all results come out, so that contestants do the
-same work."""
+same work. Both are a little out of order."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""The joins that are measured, by name; one of them in a process of its own.
-
-python -m benchmarks.join_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
-"""
+"""The joins that are measured, each from Kafka to Delta; one of them in a process of its own."""
 
 from __future__ import annotations
-
-import sys
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,8 +14,8 @@ from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 
-from .contest import main
-from .contestants import CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
+from .contest import Contestant, Place, compete
+from .contestants import CONTESTANTS, LATENESS, ROWS_A_BATCH
 from .impressions import CLICK, IMPRESSION, WITHIN_MS
 
 WITHIN = ("0 seconds", f"{WITHIN_MS} milliseconds")
@@ -107,5 +102,4 @@ JOINS: dict[str, Contestant] = {
 
 
 if __name__ == "__main__":
-    CONTESTANTS.update(JOINS)
-    main(*sys.argv[1:])
+    compete(JOINS)

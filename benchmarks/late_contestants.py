@@ -1,11 +1,7 @@
-"""Tumbling windows that keep, or take in, their late rows; one in a process of its own.
-
-python -m benchmarks.late_contestants NAME SERVERS WARM_TOPIC TOPIC FOLDER
-"""
+"""Tumbling windows that keep, or take in, their late rows; one of them in its own process."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,8 +16,8 @@ from tidegate.sinks import Append, Corrected, Sink
 from tidegate.sources import KafkaSource, Reading
 from tidegate.windows import Tumbling, Windowed
 
-from .contest import main
-from .contestants import AGGS, CONTESTANTS, LATENESS, ROWS_A_BATCH, Contestant, Place
+from .contest import Contestant, Place, compete
+from .contestants import AGGS, LATENESS, ROWS_A_BATCH
 from .topic import SCHEMA
 
 SIZE, LIMIT = "10 seconds", "10 minutes"
@@ -80,5 +76,4 @@ partitions."""
 
 
 if __name__ == "__main__":
-    CONTESTANTS.update(LATE)
-    main(*sys.argv[1:])
+    compete(LATE)

@@ -33,10 +33,9 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from tidegate.runtime.process.session import quiet, spark_session
 from tidegate.testing.scans import Scans
 
-from .contest import Usage
+from .contest import Usage, started
 from .table_contestants import CONTESTANTS, Write, messages, timelines
 
 SMALL_BATCHES, SMALL_BUCKETS = 10, 16
@@ -94,15 +93,6 @@ def alone(name: str) -> Found:
         subprocess.run(line, check=True)
         found: Found = json.loads(place.read_text(encoding="utf-8"))
         return found
-
-
-def started() -> SparkSession:
-    """Return the session that all measurements use."""
-    spark = spark_session(
-        "bench", master="local[2]", conf={"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
-    )
-    quiet(spark)
-    return spark
 
 
 def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:

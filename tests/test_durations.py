@@ -1,3 +1,5 @@
+"""Durations as they are written, long and short."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Changes reduced to the newest of each key, with deleted keys marked."""
+
 from __future__ import annotations
 
 import pytest

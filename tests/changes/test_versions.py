@@ -1,3 +1,5 @@
+"""Changes as versions of a key, each with its beginning and end."""
+
 from __future__ import annotations
 
 from itertools import pairwise

@@ -1,3 +1,5 @@
+"""The plan of a batch, as the checkpoint tells it."""
+
 from __future__ import annotations
 
 import hashlib

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tidegate
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = """
 from datetime import UTC, datetime

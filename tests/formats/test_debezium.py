@@ -1,3 +1,5 @@
+"""Debezium's records as changes, or with the reason why they are none."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""JSON values as typed rows, or with the reason why they are none."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""JSON values under keys as the versions of a table's rows."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

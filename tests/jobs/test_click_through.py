@@ -1,3 +1,5 @@
+"""The click-through job from its topics to its tables, beside the ledger."""
+
 from __future__ import annotations
 
 from pathlib import Path

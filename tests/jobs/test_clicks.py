@@ -1,3 +1,5 @@
+"""The click stream that is made up: seeded, faulty, out of order and partly late."""
+
 from __future__ import annotations
 
 import json

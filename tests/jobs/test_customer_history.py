@@ -1,3 +1,5 @@
+"""The job of the customers' history from its topic to its tables, beside the ledger."""
+
 from __future__ import annotations
 
 from collections import Counter

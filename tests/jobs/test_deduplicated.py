@@ -1,3 +1,5 @@
+"""The deduplicating job over a topic that sends records again."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""The page views job: stopped and started again, and stopped by its own limits."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Signals to a whole job and to the demo, as a person or a scheduler sends them."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,3 +1,5 @@
+"""The timelines job from its topics to its view, beside the join of all events."""
+
 from __future__ import annotations
 
 from collections import Counter

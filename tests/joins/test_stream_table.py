@@ -1,3 +1,5 @@
+"""Events joined with a table, by its rows now or by the versions of their time."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,3 +1,5 @@
+"""Two changing tables joined: the change of the join by the changes of both."""
+
 from __future__ import annotations
 
 from collections import Counter

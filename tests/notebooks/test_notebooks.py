@@ -10,6 +10,8 @@ import pytest
 
 import tidegate
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(tidegate.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 OF_THE_DRIVER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")

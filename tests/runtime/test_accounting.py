@@ -1,3 +1,5 @@
+"""The accounting of a batch: every record is a row, a dead letter or an error."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,3 +1,5 @@
+"""Configurations: files, overrides, and what is said of a wrong value."""
+
 from __future__ import annotations
 
 import importlib

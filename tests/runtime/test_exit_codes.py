@@ -1,3 +1,5 @@
+"""Errors as exit codes, and as one paragraph on standard error."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Idleness: event time goes on past streams that have been quiet for long enough."""
+
 from __future__ import annotations
 
 from tidegate.runtime.query.idleness import Idleness, sources

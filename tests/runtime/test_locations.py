@@ -1,3 +1,5 @@
+"""Locations of tables and checkpoints: their plain form, and which exclude another."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""A job's metrics over HTTP while it runs."""
+
 from __future__ import annotations
 
 import socket

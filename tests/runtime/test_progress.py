@@ -1,3 +1,5 @@
+"""The line of progress, and the summary at the end."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Secrets: masked wherever settings are shown, and refused in plain text."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""The settings of a Spark session, and who has the last word on each."""
+
 from __future__ import annotations
 
 import pytest

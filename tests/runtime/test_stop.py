@@ -1,3 +1,5 @@
+"""A job that is asked to stop by signals, between its batches."""
+
 from __future__ import annotations
 
 import os

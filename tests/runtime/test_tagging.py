@@ -1,3 +1,5 @@
+"""Frames of several inputs put together into one, and taken apart by name."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,3 +1,5 @@
+"""Appends: each batch once, whatever is replayed, refused or changed."""
+
 from __future__ import annotations
 
 import json
@@ -13,6 +15,8 @@ from tidegate.errors import AccountingError, ReplayMismatchError, TableError
 from tidegate.sinks import Append, SideTable
 
 from .batches import batch, commits, rows
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_batch_is_written_once_and_its_replay_is_skipped(

@@ -22,6 +22,8 @@ from ..changes.oracle import Change
 from ..changes.strategies import batches
 from .batches import batch, commits, rows, settings_left
 
+pytestmark = pytest.mark.slow
+
 
 def sinks(root: Path) -> tuple[History, Current]:
     return History(str(root / "history")), Current(str(root / "current"))

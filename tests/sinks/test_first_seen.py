@@ -1,3 +1,5 @@
+"""Rows let pass the first time that their key is seen, by a filter in a table."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -14,6 +16,8 @@ from tidegate.sketches import BloomTable
 from tidegate.testing import CrashError, crash_after
 
 from .batches import batch, commits, rows
+
+pytestmark = pytest.mark.slow
 
 SCHEMA = "key string, place int"
 KNOWN = BloomTable(key="key", keys=1_000)

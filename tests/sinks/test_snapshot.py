@@ -1,3 +1,5 @@
+"""Batches joined with one version of a table."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,6 +15,8 @@ from tidegate.sinks.snapshot import Snapshot
 from tidegate.sketches import BloomTable
 
 from .batches import batch, rows
+
+pytestmark = pytest.mark.slow
 
 
 def joined(events: DataFrame, plans: DataFrame) -> DataFrame:

@@ -1,3 +1,5 @@
+"""Events that wait for the versions of their time in a changelog."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -22,6 +24,8 @@ from tidegate.testing import CrashError, crash_after
 
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
 from .batches import batch
+
+pytestmark = pytest.mark.slow
 
 LATENESS = 5
 TABLES = ("versions", "misses", "path", "waiting")

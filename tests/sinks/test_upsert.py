@@ -18,6 +18,8 @@ from tidegate.sinks import Append, Upsert
 
 from .batches import batch, rows, settings_left
 
+pytestmark = pytest.mark.slow
+
 AGGS = {"views": count(), "mean_ms": mean("ms"), "slowest": largest("ms")}
 Event = tuple[str | None, int | None]
 

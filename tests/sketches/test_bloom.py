@@ -1,3 +1,5 @@
+"""Bloom filters as aggregates: no key is missed, at the rate that was asked for."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""The size of a Bloom filter, by the keys and the rate that it is for."""
+
 from __future__ import annotations
 
 import random

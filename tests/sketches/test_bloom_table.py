@@ -1,3 +1,5 @@
+"""Bloom filters too large for one value, in the blocks of a table."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,3 +1,5 @@
+"""A Kafka source: what it reads, from where, and by which options."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

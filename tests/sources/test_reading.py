@@ -1,3 +1,5 @@
+"""Records read from Kafka: good rows on, bad ones to the dead letters."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Materialised views: the join of two changing tables, kept batch by batch."""
+
 from __future__ import annotations
 
 import shutil
@@ -25,6 +27,8 @@ from ..joins.histories import SCHEMA, Event, Log, Side, history
 from ..joins.tables import Joined, Kind, joined
 from ..sinks.batches import batch, commits
 from ..tables import rows as stored
+
+pytestmark = pytest.mark.slow
 
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
 

@@ -1,3 +1,5 @@
+"""Events without their duplicates, within a horizon of event time."""
+
 from __future__ import annotations
 
 from collections import defaultdict

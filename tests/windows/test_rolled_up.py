@@ -1,3 +1,5 @@
+"""Small windows rolled up to larger ones."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,0 +1,106 @@
+"""Each contestant of the benchmarks runs, over a few messages; no figure is looked at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks import bloom, enrichers, stream_stream, topic
+from benchmarks.contest import Contestant, Place, measured
+from benchmarks.contestants import CONTESTANTS
+from benchmarks.enrichers import CONTESTANTS as ENRICHERS
+from benchmarks.harness import PARTITIONS
+from benchmarks.join_contestants import JOINS
+from benchmarks.late_contestants import LATE
+from tidegate.runtime.process.installation import project_root
+from tidegate.testing import Broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
+
+ROWS = 2_000
+
+
+def ran(spark: SparkSession, broker: Broker, name: str, contestant: Contestant, root: Path) -> None:
+    found = measured(spark, contestant, Place(broker.servers, name, root / "measured"))
+    assert found["seconds"] > 0
+
+
+@pytest.fixture(scope="module")
+def clicks(broker: Broker) -> str:
+    name = broker.create_topic("bench-clicks", partitions=PARTITIONS, retention_ms=-1)
+    topic.fill(broker.servers, name, ROWS, PARTITIONS, stragglers=0.01)
+    return name
+
+
+@pytest.fixture(scope="module")
+def joined(broker: Broker) -> str:
+    stream_stream.filled(broker, "bench-joined", ROWS)
+    return "bench-joined"
+
+
+@pytest.fixture(scope="module")
+def enriched(broker: Broker) -> str:
+    for name in ("bench-enriched", "bench-enriched-changes"):
+        broker.create_topic(name, partitions=PARTITIONS, retention_ms=-1)
+    topic.fill(broker.servers, "bench-enriched", ROWS, PARTITIONS)
+    enrichers.fill_changelog(broker.servers, "bench-enriched-changes", ROWS, PARTITIONS)
+    return "bench-enriched"
+
+
+@pytest.mark.parametrize("name", CONTESTANTS)
+def test_a_window_contestant_runs(
+    spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
+) -> None:
+    ran(spark, broker, clicks, CONTESTANTS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_contestant_with_late_rows_runs(
+    spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
+) -> None:
+    ran(spark, broker, clicks, LATE[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in JOINS if name not in CONTESTANTS])
+def test_a_join_contestant_runs(
+    spark: SparkSession, broker: Broker, joined: str, tmp_path: Path, name: str
+) -> None:
+    ran(spark, broker, joined, JOINS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", ENRICHERS)
+def test_an_enriching_contestant_runs(
+    spark: SparkSession, broker: Broker, enriched: str, tmp_path: Path, name: str
+) -> None:
+    enrichers.make_tables(spark, tmp_path / "tables", ROWS)
+    ran(spark, broker, enriched, ENRICHERS[name], tmp_path)
+
+
+def test_the_filters_are_measured(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bloom, "LEAST_ASKED", ROWS)
+    assert bloom.measured(spark, ROWS, 0.01, tmp_path)["keys"] == ROWS
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["benchmarks", "--rows", "2000", "--rounds", "1", "--only", "floor"],
+        ["benchmarks.table_table", "--rows", "200", "--batch", "100", "--large", "0"],
+    ],
+    ids=["windows", "views"],
+)
+def test_a_program_measures_prints_and_keeps_its_figures(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "figures.json"
+    command = [sys.executable, "-m", *arguments, "--output", str(output)]
+    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert json.loads(output.read_text(encoding="utf-8"))
