@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import reduce
 from typing import Any, Protocol
 
 from delta.tables import DeltaTable
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from ..aggregates import Aggregate, merges
-from ..columns import quoted, require, require_free
+from ..columns import escaped, quoted, quoted_in, require, require_free, same_key
 from ..commit import table
 from ..commit.batch import Batch
 from ..commit.once import commit_once
@@ -24,8 +23,14 @@ from ..frames import sole
 from ..jvm import delta_state
 from .append import counts
 
-WINDOW, VERSION, FINAL, PARTIALS = "window", "version", "final", "partials"
-_JOINT, _OLD = "__tidegate_joint", "__tidegate_old"
+WINDOW = "window"
+VERSION = "version"
+FINAL = "final"
+PARTIALS = "partials"
+_JOINT = "__tidegate_joint"
+_OLD = "__tidegate_old"
+_ROW = "t"
+_NEW_ROW = "n"
 _OURS = (VERSION, FINAL, PARTIALS)
 
 
@@ -37,10 +42,10 @@ class Meeting(Protocol):
         """The key columns beside the window."""
 
     def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """The stored windows that meet one that arrived."""
+        """Return the stored windows that meet a window that arrived."""
 
     def joint(self, rows: DataFrame, into: str) -> DataFrame:
-        """The rows, and the window that each one's window becomes part of."""
+        """Add the window that each row's window becomes part of."""
 
 
 @dataclass(frozen=True)
@@ -144,34 +149,33 @@ class Corrected:
         and partials.
         """
         arrived = self._arrived(frame)
-        rows = (
-            arrived
-            if (stored := self._met(spark, arrived, batch)) is None
-            else stored.unionByName(arrived)
-        )
+        stored = self._met(spark, arrived, batch)
+        rows = arrived if stored is None else stored.unionByName(arrived)
         placed = self.windows.joint(rows, _JOINT)
+        issued = self._issued(placed, batch)
+        nothing = F.lit(None).cast(issued.schema["new"].dataType)
+        gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
+        withdrawn = gone.select(
+            *map(quoted, self.keys), quoted(_OLD).alias("old"), nothing.alias("new")
+        )
+        return issued.unionByName(withdrawn)
+
+    def _issued(self, placed: DataFrame, batch: Batch) -> DataFrame:
+        """Return the windows that rows have become, with all their partials merged."""
+        is_itself = quoted(WINDOW) == quoted(_JOINT)
         merged = placed.groupBy(_JOINT, *map(quoted, self.windows.by)).agg(
-            *[merge.alias(name) for name, merge in merges(rows, self.aggs).items()],
-            F.any_value(F.when(quoted(WINDOW) == quoted(_JOINT), quoted(_OLD)), F.lit(True)).alias(
-                "old"
-            ),
+            *[merge.alias(name) for name, merge in merges(placed, self.aggs).items()],
+            F.any_value(F.when(is_itself, quoted(_OLD)), F.lit(True)).alias("old"),
         )
-        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | F.coalesce(
-            quoted("old")[FINAL], F.lit(False)
-        )
-        version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
-        issued = merged.select(
+        was_final = F.coalesce(quoted("old")[FINAL], F.lit(False))
+        final = (quoted(_JOINT)["end"] <= F.lit(batch.watermark)) | was_final
+        last_version = F.coalesce(quoted("old")[VERSION], F.lit(0).cast("bigint"))
+        version = last_version + final.cast("bigint")
+        return merged.select(
             quoted(_JOINT).alias(WINDOW),
             *map(quoted, self.windows.by),
             "old",
             self._value(version, final).alias("new"),
-        )
-        gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
-        withdrawn = gone.select(
-            *map(quoted, self.keys), quoted(_OLD).alias("old"), F.lit(None).alias("new")
-        )
-        return issued.unionByName(
-            withdrawn.withColumn("new", F.col("new").cast(issued.schema["new"].dataType))
         )
 
     def _value(self, version: Column, final: Column) -> Column:
@@ -194,12 +198,11 @@ class Corrected:
         stored = spark.read.format("delta").load(self.path)
         time = quoted(WINDOW)
         first, last = _bounds(arrived, "start", "end")
-        # What earlier batches left open ends after their watermark; Delta skips the files of what
-        # ended before it.
-        open_until_now = (time["end"] > F.lit(batch.late_watermark)) & (
-            time["end"] <= F.lit(batch.watermark)
-        )
-        due = stored.where(~quoted(FINAL) & open_until_now)
+        # Windows that earlier batches left open end after their watermark; Delta skips the files
+        # of windows that ended before it.
+        was_open = time["end"] > F.lit(batch.late_watermark)
+        has_ended = time["end"] <= F.lit(batch.watermark)
+        due = stored.where(~quoted(FINAL) & was_open & has_ended)
         met = due
         if first is not None:
             near = stored.where((time["end"] >= first) & (time["start"] <= last))
@@ -215,8 +218,11 @@ class Corrected:
 
     def _note(self, spark: SparkSession, changes: DataFrame, batch: Batch) -> None:
         """Append the answers that are final now, or were, to the log."""
-        path, (old, new) = str(self.log), (quoted("old"), quoted("new"))
-        was, now = (F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0 for side in (old, new))
+        path = str(self.log)
+        old = quoted("old")
+        new = quoted("new")
+        was = _is_logged(old)
+        now = _is_logged(new)
         entries = changes.where(was | now).select(
             *map(quoted, self.keys),
             F.coalesce(new[VERSION], old[VERSION] + F.lit(1)).alias(VERSION),
@@ -254,33 +260,26 @@ class Corrected:
         if state is None or changes.where(quoted("old").isNotNull()).isEmpty():
             table.append(kept, self.path, (), options)
             return
-        names = [*self.aggs, *_OURS]
-        source = changes.select(*map(quoted, self.keys), "old", "new").alias("n")
-        same = [F.col(f"t.{_text(key)}").eqNullSafe(F.col(f"n.{_text(key)}")) for key in self.keys]
-        near = F.col("t.window.start").between(*_bounds(changes, "start", "start"))
-        merge = (
-            DeltaTable.forPath(spark, self.path).alias("t").merge(source, reduce(_both, same, near))
-        )
+        source = changes.select(*map(quoted, self.keys), "old", "new").alias(_NEW_ROW)
+        near = F.col(f"{_ROW}.window.start").between(*_bounds(changes, "start", "start"))
+        target = DeltaTable.forPath(spark, self.path).alias(_ROW)
+        merge = target.merge(source, near & same_key(self.keys, _ROW, _NEW_ROW))
+        new = F.col(f"{_NEW_ROW}.new")
+        old_version = F.col(f"{_NEW_ROW}.old.{VERSION}")
         values: dict[str, str | Column] = {
-            _text(name): F.col(f"n.new.{_text(name)}") for name in names
+            escaped(name): new.getField(name) for name in (*self.aggs, *_OURS)
         }
-        kind = changes.select("new.version").schema[0].dataType
-        refused = F.raise_error(F.lit(CHANGED)).cast(kind)
-        unchanged = F.col("t.version").eqNullSafe(F.col("n.old.version"))
-        checked: dict[str, str | Column] = {
-            **values,
-            _text(VERSION): F.when(unchanged, F.col("n.new.version")).otherwise(refused),
-        }
-        inserted: dict[str, str | Column] = {
-            **values,
-            **{_text(key): F.col(f"n.{_text(key)}") for key in self.keys},
-        }
-        merge = merge.whenMatchedDelete(F.col("n.new").isNull()).whenMatchedUpdate(set=checked)
-        options.merge(
-            spark,
-            self.path,
-            merge.whenNotMatchedInsert(F.col("n.new").isNotNull(), values=inserted),
+        # The window that was read must still be the window that is replaced.
+        refused = F.raise_error(F.lit(CHANGED)).cast("bigint")
+        unchanged = F.col(f"{_ROW}.{VERSION}").eqNullSafe(old_version)
+        version = F.when(unchanged, new.getField(VERSION)).otherwise(refused)
+        keys = {escaped(key): quoted_in(_NEW_ROW, key) for key in self.keys}
+        merge = (
+            merge.whenMatchedDelete(new.isNull())
+            .whenMatchedUpdate(set={**values, escaped(VERSION): version})
+            .whenNotMatchedInsert(new.isNotNull(), values={**values, **keys})
         )
+        options.merge(spark, self.path, merge)
 
 
 def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
@@ -298,19 +297,14 @@ def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 
 def _bounds(rows: DataFrame, first: str, last: str) -> tuple[Any, Any]:
     """Return the least `first` and the greatest `last` of the rows' windows; None without a row."""
-    edges = [
-        F.unix_micros(F.min(quoted(WINDOW)[first])),
-        F.unix_micros(F.max(quoted(WINDOW)[last])),
-    ]
-    found = rows.agg(*edges).head()
+    least = F.unix_micros(F.min(quoted(WINDOW)[first]))
+    greatest = F.unix_micros(F.max(quoted(WINDOW)[last]))
+    found = rows.agg(least, greatest).head()
     if found is None or found[0] is None:
         return None, None
     return F.timestamp_micros(F.lit(found[0])), F.timestamp_micros(F.lit(found[1]))
 
 
-def _both(one: Column, other: Column) -> Column:
-    return one & other
-
-
-def _text(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def _is_logged(side: Column) -> Column:
+    """Return whether the log has an entry of the answers in this struct, or is to have one."""
+    return F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0
