@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import reduce
 from operator import or_
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -26,10 +26,15 @@ BUCKETS = 64
 """Into how many parts the keys of a pane are put: few large rows of state are quicker than many
 small ones."""
 
-_AT, _BUCKET, _SPAN, _PANE, _HOME, _MET = (
-    f"__tidegate_{name}" for name in ("at", "bucket", "span", "pane", "home", "met")
-)
-_LEFT, _RIGHT = "__tidegate_left", "__tidegate_right"
+_AT = "__tidegate_at"
+_BUCKET = "__tidegate_bucket"
+_SPAN = "__tidegate_span"
+_PANE = "__tidegate_pane"
+_LEFT = "__tidegate_left"
+_RIGHT = "__tidegate_right"
+# Spark knows a window by a mark on its column, whatever has computed the column, and closes the
+# window when its end has passed.
+_IS_WINDOW = {"spark.timeWindow": True}
 
 
 @dataclass(frozen=True)
@@ -178,10 +183,14 @@ class _Join:
     kind: Kind
 
     def rows(self) -> DataFrame:
-        """Match each pane's rows."""
+        """Return the rows that match, and those that match nothing, pane by pane."""
         groups = self._panes(self._slices())
         matching = Matching(
-            self.panes.before, self.panes.after, self.panes.length, len(self.left.on), self.kind
+            before=self.panes.before,
+            after=self.panes.after,
+            length=self.panes.length,
+            keys=len(self.left.on),
+            kind=self.kind,
         )
         schema = self._schema()
 
@@ -192,72 +201,73 @@ class _Join:
         return groups.mapInArrow(match, schema)
 
     def _slices(self) -> DataFrame:
-        """Collect the rows of both sides by slice and bucket."""
-        tagged = self._tagged(self.left, _LEFT).unionByName(
-            self._tagged(self.right, _RIGHT), allowMissingColumns=True
-        )
+        """Return the rows of both sides, collected by slice and bucket."""
+        left = self._tagged(self.left, _LEFT)
+        right = self._tagged(self.right, _RIGHT)
+        tagged = left.unionByName(right, allowMissingColumns=True)
         slices = F.window(_AT, interval(self.panes.slice)).alias(_SPAN)
-        return tagged.groupBy(slices, _BUCKET).agg(
-            F.collect_list(_LEFT).alias(_LEFT), F.collect_list(_RIGHT).alias(_RIGHT)
-        )
+        return _collected(tagged.groupBy(slices, _BUCKET))
 
     def _tagged(self, side: Side, name: str) -> DataFrame:
-        known = reduce(or_, [quoted(key).isNull() for key in side.on])
-        bucket = F.when(known, F.xxhash64(side.at)).otherwise(F.xxhash64(*map(quoted, side.on)))
+        """Return a side's rows as structs under `name`, each with its time and bucket."""
+        has_null = reduce(or_, [quoted(key).isNull() for key in side.on])
+        # Rows whose key has a null match nothing, and are spread by their time.
+        hashed = F.when(has_null, F.xxhash64(side.at)).otherwise(F.xxhash64(*map(quoted, side.on)))
+        bucket = F.pmod(hashed, F.lit(BUCKETS)).cast("int")
+        columns = [quoted(column).alias(f"column:{column}") for column in self._carried(side)]
+        row = F.struct(side.at.alias("time"), *columns)
         frame = side.frame
-        if not self._kept(side):
+        if not self._keeps_unmatched(side):
             # Naming the time keeps the filter above the watermark, which such a row moves like any
             # other.
-            frame = frame.where(~known | side.at.isNull())
-        row = F.struct(
-            side.at.alias("time"),
-            *[quoted(column).alias(f"column:{column}") for column in self._carried(side)],
-        )
-        return frame.select(
-            side.at.alias(_AT),
-            F.pmod(bucket, F.lit(BUCKETS)).cast("int").alias(_BUCKET),
-            row.alias(name),
-        )
+            frame = frame.where(~has_null | side.at.isNull())
+        return frame.select(side.at.alias(_AT), bucket.alias(_BUCKET), row.alias(name))
 
-    def _kept(self, side: Side) -> bool:
-        """Whether a row of the side comes out though it matches nothing."""
-        return self.kind in (("left", "full", "anti") if side is self.left else ("full",))
+    def _keeps_unmatched(self, side: Side) -> bool:
+        """Return whether a row of the side comes out though it matches nothing."""
+        if side is self.left:
+            return self.kind in ("left", "full", "anti")
+        return self.kind == "full"
 
     def _carried(self, side: Side) -> list[str]:
-        alone = side is self.right and self.kind in ("semi", "anti")
-        return [*side.on, *([] if alone else side.others)]
+        """Return the columns of a side that matching and the result need."""
+        if side is self.right and self.kind in ("semi", "anti"):
+            return list(side.on)
+        return [*side.on, *side.others]
 
     def _panes(self, slices: DataFrame) -> DataFrame:
-        """Bring each slice's rows to the panes that need them."""
-        pane, own, full = F.col(_PANE), F.unix_micros(F.col(_SPAN)["start"]), self.kind == "full"
-        met, meets = self.panes.met(own), self.panes.swapped().met(own)
-        home, length = self.panes.home(own), self.panes.length
-        reached = [home, *met, *(meets if full else ())]
-        spread = slices.select(
-            "*",
-            F.explode(F.sequence(F.least(*reached), F.greatest(*reached), F.lit(length))).alias(
-                _PANE
-            ),
-        )
-        lefts = (pane == home) | (pane.between(*meets) if full else F.lit(False))
-        rights = pane.between(*met) | ((pane == home) if full else F.lit(False))
+        """Return the rows that each pane needs, out of the slices that hold them."""
+        full = self.kind == "full"
+        start = F.unix_micros(F.col(_SPAN)["start"])
+        home = self.panes.home(start)
+        # A pane needs its own left rows, and the right rows that they may match; for "full" also
+        # its own right rows, and the left rows that these may match.
+        right_in = self.panes.met(start)
+        left_in = self.panes.swapped().met(start)
+        edges = [home, *right_in, *(left_in if full else ())]
+        needing = F.sequence(F.least(*edges), F.greatest(*edges), F.lit(self.panes.length))
+        spread = slices.select("*", F.explode(needing).alias(_PANE))
+        pane = F.col(_PANE)
+        needs_left = pane == home
+        needs_right = pane.between(*right_in)
+        if full:
+            needs_left = needs_left | pane.between(*left_in)
+            needs_right = needs_right | (pane == home)
         parts = spread.select(
             span(pane, pane + F.lit(self.panes.until(full=full))).alias(_SPAN),
             _BUCKET,
-            F.when(lefts & (F.size(_LEFT) > 0), F.col(_LEFT)).alias(_LEFT),
-            F.when(rights & (F.size(_RIGHT) > 0), F.col(_RIGHT)).alias(_RIGHT),
-        ).where(F.col(_LEFT).isNotNull() | F.col(_RIGHT).isNotNull())
-        # Spark knows a window by a mark on its column, whatever has computed it, and closes it when
-        # its end has passed.
-        mark = {"spark.timeWindow": True}
-        delay = (self.left.frame.schema[self.left.time].metadata or {}).get(WATERMARK_KEY)
-        marked = parts.withMetadata(
-            _SPAN, mark if delay is None else {**mark, WATERMARK_KEY: delay}
+            F.when(needs_left & (F.size(_LEFT) > 0), F.col(_LEFT)).alias(_LEFT),
+            F.when(needs_right & (F.size(_RIGHT) > 0), F.col(_RIGHT)).alias(_RIGHT),
         )
-        grouped = marked.groupBy(_SPAN, _BUCKET).agg(
-            F.collect_list(_LEFT).alias(_LEFT), F.collect_list(_RIGHT).alias(_RIGHT)
-        )
-        return grouped.select(_SPAN, _LEFT, _RIGHT)
+        needed = parts.where(F.col(_LEFT).isNotNull() | F.col(_RIGHT).isNotNull())
+        grouped = needed.withMetadata(_SPAN, self._mark()).groupBy(_SPAN, _BUCKET)
+        return _collected(grouped).select(_SPAN, _LEFT, _RIGHT)
+
+    def _mark(self) -> dict[str, Any]:
+        """Return the metadata of a column of windows with the left side's watermark."""
+        metadata = self.left.frame.schema[self.left.time].metadata or {}
+        delay = metadata.get(WATERMARK_KEY)
+        return _IS_WINDOW if delay is None else {**_IS_WINDOW, WATERMARK_KEY: delay}
 
     def _schema(self) -> StructType:
         """Return the columns of joined rows: times, keys, then the other columns of each side."""
@@ -276,27 +286,32 @@ class _Join:
         self, rows: DataFrame, left: Side, right: Side, suffixes: tuple[str, str]
     ) -> DataFrame:
         """Return the columns of the result, for the sides as the caller has named them."""
-        places = {id(self.left): _LEFT, id(self.right): _RIGHT}
 
-        def found(side: Side) -> dict[str, Column]:
-            mark = places[id(side)]
-            return {
-                side.time: quoted(mark),
-                **{name: quoted(f"{mark}{name}") for name in side.others},
-            }
+        def value(side: Side, name: str) -> Column:
+            prefix = _LEFT if side is self.left else _RIGHT
+            if name in side.on:
+                return quoted(name)
+            return quoted(prefix if name == side.time else f"{prefix}{name}")
 
-        keys = {name: quoted(name) for name in left.on}
         if self.kind in ("semi", "anti"):
-            return rows.select(
-                *[(keys | found(left))[name].alias(name) for name in left.frame.columns]
-            )
-        mine, its = F.unix_micros(_LEFT), F.unix_micros(_RIGHT)
-        alone = F.coalesce(
-            mine + F.lit(max(0, self.panes.after)), its + F.lit(max(0, self.panes.before))
-        )
-        later = F.when(mine.isNull() | its.isNull(), alone).otherwise(F.greatest(mine, its))
+            return rows.select(*[value(left, name).alias(name) for name in left.frame.columns])
+        columns = named(left, right, suffixes)
         return rows.select(
-            *keys.values(),
-            F.timestamp_micros(later).alias("event_time"),
-            *[found(side)[given].alias(name) for side, given, name in named(left, right, suffixes)],
+            *map(quoted, left.on),
+            self._result_time().alias(RESULT_TIME),
+            *[value(side, given).alias(name) for side, given, name in columns],
         )
+
+    def _result_time(self) -> Column:
+        """Return the later of a pair's times, or the last instant at which a match could come."""
+        left = F.unix_micros(_LEFT)
+        right = F.unix_micros(_RIGHT)
+        left_alone = left + F.lit(max(0, self.panes.after))
+        right_alone = right + F.lit(max(0, self.panes.before))
+        is_pair = left.isNotNull() & right.isNotNull()
+        later = F.when(is_pair, F.greatest(left, right))
+        return F.timestamp_micros(later.otherwise(F.coalesce(left_alone, right_alone)))
+
+
+def _collected(groups: GroupedData) -> DataFrame:
+    return groups.agg(F.collect_list(_LEFT).alias(_LEFT), F.collect_list(_RIGHT).alias(_RIGHT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,7 +15,10 @@ from ..columns import quoted, same_key
 WINDOW = "window"
 """The column of a result's window."""
 
-_ENDED, _ISLAND, _ARRIVED = "__tidegate_ended", "__tidegate_island", "arrived"
+_BEFORE = "__tidegate_ended"
+_ISLAND = "__tidegate_island"
+_STORED = "s"
+_ARRIVED = "a"
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,9 @@ class Same:
     by: Sequence[str] = ()
 
     def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """Return the stored windows that meet one that arrived."""
-        return _semi(stored, arrived, [*_alike(self.by), _side("s").eqNullSafe(_side("a"))])
+        """Return the stored windows that meet a window that arrived."""
+        same = _window_of(_STORED).eqNullSafe(_window_of(_ARRIVED))
+        return _semi(stored, arrived, [*_same_keys(self.by), same])
 
     def joint(self, rows: DataFrame, into: str) -> DataFrame:
         """Add the window that each row's window becomes part of: here its own."""
@@ -45,37 +50,39 @@ class Overlapping:
         """Return the stored sessions that meet a session that arrived.
 
         No two stored sessions of a key meet each other, and no two that arrived."""
-        old, new = _side("s"), _side("a")
-        return _semi(
-            stored,
-            arrived,
-            [*_alike(self.by), old["start"] <= new["end"], new["start"] <= old["end"]],
-        )
+        old = _window_of(_STORED)
+        new = _window_of(_ARRIVED)
+        touching = [old["start"] <= new["end"], new["start"] <= old["end"]]
+        return _semi(stored, arrived, [*_same_keys(self.by), *touching])
 
     def joint(self, rows: DataFrame, into: str) -> DataFrame:
-        """Add the session that each row's session becomes part of."""
+        """Add the session that each row's session becomes part of.
+
+        Gaps and islands: in the order of their starts, a session that starts after all before it
+        have ended begins an island, and sessions of one island are one session."""
+        start = quoted(WINDOW)["start"]
+        end = quoted(WINDOW)["end"]
         keys = [quoted(name) for name in self.by] or [F.lit(0)]
-        order = Window.partitionBy(*keys).orderBy(quoted(WINDOW)["start"])
-        before = F.max(quoted(WINDOW)["end"]).over(order.rowsBetween(Window.unboundedPreceding, -1))
-        begins = F.coalesce((quoted(WINDOW)["start"] > quoted(_ENDED)).cast("int"), F.lit(1))
-        numbered = rows.withColumn(_ENDED, before).withColumn(_ISLAND, begins)
-        numbered = numbered.withColumn(_ISLAND, F.sum(_ISLAND).over(order))
+        order = Window.partitionBy(*keys).orderBy(start)
+        before = F.max(end).over(order.rowsBetween(Window.unboundedPreceding, -1))
+        begins = F.coalesce((start > quoted(_BEFORE)).cast("int"), F.lit(1))
+        marked = rows.withColumn(_BEFORE, before).withColumn(_ISLAND, begins)
+        numbered = marked.withColumn(_ISLAND, F.sum(_ISLAND).over(order))
         island = Window.partitionBy(*keys, _ISLAND)
-        whole = F.struct(
-            F.min(quoted(WINDOW)["start"]).over(island).alias("start"),
-            F.max(quoted(WINDOW)["end"]).over(island).alias("end"),
-        )
-        return numbered.withColumn(into, whole).drop(_ENDED, _ISLAND)
+        first = F.min(start).over(island).alias("start")
+        last = F.max(end).over(island).alias("end")
+        return numbered.withColumn(into, F.struct(first, last)).drop(_BEFORE, _ISLAND)
 
 
-def _side(alias: str) -> Column:
+def _window_of(alias: str) -> Column:
     return F.col(f"{alias}.{WINDOW}")
 
 
-def _alike(by: Sequence[str]) -> list[Column]:
-    return [same_key(by, "s", "a")] if by else []
+def _same_keys(by: Sequence[str]) -> list[Column]:
+    return [same_key(by, _STORED, _ARRIVED)] if by else []
 
 
 def _semi(stored: DataFrame, arrived: DataFrame, conditions: list[Column]) -> DataFrame:
-    condition = reduce(lambda one, other: one & other, conditions)
-    return stored.alias("s").join(arrived.alias("a"), condition, "left_semi")
+    return stored.alias(_STORED).join(
+        arrived.alias(_ARRIVED), reduce(and_, conditions), "left_semi"
+    )
