@@ -121,16 +121,13 @@ class Grouping:
         """The same grouping with its aggregates left unfinished; all of them must merge."""
         return replace(self, aggs=dict(partials(self.mergeable or {})))
 
-    def merged(self, parts: DataFrame, window: Column, *cuts: Column) -> DataFrame:
-        """Merge rows of unfinished aggregates that share a window and a key, and finish them.
-
-        `cuts` part the rows further, and are not in the result.
-        """
+    def merged(self, parts: DataFrame, window: Column) -> DataFrame:
+        """Merge rows of unfinished aggregates that share a window and a key, and finish them."""
         aggs = self.mergeable or {}
         merging = [
             aggs[name].finish(merge).alias(name) for name, merge in merges(parts, aggs).items()
         ]
-        rows = parts.groupBy(window.alias(WINDOW), *self.keys, *cuts).agg(*merging)
+        rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
         return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
 
 
