@@ -1,5 +1,7 @@
-"""See tidegate at work: a Kafka broker, a click stream with faults, the page views job, and what it
-made of them."""
+"""See tidegate at work.
+
+A Kafka broker, a click stream with faults, the page views job, and what the job made of them.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,7 @@ def main(
         Path | None, typer.Option(help="Emptied first.", show_default=".run/demo")
     ] = None,
 ) -> None:
-    """Run the page views job on a made-up click stream, from an embedded Kafka broker to Delta
-    tables."""
+    """Run the page views job on a made-up click stream, from Kafka to Delta."""
     signal.signal(signal.SIGTERM, _terminated)
     raise typer.Exit(
         guarded(lambda: demo(count, seed, Places(folder or project_root() / ".run" / "demo")))
@@ -77,8 +78,7 @@ def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def demo(count: int, seed: int, places: Places) -> None:
-    """Make the clicks, run the job, show the tables; whatever was started is stopped, come what
-    may."""
+    """Make the clicks, run the job and show the tables; stop at the end whatever was started."""
     began = time.monotonic()
     places.new()
     with say.status("starting a Kafka broker"), Broker.start(places.root / "broker") as broker:
@@ -183,8 +183,10 @@ def account(
     ledger: Sequence[Sent],
     summary: dict[str, Any],
 ) -> Table:
-    """Return the account: every record sent is in exactly one of the tables, or in a window that is
-    still open."""
+    """Return the account of the records.
+
+    Each that was sent is in exactly one of the tables, or in a window that is still open.
+    """
     counted = sum(row["views"] for row in views)
     still_open = summary["rows_in"] - counted - summary["late"] - summary["dead"]
     shown = Table("where", Column("rows", justify="right"), "", box=None)

@@ -32,8 +32,7 @@ ON = "author"
 
 
 class ViewSection(Section):
-    """[view]: into how many parts each table is cut, and after how many batches the tables are
-    compacted."""
+    """[view]: the parts that each table is cut into, and the batches between two compactions."""
 
     buckets: int = Field(default=64, gt=0)
     compact_every: int | None = Field(default=20, gt=0)
@@ -119,8 +118,10 @@ def sink(output: Tables, layout: ViewSection) -> View:
 
 
 def newest(timelines: DataFrame, user: str, n: int = 20) -> DataFrame:
-    """Return the newest posts of a user's timeline, the newest first: the table as Spark reads it,
-    and whose timeline."""
+    """Return the newest posts of a user's timeline, the newest first.
+
+    timelines: the view's table, as Spark reads it.
+    """
     return lookup(timelines, follower=user).orderBy(F.desc("posted_at"), F.desc("post_id")).limit(n)
 
 

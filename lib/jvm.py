@@ -60,8 +60,10 @@ def dropped_behind_watermark(query: StreamingQuery) -> int:
 
 
 def message(error: Exception) -> str:
-    """Return an error's text; `str` of one of Delta's raises another, as Spark does not know its
-    class."""
+    """Return an error's text.
+
+    `str` of one of Delta's errors raises another, as Spark does not know its class.
+    """
     return str(getattr(error, "_desc", None) or error)
 
 
@@ -153,8 +155,10 @@ class DeltaState:
 
 
 def delta_state(spark: SparkSession, path: str) -> DeltaState:
-    """Read a table's log up to its newest version; costs a listing of the log when nothing has
-    changed."""
+    """Read a table's log up to its newest version.
+
+    Costs a listing of the log when nothing has changed.
+    """
     jvm: Any = spark._jvm
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(_session(spark), path)
     nothing = jvm.scala.Option.empty()

@@ -148,8 +148,10 @@ def _faulty() -> Column:
 
 
 def _is_single(text: Column) -> Column:
-    """Return whether the text is one well-formed object and nothing else: alone in a list, and the
-    list ends there."""
+    """Return whether the text is one well-formed object and nothing else.
+
+    Such a text can stand alone in a list, and the list ends after it.
+    """
     shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
     found = F.from_json(
         F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, _PLAIN
@@ -176,8 +178,10 @@ def _read(text: Column, schema: StructType) -> Column:
 
 
 def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:
-    """List the fields that may not be null, with what is null when one is missing from a struct
-    that is there."""
+    """List the fields that may not be null.
+
+    Beside each stands what is null when the field is missing from a struct that is there.
+    """
     found: list[tuple[str, Column]] = []
     for field in schema.fields:
         value = record.getField(field.name)

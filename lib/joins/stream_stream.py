@@ -141,8 +141,8 @@ def stream_stream(
     own. A checkpoint is bound to on, within, how and both sides' columns.
 
     Args:
-        left, right: two batches, or two streams, each with a watermark on its time. Both may be
-            made of one stream.
+        left: a batch, or a stream with a watermark on its time.
+        right: the same; both may be made of one stream.
         on: the columns whose values must be equal: text, binary, whole numbers, decimals, booleans,
             dates, timestamps.
         within: how far before and how far after the left row's time a right row may be.

@@ -44,7 +44,8 @@ def table_table(
     join between batches, and calls this with each one.
 
     Args:
-        left, right: the rows that come, go and stay.
+        left: the rows of one table that come, go and stay.
+        right: those of the other.
         on: the columns that must be equal, in both frames, of the same types.
         how: "inner", "left" or "full".
 

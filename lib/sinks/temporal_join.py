@@ -1,5 +1,7 @@
-"""Events meet a table as it was when they happened, and wait until its changelog has come so
-far."""
+"""Events meet a table as it was when they happened.
+
+They wait until the table's changelog has come so far.
+"""
 
 from __future__ import annotations
 
@@ -131,8 +133,7 @@ class TemporalJoin:
             )
 
     def tables(self) -> list[tuple[str, str]]:
-        """List the versions, the misses where they have a table, the target and the waiting
-        events."""
+        """List the tables: versions, misses where they have one, target, waiting events."""
         return [*self._before_target(), (self.path, self.step), (self.waiting, _WAITING)]
 
     def write(
@@ -216,8 +217,10 @@ class TemporalJoin:
         return max(passed, last - microseconds(self.lag, "lag", least=0))
 
     def _tried(self, due: DataFrame, passed: int) -> DataFrame:
-        """Join the events that are due, and tell what becomes of each: met, missed, or tried
-        again."""
+        """Join the events that are due.
+
+        Each is then met, missed, or to be tried again.
+        """
         versions = self.versions.read(due.sparkSession).withColumn(_MET, F.lit(True))
         joined = stream_table(
             due,

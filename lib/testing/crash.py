@@ -1,5 +1,7 @@
-"""Injected crashes: let the process die right after a commit, to see what the next run makes of
-it."""
+"""Injected crashes.
+
+The process dies right after a commit, to see what the next run makes of it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""One batch of a view: what it changes in each of the view's tables, evaluated when it is asked
-for."""
+"""One batch of a view.
+
+What it changes in each of the view's tables is evaluated when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -85,24 +87,29 @@ class Relation(Protocol):
         """List the relation and those that it is made of, each before those that it is made of."""
 
     def evaluate(self, evaluation: Evaluation) -> DataFrame:
-        """Return the rows that the batch changes, by weight, from the tables as they were
-        before."""
+        """Return the rows that the batch changes, by weight.
+
+        They are found from the tables as they were before the batch.
+        """
 
     def stored(self, spark: SparkSession, lookup: Lookup) -> DataFrame | None:
-        """Return the rows that a lookup finds in the table as it is; None where there is no
-        table."""
+        """Return the rows that a lookup finds in the table as it is.
+
+        None where there is no table.
+        """
 
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
         """Write what the batch changes, in one commit."""
 
     def compact(self, spark: SparkSession) -> None:
-        """Put together what batches have written to the relation and to those that it is made
-        of."""
+        """Put together what batches have written to the relation and to those below it."""
 
 
 class Evaluation:
-    """One batch under way: what it changes in each relation is evaluated once, and kept until the
-    end."""
+    """One batch under way.
+
+    What it changes in each relation is evaluated once, and kept until the end.
+    """
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame], number: int) -> None:
         self.spark = spark

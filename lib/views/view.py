@@ -1,5 +1,7 @@
-"""A materialised view: the join of two changing tables, kept up to date by each change of
-either."""
+"""A materialised view.
+
+The join of two changing tables is kept up to date by each change of either.
+"""
 
 from __future__ import annotations
 
@@ -171,8 +173,7 @@ class View:
         append.option("delta.enableDeletionVectors", "true").save(self.path)
 
     def compact(self, spark: SparkSession) -> None:
-        """Put together what batches have written to the view and to the tables that it is made
-        of."""
+        """Put together what batches have written to the view and to the tables below it."""
         by = [quoted(name) for name in self.found_by]
         key = [quoted(name) for name in self.keys]
         own = bucket(by, key, self.buckets)

@@ -36,8 +36,10 @@ class Window(Protocol):
 
     @property
     def reach(self) -> timedelta | None:
-        """How far before an instant an event can be that still matters to a result after it; None
-        where unknown."""
+        """How far before an instant an event can be that still matters to a result after it.
+
+        None where that is unknown.
+        """
 
     @property
     def result_time(self) -> Column:

@@ -47,8 +47,10 @@ def require_reference(key: str, value: object, place: str) -> None:
 
 
 def resolved(options: Mapping[str, str], section: str = "kafka.options") -> dict[str, str]:
-    """Put the values in place of `env:NAME` and `file:PATH`, as late as can be; a file's last line
-    end is dropped."""
+    """Put the values in place of `env:NAME` and `file:PATH`, as late as can be.
+
+    A file's last line end is dropped.
+    """
     return {key: _value(f"{section}.{key}", value) for key, value in options.items()}
 
 

@@ -118,8 +118,10 @@ _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
 def plain(error: BaseException) -> TidegateError:
-    """Return an error of the library for one of Spark's, with the sentence that matters and no
-    stack trace."""
+    """Return an error of the library for one of Spark's.
+
+    It has the sentence that matters, and no stack trace.
+    """
     chain = list(_chain(error))
     text = "\n".join(map(_text, chain))
     # Of a failure inside a batch Spark hands on the text alone, which begins with the condition.

@@ -1,5 +1,7 @@
-"""The Spark session of a job: the settings of conf/spark-defaults.conf, the jars, and a preset for
-small machines."""
+"""The Spark session of a job.
+
+It has the settings of conf/spark-defaults.conf, the jars, and a preset for small machines.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,10 @@ def spark_session(
 
 
 def submitted() -> bool:
-    """Return whether spark-submit runs this program: then the JVM is its parent, and was there
-    first."""
+    """Return whether spark-submit runs this program.
+
+    The JVM is then its parent, and was there first.
+    """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -113,8 +117,10 @@ def local_cores(master: str) -> int:
 
 
 def quiet(spark: SparkSession, level: str = "FATAL") -> None:
-    """Set what Spark logs: a job reports its own errors, and Spark's Java stack traces would bury
-    them."""
+    """Set what Spark logs.
+
+    A job reports its own errors, and Spark's Java stack traces would bury them.
+    """
     context: SparkContext = spark.sparkContext
     context.setLogLevel(level)
 

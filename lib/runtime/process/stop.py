@@ -51,8 +51,10 @@ class Stop:
             raise Interrupted(number)
 
     def tell(self, number: int) -> None:
-        """Ask for the stop from a thread that cannot raise in the main one; the second time the
-        process ends."""
+        """Ask for the stop from a thread that cannot raise in the main one.
+
+        The second time the process ends.
+        """
         try:
             self.ask(number)
         except Interrupted:
@@ -60,8 +62,10 @@ class Stop:
 
     @contextmanager
     def during(self, batch: int) -> Iterator[None]:
-        """Mark a batch as under way; raises StopAskedError if the job is to stop before it
-        begins."""
+        """Mark a batch as under way.
+
+        Raises StopAskedError if the job is to stop before the batch begins.
+        """
         if self.asked:
             raise StopAskedError
         with self._open:
@@ -98,6 +102,8 @@ def on_signals(stop: Stop) -> Iterator[None]:
 
 
 def leave(code: int) -> None:
-    """End the process with this code now: a JVM that is still busy would hold an ordinary exit
-    back."""
+    """End the process with this code now.
+
+    A JVM that is still busy would hold an ordinary exit back.
+    """
     os._exit(code)

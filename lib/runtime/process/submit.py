@@ -55,8 +55,10 @@ def command(
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for that command: this interpreter and its pyspark, for the driver and
-    the workers."""
+    """Return the environment for that command.
+
+    The driver and the workers run under this interpreter, with its pyspark.
+    """
     here = Path(sys.executable).parent
     own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     path = os.pathsep.join([str(here), os.environ.get("PATH", "")])

@@ -1,5 +1,7 @@
-"""Row accounting: what a batch read equals what it wrote, kept and set aside, or the batch is not
-written."""
+"""Row accounting.
+
+What a batch read equals what it wrote, kept and set aside, or the batch is not written.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,10 @@ def check_one_to_one(batch: Batch, rows_in: int, dead: int, rows_out: int) -> No
 
 
 def too_late(batch: Batch, limits: Limits) -> str | None:
-    """Tell of a batch that has more late rows than the limits say; None where there is nothing to
-    tell."""
+    """Tell of a batch that has more late rows than the limits say.
+
+    None where there is nothing to tell.
+    """
     rows, late = batch.rows_in or 0, batch.late or 0
     by_count = limits.late_rows is not None and late > limits.late_rows
     by_share = (
@@ -108,8 +112,10 @@ def check_dropped(batch: Batch, dropped: int, late: int) -> None:
 def check_flood(
     batch: Batch, seen: Observed, limits: Limits, samples: Callable[[], list[str]]
 ) -> None:
-    """Refuse a batch with more unreadable rows than the limits allow; `samples` gives the commonest
-    reasons."""
+    """Refuse a batch with more unreadable rows than the limits allow.
+
+    samples: gives the commonest reasons.
+    """
     most, share = limits.dead_rows, limits.dead_ratio
     by_count = most is not None and seen.dead > most
     by_share = share is not None and seen.rows >= limits.min_rows and seen.dead > share * seen.rows

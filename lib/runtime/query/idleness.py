@@ -62,8 +62,10 @@ class Idleness:
         self._silences = {name: _Silence(self._seen_at) for name in self.timeouts}
 
     def saw(self, batch: int, rows: Mapping[str, int], waiting: Mapping[str, bool]) -> None:
-        """Take note of a finished batch: each stream's rows, and whether more of them wait in its
-        topic."""
+        """Take note of a finished batch.
+
+        rows: how many each stream had. waiting: whether more of them wait in its topic.
+        """
         if batch == self._batch:
             return
         self._batch = batch
@@ -134,8 +136,10 @@ class Heartbeat:
         self._idleness = Idleness(timeouts)
 
     def begin(self, spark: SparkSession) -> None:
-        """Make the folders, with an instant that moves nothing: a source must be there when its
-        query starts."""
+        """Make the folders, with an instant that moves nothing.
+
+        A source must be there when its query starts.
+        """
         for stream in self._streams.values():
             if stream.heartbeats is not None:
                 stream.heartbeats.beat(spark, EPOCH)

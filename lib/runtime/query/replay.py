@@ -66,8 +66,7 @@ def _merge(job: Job, sink: Corrected, windows: Windows, gained: DataFrame, numbe
 
 
 def _gained(spark: SparkSession, path: str, done: int | None, until: int) -> DataFrame:
-    """Return the rows that an append-only table has at one version and had not at an earlier
-    one."""
+    """Return the rows that an append-only table has gained between two of its versions."""
     now = spark.read.format("delta").option("versionAsOf", until).load(path)
     if done is None:
         return now
@@ -90,8 +89,7 @@ def _batch(job: Job, number: int, watermark: datetime, plan: str) -> Batch:
 
 
 def _kept(job: Job) -> tuple[Corrected, Windows, str]:
-    """Return the sink that keeps the job's windows, how windows are made of rows, and the late
-    table's path."""
+    """Return the sink that keeps the job's windows, what makes them, and the late table's path."""
     if not isinstance(job.sink, Corrected):
         raise ConfigError(
             f"{job.name} keeps no windows to be merged with late rows.",

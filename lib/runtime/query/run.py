@@ -123,15 +123,19 @@ def finish(query: StreamingQuery, stop: Stop) -> None:
 
 
 def committed(query: StreamingQuery, stop: Stop) -> bool:
-    """Return whether Spark has noted the last batch as done; without that note it would only be
-    skipped later."""
+    """Return whether Spark has noted the last batch as done.
+
+    Without that note the batch would run again, and be skipped.
+    """
     last = query.lastProgress
     return stop.batch is None or (last is not None and last.batchId >= stop.batch)
 
 
 def prepare(job: Job) -> None:
-    """Make the local folders; warn when their disk is nearly full, and when no broker answers
-    yet."""
+    """Make the local folders.
+
+    Warns when their disk is nearly full, and when no broker answers yet.
+    """
     for servers in {given.reading.source.servers for given in job.inputs.values()}:
         if not answers(servers):
             _LOG.warning("no broker answers at %s; Kafka's client tries for some minutes", servers)

@@ -23,8 +23,11 @@ from .streams import Stream
 
 @dataclass(frozen=True)
 class Part:
-    """What a batch has of one input: its offsets, what was counted of them, and each stream's own
-    watermark."""
+    """What a batch has of one input.
+
+    batch: with the input's own offsets. seen: what was counted of them.
+    reached: each stream's own watermark.
+    """
 
     name: str
     input: Input

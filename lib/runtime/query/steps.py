@@ -165,6 +165,8 @@ def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
 
 
 def cause(failure: Exception | None, told: Exception) -> TidegateError:
-    """Return the library's error for a failure inside a batch, or else for what Spark told of the
-    query."""
+    """Return the library's error for a failure inside a batch.
+
+    Without one it is made of what Spark told of the query.
+    """
     return failure if isinstance(failure, TidegateError) else plain(failure or told)

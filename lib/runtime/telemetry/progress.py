@@ -1,5 +1,7 @@
-"""Progress where a person looks: one live line in a terminal, a line of the log every few
-seconds."""
+"""Progress where a person looks.
+
+One live line in a terminal, and otherwise a line of the log every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ _EVERY_SECONDS = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Gauge:
-    """What Spark reports after a batch: `lag` in rows, `state_bytes` in bytes, `seconds` for the
-    batch."""
+    """What Spark reports after a batch.
+
+    lag: in rows. state_bytes: in bytes. seconds: of the batch.
+    """
 
     batch: int
     lag: int | None
@@ -66,8 +70,10 @@ def _behind(source: Mapping[str, Any]) -> int | None:
 
 
 def offsets(reported: object) -> dict[tuple[str, str], int]:
-    """Return a source's offsets by topic and partition; empty where it is no Kafka source, or told
-    none."""
+    """Return a source's offsets by topic and partition.
+
+    Empty where it is no Kafka source, or told none.
+    """
     topics = reported.items() if isinstance(reported, Mapping) else ()
     kafka = [(topic, parts) for topic, parts in topics if isinstance(parts, Mapping)]
     return {(topic, part): int(at) for topic, parts in kafka for part, at in parts.items()}
@@ -171,8 +177,10 @@ class Show:
 
 
 def terminal() -> IO[str] | None:
-    """Return the terminal of spark-submit, which takes its child's output through a pipe; None
-    where there is none."""
+    """Return the terminal of spark-submit; None where there is none.
+
+    spark-submit takes its child's output through a pipe.
+    """
     if sys.stderr.isatty() or "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
     try:
