@@ -17,12 +17,17 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+)
 
 from ..errors import SetupError
 from ..runtime.process.installation import conf, jars, java
@@ -99,6 +104,16 @@ class Broker:
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         self._admin.delete_topics([name], operation_timeout=30)[name].result(30)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions, up to so many in all."""
+        self._admin.create_partitions([NewPartitions(name, total)])[name].result(30)
+
+    def delete_records(self, name: str, before: Mapping[int, int]) -> None:
+        """Delete the records of partitions before an offset each, as retention does."""
+        wanted = [TopicPartition(name, part, offset) for part, offset in before.items()]
+        for done in self._admin.delete_records(wanted).values():
+            done.result(30)
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without the broker's own topics."""

@@ -126,5 +126,5 @@ def test_what_does_not_go_together_is_refused(
         job("nowhere:9092", "clicks", tmp_path, idle="10 seconds")
     with pytest.raises(ArgumentError, match="watermarks is 0"):
         job("nowhere:9092", "clicks", tmp_path, watermarks=0)
-    with pytest.raises(SourceError, match="does not tell of no-such-topic"):
+    with pytest.raises(SourceError, match="there is no topic no-such-topic at "):
         run(job(broker.servers, "no-such-topic", tmp_path, watermarks="partition"), spark)

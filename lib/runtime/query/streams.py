@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...columns import microseconds
 from ...errors import ArgumentError, SourceError
-from ...jvm import partition_counts
 from ...sources import Heartbeats, KafkaSource, Reading
 from ...sources.reading import OBSERVATION
+from ...sources.topics import topic_states
 from ..job import Input, Job
 
 
@@ -96,13 +96,15 @@ def _shares(spark: SparkSession, given: Input) -> list[Reading]:
 
 
 def _counts(spark: SparkSession, source: KafkaSource) -> dict[str, int]:
+    allowed = "a broker that answers, and topics that are there, for a watermark on each partition."
     try:
-        return partition_counts(spark, source.servers, source.options, source.topics)
+        found = topic_states(spark, source)
     except OSError as error:
-        raise SourceError(
-            f"{error}.",
-            "a broker that answers, and topics that are there, for a watermark on each partition.",
-        ) from error
+        raise SourceError(f"{error}.", allowed) from error
+    missing = [name for name in source.named if name not in found]
+    if missing:
+        raise SourceError(f"there is no topic {', '.join(missing)} at {source.servers}.", allowed)
+    return {name: state.partitions for name, state in found.items()}
 
 
 def _told(reading: Reading) -> str:

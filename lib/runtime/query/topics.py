@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from ...errors import SourceError
-from ...jvm import topic_names
+from ...sources.topics import client
 from ..job import Job
 
 _SHOWN = 20
@@ -19,7 +19,8 @@ def missing_topic(job: Job, spark: SparkSession) -> SourceError | None:
     for given in job.inputs.values():
         source = given.reading.source
         try:
-            there = topic_names(spark, source.servers, source.options)
+            with client(spark, source) as asked:
+                there = asked.names()
         except OSError:
             continue
         missing = [] if source.pattern else [name for name in source.named if name not in there]
