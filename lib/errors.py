@@ -63,6 +63,14 @@ class CheckpointError(TidegateError, RuntimeError):
     """A checkpoint is damaged, foreign, or does not fit its table."""
 
 
+class LostCheckpointError(CheckpointError):
+    """A table was filled by another checkpoint of the same job: that one is lost, or still used."""
+
+
+class FencedError(TidegateError, RuntimeError):
+    """Another driver has taken the checkpoint over; this one must not write any more."""
+
+
 class SetupError(TidegateError, RuntimeError):
     """Something outside the library is missing: Java, jars, a port, disk space."""
 

@@ -119,6 +119,55 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
         raise OSError(f"{path} cannot be read: {error.java_exception.toString()}") from error
 
 
+def write_whole(spark: SparkSession, path: str, content: bytes, *, replace: bool) -> bool:
+    """Write a file whole or not at all, by the means with which Spark writes its checkpoints.
+
+    Return False, and write nothing, where the file is there and is not to be replaced."""
+    jvm: Any = spark._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+    made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
+    try:
+        manager = made.create(file.getParent(), _session(spark).sessionState().newHadoopConf())
+        manager.mkdirs(file.getParent())
+        stream = manager.createAtomic(file, replace)
+        try:
+            stream.write(bytearray(content))
+        except BaseException:
+            stream.cancel()
+            raise
+        stream.close()
+    except Py4JJavaError as error:
+        if "FileAlreadyExistsException" in error.java_exception.getClass().getName():
+            return False
+        raise OSError(f"{path} cannot be written: {error.java_exception.toString()}") from error
+    return True
+
+
+def names_in(spark: SparkSession, folder: str) -> list[str]:
+    """Return the names of a folder's files; none where there is no such folder."""
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(folder)
+    try:
+        system = place.getFileSystem(_session(spark).sessionState().newHadoopConf())
+        if not system.exists(place):
+            return []
+        return [status.getPath().getName() for status in system.listStatus(place)]
+    except Py4JJavaError as error:
+        raise OSError(f"{folder} cannot be listed: {error.java_exception.toString()}") from error
+
+
+def delete_file(spark: SparkSession, path: str) -> None:
+    """Delete a file; nothing happens where there is none."""
+    jvm: Any = spark._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        system = file.getFileSystem(_session(spark).sessionState().newHadoopConf())
+        system.delete(file, False)
+    except Py4JJavaError as error:
+        raise OSError(f"{path} cannot be deleted: {error.java_exception.toString()}") from error
+
+
 @dataclass(frozen=True)
 class DeltaState:
     """One version of a Delta table's log; version -1 is a table that does not exist."""
@@ -134,6 +183,14 @@ class DeltaState:
         """
         found = self._snapshot.transactions().get(app_id)
         return None if found.isEmpty() else int(found.get())
+
+    def writers(self) -> list[str]:
+        """Return all application ids that the table has transaction numbers of; a Spark job too."""
+        found = self._snapshot.transactions().keys().iterator()
+        names = []
+        while found.hasNext():
+            names.append(str(found.next()))
+        return names
 
     def table_id(self) -> str:
         """Return the id that the table got when it was made."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
 from ..jvm import read_bytes
 from ..offsets import Offsets
+
+if TYPE_CHECKING:
+    from .protocol import Claim
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,7 +26,7 @@ class Batch:
     """What a micro-batch is, the same before it runs and again after a crash.
 
     job, query_id, run_id: the job's name, and Spark's ids of the query and of this run of it.
-    number: the batch's number.
+    number: the batch's number in its tables.
     offsets_hash: SHA-256 of the checkpoint's offsets/<number>, in hex.
     start, end: the Kafka offsets that the batch reads, end exclusive; empty where the input is no
         Kafka topic. Where two sources of the query read one partition, the range spans both.
@@ -32,6 +35,8 @@ class Batch:
         takes the watermark of the batch before, so that rows of one batch never make each other
         late.
     rows_in, dead, late: the counts of its rows that are known, for the commit stamp.
+    epoch, plan, latest: as in the commit stamp.
+    claim: what the driver that writes the batch has claimed; None where no runner writes it.
     """
 
     job: str
@@ -46,6 +51,10 @@ class Batch:
     rows_in: int | None = None
     dead: int | None = None
     late: int | None = None
+    epoch: int | None = None
+    plan: str | None = None
+    latest: int | None = None
+    claim: Claim | None = field(default=None, compare=False, repr=False)
 
     def of(self, topics: Collection[str]) -> Batch:
         """Return the same batch with the offsets of these topics alone."""
@@ -53,7 +62,14 @@ class Batch:
 
 
 def planned(
-    spark: SparkSession, checkpoint: str, *, job: str, query_id: str, run_id: str, number: int
+    spark: SparkSession,
+    checkpoint: str,
+    *,
+    job: str,
+    query_id: str,
+    run_id: str,
+    number: int,
+    base: int = 0,
 ) -> Batch:
     """Return what the checkpoint planned for a batch.
 
@@ -62,12 +78,14 @@ def planned(
     has no end there, the initial offsets in sources/<i>/0; and 0 for a partition in neither, which
     appeared since. The checkpoint may be in any file system that Hadoop knows.
 
+    number: the batch's number in the checkpoint; in the tables `base` is added to it.
+
     Raises:
         CheckpointError: for a file that is missing, or not what Spark writes.
     """
     path = f"{checkpoint}/offsets/{number}"
     content = _read(spark, path)
-    meta, ends = _parsed(path, content)
+    meta, ends = parsed(path, content)
     before, starts = _previous(spark, checkpoint, number)
     start: Offsets = {}
     end: Offsets = {}
@@ -80,7 +98,7 @@ def planned(
         job=job,
         query_id=query_id,
         run_id=run_id,
-        number=number,
+        number=base + number,
         offsets_hash=hashlib.sha256(content).hexdigest(),
         start=start,
         end=end,
@@ -110,7 +128,7 @@ def _previous(
     if number == 0:
         return {}, []
     path = f"{checkpoint}/offsets/{number - 1}"
-    return _parsed(path, _read(spark, path))
+    return parsed(path, _read(spark, path))
 
 
 def _initial(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
@@ -121,7 +139,12 @@ def _initial(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
     return _offsets(path, offsets.decode())
 
 
-def _parsed(path: str, content: bytes) -> tuple[dict[str, Any], list[Offsets]]:
+def parsed(path: str, content: bytes) -> tuple[dict[str, Any], list[Offsets]]:
+    """Return the metadata and each source's ends out of a file of the log of offsets.
+
+    Raises:
+        CheckpointError: for a file that is not what Spark writes.
+    """
     version, *lines = content.decode(errors="replace").split("\n")
     if version != "v1" or len(lines) < 2:
         raise _broken(path, f"begins with {version[:20]!r} and has {len(lines)} more lines")

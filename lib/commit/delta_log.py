@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
 from ..jvm import DeltaState, delta_state, message, read_bytes
+from .kept import REPLAY
 from .options import CommitOptions
 from .protocol import ATTEMPTS
 from .stamp import Stamp
@@ -69,6 +70,50 @@ class DeltaCommitLog:
         self.path = path
         self.write = write
         self.state: DeltaState | None = None
+        self._newest: bytes | None = None
+
+    def looked(self) -> DeltaCommitLog:
+        """Look at the table, and return this log."""
+        self.state = delta_state(self.spark, self.path)
+        self._newest = None
+        return self
+
+    @property
+    def id(self) -> str | None:
+        """The table's id at the last look; None where there was no table."""
+        state = self._looked_at()
+        return None if state.version < 0 else state.table_id()
+
+    @property
+    def version(self) -> int:
+        """The table's newest version at the last look; -1 where there was no table."""
+        return self._looked_at().version
+
+    def digest(self, version: int) -> str | None:
+        """Return the hash of a version's commit; None where the log has it no longer."""
+        content = self._content(self._looked_at(), version)
+        return None if content is None else _digest(content)
+
+    def restores(self, since: int) -> dict[int, int | None]:
+        """Return the commits after a version that put an older one back, and which one."""
+        state = self._looked_at()
+        found: dict[int, int | None] = {}
+        for version in range(since + 1, state.version + 1):
+            content = self._content(state, version) or b""
+            for info in _actions(content, "commitInfo"):
+                if info.get("operation") == "RESTORE":
+                    to = info.get("operationParameters", {}).get("version")
+                    found[version] = None if to is None else int(to)
+        return found
+
+    def writers(self) -> list[str]:
+        """Return every application id that has written to the table."""
+        return self._looked_at().writers()
+
+    def _looked_at(self) -> DeltaState:
+        if self.state is None:
+            self.state = delta_state(self.spark, self.path)
+        return self.state
 
     def done(self, app_id: str) -> int | None:
         """Return the last number that the table has of an application id.
@@ -76,8 +121,7 @@ class DeltaCommitLog:
         Raises:
             TableError: for a table that forgets the numbers after some time.
         """
-        state = delta_state(self.spark, self.path)
-        self.state = state
+        state = self.looked()._looked_at()
         if state.version < 0:
             return None
         self._require_memory(state)
@@ -122,8 +166,30 @@ class DeltaCommitLog:
                 return found if found.batch == number else None
         return None
 
+    def last_stamp(self, job: str, step: str) -> Stamp | None:
+        """Return the newest stamp of a job's step, whatever the query; None where the log has none.
+
+        A replay of late rows is no query of the job."""
+        state = self._looked_at()
+        for version in range(state.version, -1, -1):
+            content = self._content(state, version)
+            if content is None:
+                return None
+            found = _stamp_of(content)
+            if found is None or found.query == REPLAY:
+                continue
+            if (found.job, found.step) == (job, step):
+                return found
+        return None
+
     def _content(self, state: DeltaState, version: int) -> bytes | None:
-        return read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+        """Return a version's commit, of which the newest is read once a look."""
+        if version == state.version and self._newest is not None:
+            return self._newest
+        content = read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+        if version == state.version:
+            self._newest = content
+        return content
 
     def _require_memory(self, state: DeltaState) -> None:
         kept = state.property(_RETENTION)

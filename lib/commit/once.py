@@ -45,10 +45,14 @@ def commit_once(
         "written", or "skipped" where the table had the batch already.
 
     Raises:
-        ReplayMismatchError: where the table has another batch of this number, or its stamp is gone.
+        ReplayMismatchError: where the table has another batch of this number, or its stamp is gone;
+            for a table that is gone, replaced or older than the checkpoint.
+        LostCheckpointError: for a table that another checkpoint of the job has filled.
+        FencedError: where a later driver has claimed the checkpoint.
         ConflictError: where another writer came first each time.
     """
-    return once(DeltaCommitLog(spark, path, write), Stamp.of(batch, step, rows))
+    log = DeltaCommitLog(spark, path, write)
+    return once(log, Stamp.of(batch, step, rows), claim=batch.claim)
 
 
 def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
@@ -67,6 +71,11 @@ def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> 
         ReplayMismatchError: for such a checkpoint.
     """
     current(DeltaCommitLog(spark, path, _nothing), Stamp.of(batch, step, {}))
+
+
+def untouched(spark: SparkSession, path: str) -> DeltaCommitLog:
+    """Return the log of a table that is looked at alone."""
+    return DeltaCommitLog(spark, path, _nothing).looked()
 
 
 def _nothing(_: CommitOptions) -> None:

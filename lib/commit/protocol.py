@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import ConflictError, ReplayMismatchError
 from .outcome import Outcome
@@ -30,12 +30,44 @@ class CommitLog(Protocol):
         """
 
 
-def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
+class Claim(Protocol):
+    """What a driver has claimed: its epoch, and the tables as its last batch left them.
+
+    Its methods are called with the log that the commit is for, looked at just before."""
+
+    def require_newest(self) -> None:
+        """Refuse to go on where a later driver has claimed the checkpoint."""
+
+    def require_kept(self, log: Any, stamp: Stamp) -> None:
+        """Refuse a table that is not the one which the checkpoint knows."""
+
+    def note(self, log: Any, stamp: Stamp) -> None:
+        """Note the table as it is with the commit."""
+
+
+def once(
+    log: CommitLog,
+    stamp: Stamp,
+    *,
+    claim: Claim | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Outcome:
     """Commit what the stamp stands for, unless the table has it.
 
-    The heart of `commit_once`, for any CommitLog."""
+    The heart of `commit_once`, for any CommitLog. With a claim, each look at the table asks
+    besides whether the driver may still write, and whether the table is the one that it knows.
+    """
+    outcome = _committed(log, stamp, claim, pause)
+    if claim is not None:
+        claim.note(log, stamp)
+    return outcome
+
+
+def _committed(
+    log: CommitLog, stamp: Stamp, claim: Claim | None, pause: Callable[[float], None]
+) -> Outcome:
     for attempt in range(ATTEMPTS):
-        if _has(log, stamp):
+        if _may(log, stamp, claim):
             return "skipped" if attempt == 0 else "written"
         try:
             log.commit(stamp)
@@ -55,6 +87,16 @@ def once(log: CommitLog, stamp: Stamp, *, pause: Callable[[float], None] = time.
     return "written"
 
 
+def _may(log: CommitLog, stamp: Stamp, claim: Claim | None) -> bool:
+    """Return whether the table has the batch already, and refuse a writer that may not go on."""
+    if claim is None:
+        return _has(log, stamp)
+    claim.require_newest()
+    has = _has(log, stamp)
+    claim.require_kept(log, stamp)
+    return has
+
+
 def _has(log: CommitLog, stamp: Stamp) -> bool:
     """Return whether the table has the batch, and refuse another batch of the same number."""
     last = log.done(stamp.app_id)
@@ -62,6 +104,7 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
         return False
     found = log.stamp(stamp.app_id, stamp.batch)
     if found is not None and (found.offsets, found.step) == (stamp.offsets, stamp.step):
+        _require_same_plan(log, stamp, found)
         return True
     theirs = "no stamp of ours" if found is None else f"offsets {found.offsets} (run {found.run})"
     raise ReplayMismatchError(
@@ -71,6 +114,19 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
         "the same offsets for the same batch: a checkpoint and a table that belong together.",
         "restore the checkpoint that wrote this table, or start with a new one and a new table; "
         "nothing was written.",
+    )
+
+
+def _require_same_plan(log: CommitLog, stamp: Stamp, found: Stamp) -> None:
+    """Refuse a batch that was written under another plan; stamps of before bear none."""
+    if None in (stamp.plan, found.plan) or stamp.plan == found.plan:
+        return
+    raise ReplayMismatchError(
+        f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} under the "
+        f"plan {found.plan} (run {found.run}); this run has the plan {stamp.plan}.",
+        "one plan for all tables of a batch: schema, reading, transform and sinks.",
+        "finish the batch with the configuration that began it, then change it; nothing was "
+        "written.",
     )
 
 

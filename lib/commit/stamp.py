@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ..offsets import Offsets
 from .batch import Batch, by_partition
 
 _KIND = "tidegate/1"
+
+
+def app_id(job: str, query: str, step: str) -> str:
+    """Return Delta's txnAppId for a step of a query."""
+    return f"{job}/{query}/{step}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +26,11 @@ class Stamp:
         batch's number, and the name of what was written.
     offsets: SHA-256 of the checkpoint's plan for the batch.
     end: the Kafka offsets up to which the batch read, exclusive.
-    rows: the batch's counts (in, out, dead, late), as far as they are known."""
+    rows: the batch's counts (in, out, dead, late), as far as they are known.
+    epoch, plan: the start of the job that wrote it, and a hash of what its query was.
+    latest: the newest event time that had been read, in microseconds since 1970.
+
+    Stamps that were written before there were epochs have none of the last three."""
 
     job: str
     query: str
@@ -31,6 +40,9 @@ class Stamp:
     offsets: str
     end: Offsets
     rows: Mapping[str, int]
+    epoch: int | None = None
+    plan: str | None = None
+    latest: int | None = None
 
     @classmethod
     def of(cls, batch: Batch, step: str, rows: Mapping[str, int]) -> Stamp:
@@ -46,6 +58,9 @@ class Stamp:
             offsets=batch.offsets_hash,
             end=batch.end,
             rows=counts,
+            epoch=batch.epoch,
+            plan=batch.plan,
+            latest=batch.latest,
         )
 
     @property
@@ -53,11 +68,12 @@ class Stamp:
         """Delta's txnAppId, of which each step of a query has its own.
 
         Delta skips the second write under one id and number."""
-        return f"{self.job}/{self.query}/{self.step}"
+        return app_id(self.job, self.query, self.step)
 
     def text(self) -> str:
         """Return the JSON that goes into the commit."""
-        return json.dumps({"stamp": _KIND} | self.__dict__, separators=(",", ":"))
+        known = {name: value for name, value in self.__dict__.items() if value is not None}
+        return json.dumps({"stamp": _KIND} | known, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str | None) -> Stamp | None:
@@ -67,6 +83,7 @@ class Stamp:
             if found.pop("stamp") != _KIND:
                 return None
             end = by_partition(found.pop("end"))
-            return cls(end=end, **found)
+            known = {each.name for each in fields(cls)}
+            return cls(end=end, **{name: found[name] for name in found if name in known})
         except (ValueError, TypeError, KeyError, AttributeError):
             return None

@@ -15,6 +15,7 @@ from ...errors import (
     ConfigError,
     ConflictError,
     DeadLetterFloodError,
+    FencedError,
     ReplayMismatchError,
     SetupError,
     SourceError,
@@ -44,6 +45,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     AccountingError: (6, "a batch's rows do not add up; nothing of that batch was written"),
     SetupError: (7, "something outside is missing: Java, jars, disk space"),
     ConflictError: (8, "other writers of a table came first, again and again"),
+    FencedError: (9, "another driver has taken the checkpoint over"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""

@@ -1,0 +1,167 @@
+"""What a checkpoint belongs to: job, query, tables, topics and plan, in a small file beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ..errors import CheckpointError
+from ..offsets import Offsets
+from .batch import by_partition
+
+NEVER = -1
+"""The number of the last whole batch before there is one."""
+_KIND = "tidegate identity/1"
+_KEPT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMark:
+    """A table as a batch left it: Delta's id, the version, and a hash of that version's commit."""
+
+    path: str
+    id: str
+    version: int
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """How a new checkpoint goes on where a lost one ended.
+
+    query: the query whose tables it goes on with, by which its commits are told.
+    base: the number of its first batch in those tables.
+    start: the offsets that it begins with.
+    whole: results at this instant or before it are left out, since the state that they need is
+        lost; in microseconds since 1970. None leaves nothing out.
+    """
+
+    query: str
+    base: int
+    start: Offsets
+    whole: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a checkpoint belongs to, as its last whole batch left it.
+
+    job, query: the job's name, and Spark's id of the query; None before the first start.
+    epoch: the number of the start that wrote this; a later start has a greater one.
+    batch: the last batch whose tables are all written, by the checkpoint's own count; -1 before.
+    offsets, commits: SHA-256 of the newest files of the checkpoint's logs, by batch.
+    tables: by step, every table as it was left.
+    topics: by name, Kafka's id of each topic. streams: by input, the number of its streams.
+    plan: what the query is, part by part, in readable text.
+    latest: the newest event time that was read, in microseconds since 1970.
+    resumed: where a lost checkpoint ended; None for one that began by itself.
+    """
+
+    job: str
+    query: str | None = None
+    epoch: int = 0
+    batch: int = NEVER
+    offsets: Mapping[int, str] = field(default_factory=dict)
+    commits: Mapping[int, str] = field(default_factory=dict)
+    tables: Mapping[str, TableMark] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, int] = field(default_factory=dict)
+    plan: Mapping[str, str] = field(default_factory=dict)
+    latest: int | None = None
+    resumed: Resumed | None = None
+
+    @property
+    def base(self) -> int:
+        """What is added to a batch's number in the checkpoint, for its number in the tables."""
+        return 0 if self.resumed is None else self.resumed.base
+
+    def written_as(self, query: str) -> str:
+        """Return the query by which commits are told."""
+        return query if self.resumed is None else self.resumed.query
+
+    def after(
+        self,
+        number: int,
+        offsets: str,
+        tables: Mapping[str, TableMark],
+        *,
+        query: str,
+        latest: int | None,
+    ) -> Identity:
+        """Return the identity once a batch is in all of its tables."""
+        times = [time for time in (self.latest, latest) if time is not None]
+        return replace(
+            self,
+            query=query,
+            batch=number,
+            offsets=_newest({**self.offsets, number: offsets}),
+            tables={**self.tables, **tables},
+            latest=max(times, default=None),
+        )
+
+    def committed(self, number: int, commit: str) -> Identity:
+        """Return the identity with the hash of a batch's file in the log of commits."""
+        return replace(self, commits=_newest({**self.commits, number: commit}))
+
+    def text(self) -> str:
+        """Return the file's content: JSON that bears a hash of itself."""
+        told = {"kind": _KIND, **asdict(self)}
+        return json.dumps({**told, "sha256": _digest(told)}, indent=1) + "\n"
+
+    @classmethod
+    def parse(cls, content: bytes, path: str) -> Identity:
+        """Return the identity that a file holds.
+
+        Raises:
+            CheckpointError: for a file that is not whole.
+        """
+        try:
+            found: dict[str, Any] = json.loads(content)
+            said = found.pop("sha256")
+            whole = said == _digest(found) and found.pop("kind") == _KIND
+        except (ValueError, TypeError, KeyError, AttributeError):
+            whole = False
+        if not whole:
+            raise CheckpointError(
+                f"{path} is damaged: its content does not have the hash that it bears.",
+                "the file as the last batch wrote it.",
+                "restore the checkpoint from a copy; or, with a new checkpoint, "
+                "--resume-from-table. Nothing was written.",
+            )
+        return cls(
+            **{
+                **found,
+                "offsets": _by_number(found["offsets"]),
+                "commits": _by_number(found["commits"]),
+                "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
+                "resumed": _resumed(found["resumed"]),
+            }
+        )
+
+
+def plan_hash(plan: Mapping[str, str]) -> str:
+    """Return a short hash of a plan, which stamps bear."""
+    text = json.dumps(dict(plan), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _newest(hashes: Mapping[int, str]) -> dict[int, str]:
+    return {number: hashes[number] for number in sorted(hashes)[-_KEPT:]}
+
+
+def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:
+    return {int(number): text for number, text in hashes.items()}
+
+
+def _resumed(found: Mapping[str, Any] | None) -> Resumed | None:
+    if found is None:
+        return None
+    return Resumed(**{**found, "start": by_partition(found["start"])})
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,107 @@
+"""What a running job writes down with each batch, and asks before each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
+
+from pyspark.sql import SparkSession
+
+from ..jvm import read_bytes
+from .batch import Batch
+from .delta_log import DeltaCommitLog
+from .epochs import EpochFiles
+from .fence import claimed, require_newest
+from .identity import Identity, TableMark, plan_hash
+from .kept import require_kept, require_own
+from .logs import digest
+from .once import untouched
+from .stamp import Stamp
+
+
+class Ledger:
+    """The identity of a checkpoint in the hands of the driver that has claimed it; a `Claim`.
+
+    steps: the path of each step's table, as the job has it now; of these alone a note is made."""
+
+    def __init__(self, files: EpochFiles, identity: Identity, steps: Mapping[str, str]) -> None:
+        self.files = files
+        self.identity = identity
+        self.plan = plan_hash(identity.plan)
+        self._steps = steps
+        self._asked: set[str] = set()
+        self._own: dict[str, TableMark] = {}
+        self._writing = Lock()
+
+    @classmethod
+    def claimed(cls, files: EpochFiles, identity: Identity, steps: Mapping[str, str]) -> Ledger:
+        """Claim the checkpoint's next epoch, and write the identity down under it."""
+        epoch = claimed(files)
+        ledger = cls(files, replace(identity, epoch=epoch), steps)
+        files.write(ledger.identity)
+        files.tidy(epoch)
+        return ledger
+
+    def require_newest(self) -> None:
+        """Refuse to go on where a later driver has claimed the checkpoint."""
+        require_newest(self.files, self.identity.epoch)
+
+    def require_kept(self, log: DeltaCommitLog, stamp: Stamp) -> None:
+        """Refuse a table that is not the one which the checkpoint knows."""
+        mark = self._mark(stamp.step)
+        if mark is not None:
+            require_kept(stamp.step, mark, log)
+        elif log.id is not None and stamp.step not in self._asked:
+            require_own(stamp.step, stamp.job, stamp.query, log)
+            self._asked.add(stamp.step)
+
+    def note(self, log: DeltaCommitLog, stamp: Stamp) -> None:
+        """Note the table as it is with the commit."""
+        if stamp.step not in self._steps:
+            return
+        commit = log.digest(log.version)
+        if log.id is not None and commit is not None:
+            self._own[stamp.step] = TableMark(
+                path=log.path, id=log.id, version=log.version, commit=commit
+            )
+
+    def require_tables(self, spark: SparkSession) -> None:
+        """Refuse tables that were deleted, replaced or put back since the last batch.
+
+        Asked before a batch writes anything: a sink reads its tables before it commits."""
+        for step in self.identity.tables:
+            path = self._steps.get(step)
+            mark = self._mark(step)
+            if path is not None and mark is not None:
+                require_kept(step, mark, untouched(spark, path))
+
+    def finished(self, batch: Batch, query: str) -> None:
+        """Write down that a batch is in all of its tables, before Spark notes it as committed."""
+        number = batch.number - self.identity.base
+        with self._writing:
+            identity = self.identity.after(
+                number, batch.offsets_hash, self._own, query=query, latest=batch.latest
+            )
+            self._write(self._with_commit(identity, number - 1))
+            self._own = {}
+
+    def committed(self) -> None:
+        """Note the last batch's file in the log of commits, once Spark has written it."""
+        with self._writing:
+            identity = self._with_commit(self.identity, self.identity.batch)
+            if identity != self.identity:
+                self._write(identity)
+
+    def _with_commit(self, identity: Identity, number: int) -> Identity:
+        if number < 0 or number in identity.commits:
+            return identity
+        content = read_bytes(self.files.spark, f"{self.files.path}/commits/{number}")
+        return identity if not content else identity.committed(number, digest(content))
+
+    def _write(self, identity: Identity) -> None:
+        self.files.write(identity)
+        self.identity = identity
+
+    def _mark(self, step: str) -> TableMark | None:
+        return self._own.get(step) or self.identity.tables.get(step)

@@ -1,0 +1,246 @@
+"""A checkpoint's identity, the tables that it knows, and the fence: without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tidegate.commit.fence import claimed, require_newest
+from tidegate.commit.identity import Identity, Resumed, TableMark, plan_hash
+from tidegate.commit.kept import require_kept, require_own, undone
+from tidegate.commit.logs import Logs, digest, require_logs
+from tidegate.errors import (
+    CheckpointError,
+    FencedError,
+    LostCheckpointError,
+    ReplayMismatchError,
+    TidegateError,
+)
+
+MARK = TableMark(path="/views", id="one", version=3, commit="third")
+IDENTITY = Identity(
+    job="j",
+    query="q",
+    epoch=2,
+    batch=7,
+    offsets={6: "a", 7: "b"},
+    commits={6: "c"},
+    tables={"append": MARK},
+    topics={"clicks": "id"},
+    streams={"clicks": 1},
+    plan={"transform": "None"},
+    latest=17,
+    resumed=Resumed(query="p", base=4, start={"clicks": {0: 5}}, whole=11),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is found."""
+
+    path: str = "/views"
+    id: str | None = "one"
+    version: int = 3
+    commits: Mapping[int, str] = field(default_factory=lambda: {3: "third"})
+    put_back: Mapping[int, int | None] = field(default_factory=dict)
+    ids: Sequence[str] = ()
+
+    def digest(self, version: int) -> str | None:
+        return self.commits.get(version)
+
+    def restores(self, since: int) -> Mapping[int, int | None]:
+        return self.put_back
+
+    def writers(self) -> Sequence[str]:
+        return self.ids
+
+
+def test_an_identity_survives_its_own_text() -> None:
+    assert Identity.parse(IDENTITY.text().encode(), "file") == IDENTITY
+    bare = Identity(job="j")
+    assert Identity.parse(bare.text().encode(), "file") == bare
+
+
+def test_an_identity_with_any_byte_changed_cut_off_or_doubled_is_damaged() -> None:
+    content = IDENTITY.text().encode()
+    told = "file is damaged"
+    for at in range(len(content)):
+        flipped = bytearray(content)
+        flipped[at] ^= 1
+        # White space outside of texts alone may be another one.
+        with suppress(CheckpointError):
+            assert Identity.parse(bytes(flipped), "file") == IDENTITY
+    for broken in (b"", b"{}", b"null", content[: len(content) // 2], content + content):
+        with pytest.raises(CheckpointError, match=told):
+            Identity.parse(broken, "file")
+
+
+def test_a_batch_leaves_its_hashes_and_tables_and_the_two_newest_are_kept() -> None:
+    then = IDENTITY.after(8, "d", {"dead": MARK}, query="q", latest=9).committed(7, "e")
+    assert (then.batch, then.latest) == (8, 17)
+    assert (then.offsets, then.commits) == ({7: "b", 8: "d"}, {6: "c", 7: "e"})
+    assert set(then.tables) == {"append", "dead"}
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "says"),
+    [
+        (Table(id=None, version=-1), ReplayMismatchError, "is gone"),
+        (Table(id="two"), ReplayMismatchError, "another table, two"),
+        (Table(version=2), ReplayMismatchError, "older than its checkpoint: at version 2"),
+        (Table(commits={3: "other"}), ReplayMismatchError, "another commit at version 3"),
+        (Table(version=4, put_back={4: 1}), ReplayMismatchError, "older version by the commit 4"),
+        (Table(version=4, put_back={4: None}), ReplayMismatchError, "by the commit 4"),
+        (Table(path="/new", id=None), CheckpointError, "where there is no table; this checkpoint"),
+        (Table(path="/new", id="two"), CheckpointError, "where there is table two"),
+    ],
+)
+def test_a_table_that_is_not_the_one_noted_is_refused(
+    table: Table, error: type[TidegateError], says: str
+) -> None:
+    with pytest.raises(error, match=says) as found:
+        require_kept("append", MARK, table)
+    assert "/views" in str(found.value)
+    assert "version 3" in str(found.value) or "table one" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Table(),
+        Table(version=9),
+        Table(commits={}),
+        Table(path="/moved"),
+        Table(version=5, put_back={4: 1, 5: 3}),
+        Table(version=6, put_back={6: 5}),
+    ],
+    ids=["same", "newer", "log cleaned", "moved", "put back and again", "put back to a later one"],
+)
+def test_a_table_that_has_all_that_was_noted_is_taken(table: Table) -> None:
+    require_kept("append", MARK, table)
+
+
+def test_what_was_restored_of_a_loss_is_a_loss() -> None:
+    assert undone(3, 6, {4: 2, 6: 4}) == 6
+    assert undone(3, 6, {4: 2, 6: 3}) is None
+    assert undone(3, 7, {4: 2, 5: 3, 7: 5}) is None
+
+
+@pytest.mark.parametrize(
+    ("writers", "query"),
+    [
+        ([], None),
+        (["k/p/append", "j/p/dead", "other"], None),
+        (["j/replay/append"], None),
+        (["j/p/append", "j/q/append"], "q"),
+    ],
+)
+def test_a_table_without_another_query_of_the_job_is_its_own(
+    writers: list[str], query: str | None
+) -> None:
+    require_own("append", "j", query, Table(ids=writers))
+
+
+@pytest.mark.parametrize("query", [None, "q"])
+def test_a_table_of_another_checkpoint_of_the_job_is_refused(query: str | None) -> None:
+    with pytest.raises(LostCheckpointError, match=r"another checkpoint .query p"):
+        require_own("append", "j", query, Table(ids=["j/p/append"]))
+
+
+class Epochs:
+    """Epochs in memory, which another start may claim in between."""
+
+    def __init__(self, *races: int) -> None:
+        self.claims = {0}
+        self.races = list(races)
+
+    def newest(self) -> int:
+        return max(self.claims)
+
+    def create(self, epoch: int) -> bool:
+        if self.races:
+            self.claims.add(self.races.pop(0))
+        if epoch in self.claims:
+            return False
+        self.claims.add(epoch)
+        return True
+
+
+def test_each_start_has_an_epoch_of_its_own_and_only_the_newest_may_write() -> None:
+    epochs = Epochs(1, 2)
+    first = claimed(epochs)
+    require_newest(epochs, first)
+    second = claimed(epochs)
+    assert (first, second) == (3, 4)
+    require_newest(epochs, second)
+    with pytest.raises(FencedError, match=r"in epoch 4.* has epoch 3"):
+        require_newest(epochs, first)
+
+
+def test_plans_of_other_parts_have_other_hashes_and_their_order_does_not_count() -> None:
+    assert plan_hash({"a": "1", "b": "2"}) == plan_hash({"b": "2", "a": "1"})
+    assert plan_hash({"a": "1"}) != plan_hash({"a": "2"})
+
+
+def offsets(watermark: int, end: int) -> bytes:
+    return f'v1\n{{"batchWatermarkMs":{watermark}}}\n{{"t":{{"0":{end}}}}}'.encode()
+
+
+def commit(watermark: int) -> bytes:
+    return f'v1\n{{"nextBatchWatermarkMs":{watermark}}}'.encode()
+
+
+LOGS = Logs(
+    path="c",
+    planned=[0, 1, 2],
+    committed=[0, 1],
+    offsets={0: offsets(0, 5), 1: offsets(3, 7), 2: offsets(4, 9)},
+    commits={0: commit(3), 1: commit(4)},
+    query="q",
+)
+NOTED = Identity(
+    job="j",
+    query="q",
+    batch=1,
+    offsets={0: digest(offsets(0, 5)), 1: digest(offsets(3, 7))},
+    commits={0: digest(commit(3))},
+)
+
+
+def test_logs_as_they_were_noted_and_a_plan_that_follows_are_taken() -> None:
+    require_logs(NOTED, LOGS)
+    require_logs(NOTED, replace(LOGS, planned=[0, 1], committed=[0]))
+    require_logs(Identity(job="j"), Logs(path="c", planned=[0], offsets={0: offsets(0, 5)}))
+
+
+@pytest.mark.parametrize(
+    ("logs", "says"),
+    [
+        (replace(LOGS, offsets={**LOGS.offsets, 1: offsets(3, 8)}), "c/offsets/1 was changed"),
+        (replace(LOGS, offsets={**LOGS.offsets, 0: offsets(1, 5)}), "c/offsets/0 was changed"),
+        (replace(LOGS, commits={**LOGS.commits, 0: commit(2)}), "c/commits/0 was changed"),
+        (
+            replace(LOGS, offsets={**LOGS.offsets, 2: offsets(6, 9)}),
+            "offsets/2 has the watermark 6",
+        ),
+        (replace(LOGS, commits={**LOGS.commits, 1: commit(6)}), "commit of batch 1 says 6 ms"),
+        (replace(LOGS, commits={**LOGS.commits, 1: b"v1\n["}), "c/commits/1 cannot be read"),
+        (replace(LOGS, offsets={**LOGS.offsets, 2: offsets(4, 6)}), "ends at 6 in t-0, and batch"),
+        (replace(LOGS, offsets={**LOGS.offsets, 2: b"v1"}), "c/offsets/2 begins with"),
+        (replace(LOGS, planned=[0, 1, 2, 3]), "c/offsets/3 is there, and the identity file"),
+        (replace(LOGS, committed=[0, 1, 2]), "c/commits/2 is there, and the identity file"),
+        (replace(LOGS, planned=[0]), "c/offsets/1 is missing"),
+        (replace(LOGS, committed=[]), "c/commits/0 is missing"),
+        (replace(LOGS, committed=[0]), "c/commits/1 is missing"),
+        (replace(LOGS, query="p"), "c/metadata has the query p; noted is q"),
+        (replace(LOGS, query=None), "c/metadata has the query None"),
+    ],
+)
+def test_logs_that_were_changed_are_refused_with_the_name_of_the_file(
+    logs: Logs, says: str
+) -> None:
+    with pytest.raises(CheckpointError, match=says):
+        require_logs(NOTED, logs)
