@@ -77,7 +77,11 @@ class Ledger:
                 require_kept(step, mark, untouched(spark, path))
 
     def finished(self, batch: Batch, query: str) -> None:
-        """Write down that a batch is in all of its tables, before Spark notes it as committed."""
+        """Write down that a batch is in all of its tables, before Spark notes it as committed.
+
+        A driver that another has taken the place of must not let Spark note it: the other's
+        identity would not know of the commit."""
+        self.require_newest()
         number = batch.number - self.identity.base
         with self._writing:
             identity = self.identity.after(

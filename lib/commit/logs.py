@@ -11,8 +11,13 @@ from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
 from ..jvm import names_in, read_bytes
+from ..offsets import Offsets
 from .batch import parsed
 from .identity import NEVER, Identity
+
+READ = 3
+"""How many of the newest files of a log are read: the two that may be noted, and one after them
+that is not, as its driver died in between."""
 
 _HINT = (
     "restore the checkpoint as a whole from a copy; or, with a new checkpoint, "
@@ -67,8 +72,8 @@ def read_logs(spark: SparkSession, path: str) -> Logs:
             path=path,
             planned=planned,
             committed=committed,
-            offsets={at: _read(spark, f"{path}/offsets/{at}") for at in planned[-3:]},
-            commits={at: _read(spark, f"{path}/commits/{at}") for at in committed[-2:]},
+            offsets={at: _read(spark, f"{path}/offsets/{at}") for at in planned[-READ:]},
+            commits={at: _read(spark, f"{path}/commits/{at}") for at in committed[-READ:]},
             query=_query(spark, f"{path}/metadata"),
         )
     except OSError as error:
@@ -129,17 +134,22 @@ def _require_noted(
 
 def _require_plan(number: int, logs: Logs) -> None:
     """Refuse a plan that does not follow from the batch before; nothing of it is noted yet."""
-    if number not in logs.offsets or number == 0:
+    if number not in logs.offsets:
         return
     path = f"{logs.path}/offsets/{number}"
     meta, ends = parsed(path, logs.offsets[number])
-    _, before = parsed(f"{logs.path}/offsets/{number - 1}", logs.offsets[number - 1])
+    before: Sequence[Offsets] = []
+    expected: int | None = 0
+    said = "a first batch has"
+    if number > 0:
+        said = f"the commit of batch {number - 1} says"
+        _, before = parsed(f"{logs.path}/offsets/{number - 1}", logs.offsets[number - 1])
+        expected = next_watermark(f"{logs.path}/commits/{number - 1}", logs.commits[number - 1])
     watermark = int(meta.get("batchWatermarkMs", 0))
-    expected = next_watermark(f"{logs.path}/commits/{number - 1}", logs.commits[number - 1])
     if expected is not None and watermark != expected:
         raise CheckpointError(
-            f"{path} has the watermark {watermark} ms, and the commit of batch {number - 1} says "
-            f"{expected} ms: one of the two files was changed.",
+            f"{path} has the watermark {watermark} ms, and {said} {expected} ms: one of the files "
+            "was changed.",
             "the same watermark in both.",
             _HINT,
         )

@@ -1,0 +1,135 @@
+"""Ten thousand histories of a job, with crashes, zombies and everything older, gone or changed; and
+the proof that each mechanism is needed: without it the fault shows that it keeps off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.commit import protocol
+from tidegate.commit.protocol import CommitLog
+from tidegate.commit.stamp import Stamp
+
+from .guards import Whole
+from .machine import CRASHES, History, explore, play
+from .world import Guards
+
+FOREIGN = (
+    "a_backup_is_made",
+    "a_part_is_put_back",
+    "a_table_is_restored",
+    "a_table_is_deleted",
+    "the_checkpoint_is_deleted",
+    "the_identity_is_deleted",
+    "offsets_are_changed",
+    "a_commit_is_changed",
+    "a_file_of_the_logs_is_removed",
+    "the_topic_is_made_again",
+    "the_target_is_renamed",
+)
+# A driver that stops between its look at the fence and its commit can write after another one has
+# finished the batch; both write the same then, unless what is a dead letter has changed.
+TAKING_TURNS = ("records_come", "a_driver_starts", "a_driver_goes_on", "the_schema_is_changed")
+
+
+class Crashed(History):
+    """Nothing happens but crashes, zombies and lost answers."""
+
+    guards: Callable[[], Guards] = Whole
+
+
+class Foreign(Crashed):
+    """The parts cease to belong together as well."""
+
+    acts = (*CRASHES, *FOREIGN)
+
+
+class Renamed(Crashed):
+    """The job gets another name; with a new checkpoint it would be another job."""
+
+    acts = (*CRASHES, "the_job_is_renamed", "the_target_is_renamed")
+
+
+class Changed(Crashed):
+    """What is a dead letter changes from run to run."""
+
+    acts = TAKING_TURNS
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    ("machine", "histories"), [(Crashed, 500), (Foreign, 1_500), (Renamed, 250), (Changed, 250)]
+)
+def test_no_history_loses_or_repeats_a_record_in_silence(
+    machine: type[History], histories: int, part: int
+) -> None:
+    play(machine, range(part * histories, (part + 1) * histories))
+
+
+@pytest.mark.parametrize("machine", [Crashed, Foreign])
+def test_hypothesis_finds_no_history_that_loses_or_repeats_a_record(machine: type[History]) -> None:
+    explore(machine, 100)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "acts", "fault"),
+    [
+        ("table identity", ("a_table_is_deleted",), r"\d lost after \w+ deleted"),
+        ("table identity", ("a_table_is_restored",), r"\d lost after a RESTORE of"),
+        ("offsets hash", ("offsets_are_changed",), r"\d lost after offsets/\d changed"),
+        ("commits hash", ("a_commit_is_changed",), r"wrongly late after commits/\d changed"),
+        ("owner", ("the_checkpoint_is_deleted",), r"doubled after the checkpoint deleted"),
+        ("plan hash", ("the_schema_is_changed",), r"doubled after the schema changed"),
+        ("topic id", ("the_topic_is_made_again",), r"\d lost, \d doubled after the topic made"),
+        ("name", ("the_job_is_renamed",), r"doubled after the job renamed"),
+    ],
+)
+def test_without_a_mechanism_its_fault_shows(
+    mechanism: str, acts: tuple[str, ...], fault: str
+) -> None:
+    class Without(Crashed):
+        guards = staticmethod(lambda: Whole(frozenset([mechanism])))
+
+    Without.acts = (*CRASHES, *acts)
+    with pytest.raises(AssertionError, match=fault):
+        play(Without, range(1_000))
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_without_the_epoch_a_zombie_writes_what_the_next_driver_read_otherwise(
+    fenced: bool,
+) -> None:
+    class Zombie(Crashed):
+        guards = staticmethod(lambda: Whole(frozenset() if fenced else frozenset(["epoch"])))
+
+    history = Zombie()
+    history.a_driver_starts(3)
+    history.the_schema_is_changed(1)
+    history.a_driver_starts(9)
+    history.a_driver_goes_on(1)
+    if fenced:
+        history.drain()
+    else:
+        with pytest.raises(AssertionError, match="1 doubled after the schema changed"):
+            history.drain()
+
+
+def test_without_comparing_stamps_a_batch_of_other_offsets_passes_for_the_one_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def has(log: CommitLog, stamp: Stamp) -> bool:
+        last = log.done(stamp.app_id)
+        return last is not None and last >= stamp.batch
+
+    monkeypatch.setattr(protocol, "_has", has)
+
+    history = Crashed()
+    history.drain()
+    history.a_backup_is_made(1)
+    history.records_come(1)
+    history.drain()
+    history.an_older_checkpoint_is_put_back(1)
+    history.records_come(1)
+    with pytest.raises(AssertionError, match="1 lost after an older checkpoint"):
+        history.drain()
