@@ -34,8 +34,8 @@ crash: setup $(CLASSES) ## kill every job, and crash every sink between its tabl
 quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time
 	$(PYTEST) -m "not crash and not broker and not cluster and not slow"
 
-chaos: setup $(CLASSES) ## run the tests that draw, the kills and crashes among them, with long draws
-	$(PYTEST) -m draws --draws long
+chaos: setup $(CLASSES) ## run the tests that draw, with long draws; or JOB=page_views SEED=1: a storm of kills over one job, or all
+	$(if $(JOB),$(VENV) -m tests.chaos $(JOB) $(if $(SEED),--seed $(SEED)),$(PYTEST) -m draws --draws long)
 
 check: setup ## look at style, types and pages: ruff, mypy and mkdocs
 	.venv/bin/ruff format --check .

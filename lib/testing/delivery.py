@@ -20,8 +20,9 @@ _SETTINGS = {
     "linger.ms": 20,
     "queue.buffering.max.messages": 1_000_000,
     "message.timeout.ms": 60_000,
-    # Otherwise the client writes to standard error that a young broker is not ready yet.
-    "log_level": 3,
+    # Otherwise the client writes to standard error that a broker does not answer yet, again and
+    # again.
+    "log_level": 2,
 }
 
 

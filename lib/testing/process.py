@@ -66,6 +66,11 @@ class GuardedProcess:
         """Whether the process runs."""
         return self._process.poll() is None
 
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while the process runs, and below 0 after a signal."""
+        return self._process.poll()
+
     def require_alive(self) -> None:
         """Raise a SetupError with the last lines of the log where the process has ended."""
         if not self.alive:

@@ -4,15 +4,15 @@ differ from it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from tidegate.testing.ledger import Sent, expected
 
-from ..tables import rows
+from ..tables import Reader, by_spark, rows
 
 Row = tuple[int, int, str, int, int, float, int]
 """Window start and end in ms, page, views, bytes, slowest, and the sum of `ms` in tenths, which is
@@ -55,17 +55,16 @@ def views(rows: Counter[Row]) -> int:
 
 def read_by_spark(spark: SparkSession, path: Path) -> Counter[Row]:
     """Read the windows of a table with Spark."""
-    return _windows(
-        row.asDict(recursive=True) for row in spark.read.format("delta").load(str(path)).collect()
-    )
+    return read_windows(path, by_spark(spark))
 
 
 def read_by_deltalake(path: Path) -> Counter[Row]:
     """Read the windows of a table without Spark."""
-    return _windows(rows(path))
+    return read_windows(path)
 
 
-def _windows(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
+def read_windows(path: Path, read: Reader = rows) -> Counter[Row]:
+    """Read the windows of a table."""
     return Counter(
         (
             round(row["window"]["start"].timestamp() * 1000),
@@ -76,7 +75,7 @@ def _windows(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
             row["slowest_ms"],
             round(row["mean_ms"] * row["views"] * 10),
         )
-        for row in rows
+        for row in read(path)
     )
 
 
@@ -92,18 +91,23 @@ def late(ledger: Iterable[Sent], topic: str) -> Counter[Place]:
     )
 
 
-def read_dead(path: Path) -> Counter[tuple[Place, bytes]]:
+def read_dead(path: Path, read: Reader = rows) -> Counter[tuple[Place, bytes]]:
     """Read place and bytes of the dead letters."""
     columns = ["topic", "partition", "offset", "value"]
     return Counter(
-        ((r["topic"], r["partition"], r["offset"]), r["value"]) for r in rows(path, columns)
+        ((r["topic"], r["partition"], r["offset"]), bytes(r["value"])) for r in read(path, columns)
     )
 
 
-def read_late(path: Path) -> Counter[Place]:
-    """Read the places of the late rows; none if the table was never written."""
+def read_places(path: Path, read: Reader = rows) -> Counter[Place]:
+    """Read the places of rows set aside; none if the table was never written."""
     columns = ["topic", "partition", "offset"]
-    return Counter((r["topic"], r["partition"], r["offset"]) for r in rows(path, columns))
+    return Counter((r["topic"], r["partition"], r["offset"]) for r in read(path, columns))
+
+
+def read_late(path: Path) -> Counter[Place]:
+    """Read the places of the late rows."""
+    return read_places(path)
 
 
 def require_same(found: Counter[Thing], wanted: Counter[Thing], what: str) -> None:

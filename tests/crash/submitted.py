@@ -30,7 +30,7 @@ class SubmittedJob:
     def run(self) -> dict[str, Any]:
         """Run the job until it has drained its topics, and give its summary."""
         numbers = self.log.with_suffix(".json")
-        process = self._start("--summary", str(numbers))
+        process = self.started("--summary", str(numbers))
         try:
             until(lambda: not process.alive, within=_LONGEST_SECONDS, what="the job's end")
         finally:
@@ -41,7 +41,7 @@ class SubmittedJob:
 
     def killed_when(self, there: Callable[[], bool], what: str, *arguments: str) -> None:
         """Run the job, and kill its whole group with SIGKILL the moment that something is there."""
-        process = self._start(*arguments)
+        process = self.started(*arguments)
         try:
             at_once(lambda: there() or not process.alive, what=what)
             assert process.alive, (
@@ -69,7 +69,8 @@ class SubmittedJob:
         )
         return left(self.root)
 
-    def _start(self, *arguments: str) -> GuardedProcess:
+    def started(self, *arguments: str) -> GuardedProcess:
+        """Start the job, and give its process."""
         script = project_root() / "jobs" / f"{self.name}.py"
         options = with_options({"output.root": self.root, **self.options})
         return GuardedProcess(

@@ -16,7 +16,7 @@ from typing import Literal
 
 from tidegate.testing.delivery import Record, deliver
 
-from ..tables import rows
+from ..tables import Reader, rows
 
 Topic = Literal["searches", "clicks"]
 TOPICS: tuple[Topic, ...] = ("searches", "clicks")
@@ -217,7 +217,7 @@ def pairs(ledger: Ledger) -> Counter[tuple[str, str | None]]:
     return Counter((search, click) for search, clicks in ids for click in clicks or (None,))
 
 
-def read_rates(table: Path) -> Counter[Rate]:
+def read_rates(table: Path, read: Reader = rows) -> Counter[Rate]:
     """Read the table of rates."""
     return Counter(
         (
@@ -228,7 +228,7 @@ def read_rates(table: Path) -> Counter[Rate]:
             row["clicked"],
             row["clicks"],
         )
-        for row in rows(table)
+        for row in read(table)
     )
 
 

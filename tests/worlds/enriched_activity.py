@@ -18,7 +18,7 @@ from typing import Protocol
 from tidegate.testing import Broker
 from tidegate.testing.delivery import Record, deliver
 
-from ..tables import rows
+from ..tables import Reader, rows
 
 ACTIVITY = "event_id string not null, user_id string, action string, event_time timestamp"
 PROFILES = "user_id string not null, country string, plan string, changed_at timestamp"
@@ -272,7 +272,7 @@ def sent(broker: Broker, topic: str, count: int = 1_500, changes: int = 300) -> 
     return World(options, events, keyed, min(newest.values()) - LATENESS_MS)
 
 
-def read_enriched(table: Path) -> Counter[Enriched]:
+def read_enriched(table: Path, read: Reader = rows) -> Counter[Enriched]:
     """Read the target."""
     return Counter(
         (
@@ -281,5 +281,5 @@ def read_enriched(table: Path) -> Counter[Enriched]:
             row["plan"],
             None if row["valid_from"] is None else round(row["valid_from"].timestamp() * 1000),
         )
-        for row in rows(table)
+        for row in read(table)
     )

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from tidegate.testing import Broker
 from tidegate.testing.delivery import Record, deliver
 
-from ..tables import rows
+from ..tables import Reader, rows
 
 Thing = TypeVar("Thing")
 Topic = Literal["posts", "follows", "users"]
@@ -198,13 +198,14 @@ class _Network:
         return things.pop(int(self._random.random() * len(things)))
 
 
-def send(servers: str, topics: Mapping[Topic, str], made: Iterable[Event]) -> None:
-    """Send the events in their order, the changes of a row to one partition.
+def send(servers: str, topics: Mapping[Topic, str], made: Iterable[Event]) -> list[tuple[int, int]]:
+    """Send the events in their order, and return the partition and offset of each.
 
+    The changes of a row are in one partition.
     An event's time is its record's. Create the topics with `retention_ms=-1`, since the events are
     old. A record that the broker did not acknowledge raises a SourceError."""
     keyed = ((event, "/".join(value for _, value in event.key).encode()) for event in made)
-    deliver(
+    return deliver(
         servers, (Record(topics[event.topic], event.value(), event.at, key) for event, key in keyed)
     )
 
@@ -222,17 +223,19 @@ def expected(made: Iterable[Event]) -> Counter[Entry]:
         if not event.deleted:
             rows[topic].append({**dict(key), **dict(event.fields)})
     names = {row["user_id"]: row["name"] for row in rows["users"]}
+    followers: dict[str, list[str]] = {}
+    for follow in rows["follows"]:
+        followers.setdefault(follow["followee"], []).append(follow["follower"])
     return Counter(
         (
-            follow["follower"],
+            follower,
             post["author"],
             post["post_id"],
             post["text"],
             names.get(post["author"]),
         )
         for post in rows["posts"]
-        for follow in rows["follows"]
-        if follow["followee"] == post["author"]
+        for follower in followers.get(post["author"], [])
     )
 
 
@@ -242,10 +245,10 @@ def options(broker: Broker, topics: dict[Topic, str]) -> dict[str, object]:
     return {"kafka.servers": broker.servers, "view.buckets": 4, **own}
 
 
-def read_timelines(root: Path) -> Counter[Entry]:
-    """Read the timelines without Spark."""
+def read_timelines(root: Path, read: Reader = rows) -> Counter[Entry]:
+    """Read the timelines."""
     columns = ["follower", "author", "post_id", "text", "name"]
-    found = rows(root / "timelines", columns)
+    found = read(root / "timelines", columns)
     return Counter(
         (row["follower"], row["author"], row["post_id"], row["text"], row["name"]) for row in found
     )

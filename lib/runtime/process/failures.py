@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ...errors import (
     CheckpointError,
@@ -17,6 +18,8 @@ from ...errors import (
 from ...jvm import conditions, message
 
 _TOPIC = "the topic cannot be read"
+_FULL = "a disk is full"
+_CLOSED = "a folder cannot be written"
 _CHECKPOINT_HINT = "restore it from a copy, or begin anew with a new checkpoint and new tables."
 
 
@@ -39,7 +42,20 @@ class _Rule:
 
 # Kafka's client, Hadoop and Java's file system have no conditions, and Spark has none for a data
 # source that is missing: these are told by their texts.
+# A disk comes first: what cannot be written makes many another part fail.
 _RULES = (
+    _Rule(
+        SetupError,
+        _FULL,
+        "make room, then start the job again: it goes on where it was.",
+        text=r"No space left on device|DiskSpace|Disk quota exceeded",
+    ),
+    _Rule(
+        SetupError,
+        _CLOSED,
+        "let the job write there, then start it again: it goes on where it was.",
+        text=r"Read-only file system|Permission denied|AccessControlException|Mkdirs failed",
+    ),
     _Rule(
         SourceError,
         _TOPIC,
@@ -106,12 +122,6 @@ _RULES = (
         'a schema is written as "page string, ms double".',
         conditions=("PARSE_SYNTAX_ERROR", "UNSUPPORTED_DATATYPE"),
     ),
-    _Rule(
-        SetupError,
-        "a disk is full",
-        "make room, then start the job again.",
-        text=r"No space left on device|DiskSpace",
-    ),
 )
 _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
@@ -136,6 +146,11 @@ def plain(error: BaseException) -> TidegateError:
 def is_of_a_topic(error: TidegateError) -> bool:
     """Return whether a topic is missing, or may not be read."""
     return isinstance(error, SourceError) and error.given.startswith(_TOPIC)
+
+
+def is_of_a_disk(error: TidegateError) -> TypeGuard[SetupError]:
+    """Return whether there was no room, or no leave, to write."""
+    return isinstance(error, SetupError) and error.given.startswith((_FULL, _CLOSED))
 
 
 def _text(error: BaseException) -> str:

@@ -1,0 +1,49 @@
+"""A small storm still runs: its kills are met, nothing is lost, and its report is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.testing import Broker
+
+from ..tables import by_spark, rows
+from . import report
+from .storm import Fault, differences, drawn, storm
+from .worlds import WORLDS
+
+SEED = 5
+
+
+def test_a_seed_draws_the_same_faults_again_and_each_point_as_often_as_any_other() -> None:
+    faults = drawn(SEED, 21, 4)
+    assert faults == drawn(SEED, 21, 4) != drawn(SEED + 1, 21, 4)
+    points = [fault.point for fault in faults if fault.kind == "driver"]
+    assert {points.count(point) for point in points} == {3}
+
+
+@pytest.mark.broker
+@pytest.mark.crash
+@pytest.mark.timeout(1200)
+def test_a_small_storm_loses_nothing_and_doubles_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    faults = [Fault("driver", "target", 0.0), Fault("broker", "planned", 1.0)]
+    with Broker.start() as broker:
+        world = WORLDS["updates"](broker, "storm", 1_200, SEED)
+        weather = storm(world, tmp_path, len(faults))
+        weather.play(faults, print)
+        tables = differences(world, weather.job.root, {"deltalake": rows, "spark": by_spark(spark)})
+    run = report.told("updates", SEED, weather, tables)
+    assert (run["driver_kills"], run["broker_kills"]) == (1, 1)
+    assert (run["lost"], run["doubled"], run["records"]) == (0, 0, world.count), tables
+    assert tables["views by spark"]["found"] > 0
+    assert run["lag"][-1][1] == 0
+
+    report.write(tmp_path / "out", run)
+    gathered = json.loads((tmp_path / "out" / report.NAME).read_text(encoding="utf-8"))
+    assert gathered["total"] == {name: run[name] for name in gathered["total"]}
+    assert (tmp_path / "out" / "reliability.png").stat().st_size > 10_000
