@@ -11,7 +11,7 @@ from operator import and_
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, WatermarkError
 
@@ -260,6 +260,17 @@ def require_free(taken: Iterable[str], wanted: Iterable[str], what: str = "aggs"
                 f"{what}={{'{name}_value': ...}}",
             )
         seen.add(name.lower())
+
+
+def nested_names(kind: DataType) -> list[str]:
+    """List the names of all fields of a type, of structs inside as well."""
+    if isinstance(kind, StructType):
+        return [name for field in kind for name in (field.name, *nested_names(field.dataType))]
+    if isinstance(kind, ArrayType):
+        return nested_names(kind.elementType)
+    if isinstance(kind, MapType):
+        return nested_names(kind.keyType) + nested_names(kind.valueType)
+    return []
 
 
 def require_storable(wanted: Iterable[str], what: str) -> None:

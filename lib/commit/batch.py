@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
-from ..jvm import read_bytes
+from ..jvm import names_in, read_bytes
 from ..offsets import Offsets
 
 if TYPE_CHECKING:
@@ -105,6 +105,26 @@ def planned(
         watermark=_watermark(meta),
         late_watermark=_watermark(before),
     )
+
+
+def last_planned(spark: SparkSession, checkpoint: str) -> list[Offsets]:
+    """Return up to where each source of the query reads by the newest plan of a checkpoint.
+
+    Empty for a checkpoint that has none yet, and for a source that is no Kafka topic. A source that
+    the query uses twice is there twice.
+
+    Raises:
+        CheckpointError: for a plan that is not what Spark writes.
+    """
+    folder = f"{checkpoint}/offsets"
+    try:
+        numbers = [int(name) for name in names_in(spark, folder) if name.isdecimal()]
+    except OSError as error:
+        raise _broken(folder, f"cannot be read: {error}") from error
+    if not numbers:
+        return []
+    path = f"{folder}/{max(numbers)}"
+    return parsed(path, _read(spark, path))[1]
 
 
 def _only(offsets: Offsets, topics: Collection[str]) -> Offsets:

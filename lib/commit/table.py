@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from ..columns import quoted, require, require_storable
+from ..columns import nested_names, quoted, require, require_storable
 from ..errors import TableError
 from ..jvm import DeltaState, delta_state
 from .options import CommitOptions
@@ -35,7 +35,7 @@ def existing(
     require(frame, partition_by, "partition_by")
     state = delta_state(frame.sparkSession, path)
     if state.version < 0:
-        require_storable(_names(frame.schema), path)
+        require_storable(nested_names(frame.schema), path)
         return None
     differences = _differences(state.schema(), frame.schema, evolve=evolve)
     if differences:
@@ -97,14 +97,3 @@ def _nullable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
     return kind
-
-
-def _names(kind: DataType) -> list[str]:
-    """List the names of all fields, of structs inside as well."""
-    if isinstance(kind, StructType):
-        return [name for f in kind.fields for name in (f.name, *_names(f.dataType))]
-    if isinstance(kind, ArrayType):
-        return _names(kind.elementType)
-    if isinstance(kind, MapType):
-        return _names(kind.keyType) + _names(kind.valueType)
-    return []

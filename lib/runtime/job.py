@@ -9,13 +9,14 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-from ..columns import microseconds
+from ..columns import microseconds, nested_names, require_storable
 from ..errors import ArgumentError
 from ..sinks import Corrected, SideTable, Sink
 from ..sources import Reading
 from ..transform import Stateless, Transform
 from . import _checks as checks
 from .locations import keep_apart, whole
+from .telemetry.metrics import LOOPBACK
 
 Emission = Literal["final", "updates"]
 
@@ -54,7 +55,8 @@ class Input:
     watermarks: into how many shares the partitions are divided, each with a watermark of its own,
         or one for each "partition". The smallest counts: where partitions are read at different
         speeds, rows of a slow one are not late because a fast one ran ahead. A checkpoint is bound
-        to the number.
+        to the number that it began with: partitions that are added to a topic later are shared out
+        among those streams at the next start of the job.
     idle: when no row came for so long and none waits in the topic, the watermark goes on with the
         clock, and so the last windows come out. Of several streams an idle one then follows the
         others. Rows that come afterwards may be late. None, the default, waits for ever. Only for a
@@ -99,11 +101,13 @@ class Job:
         open.
     corrections: for so long after a row became late it still corrects its windows. Both this and
         "updates" need windows that merge and the sink `Corrected`.
-    checkpoint, dead, late: where the checkpoint, the dead letters and the late rows are kept;
-        beside the sink's table where not given. `late` is a path, or with several inputs a path by
-        name. A step is "dead", "late", or "late_<input>" where there are several.
+    checkpoint, dead, late, gaps: where the checkpoint, the dead letters, the late rows and the
+        ranges of offsets that were lost are kept; beside the sink's table where not given. `late`
+        is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
+        "late_<input>" where there are several.
     every: the interval of a job that runs on; None reads what there is, then ends.
-    metrics_port: where the run's numbers are served: see `tidegate.runtime.telemetry.metrics`.
+    metrics_port, metrics_address: where the run's numbers are served, to this machine alone unless
+        the address says otherwise: see `tidegate.runtime.telemetry.metrics`.
 
     Raises ArgumentError and ColumnTypeError, at construction, for parts that do not fit together:
     inputs that may read the same topic, a transform that does not say what is late or takes another
@@ -121,9 +125,11 @@ class Job:
     checkpoint: str | None = None
     dead: str | None = None
     late: str | Mapping[str, str] | None = None
+    gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
     every: str | timedelta | None = None
     metrics_port: int | None = None
+    metrics_address: str = LOOPBACK
 
     def __post_init__(self) -> None:
         checks.require_name(self.name)
@@ -136,6 +142,7 @@ class Job:
         self._require_trigger()
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
         self._require_places()
+        self._require_storable()
 
     @property
     def places(self) -> Places:
@@ -154,12 +161,20 @@ class Job:
                 name: SideTable(path=given.get(name, f"{beside}.{step}"), step=step)
                 for name, step in steps.items()
             },
+            gaps=SideTable(path=self.gaps or f"{beside}.gaps", step="gaps"),
         )
 
     @property
     def merges(self) -> bool:
         """Whether the sink merges windows with unfinished aggregates into those that it has."""
         return isinstance(self.sink, Corrected)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the query keeps rows from batch to batch, which no table has yet."""
+        if self.transform is None or self.emission == "updates":
+            return False
+        return not isinstance(self.transform, Stateless)
 
     @property
     def one_to_one(self) -> bool:
@@ -188,23 +203,32 @@ class Job:
         if self.metrics_port is not None:
             checks.require_count(self.metrics_port, "metrics_port", least=1, most=65_535)
 
+    def _require_storable(self) -> None:
+        """Refuse fields that the target or the late table would have to hold, and cannot."""
+        as_they_are = self.transform is None and self.each_batch is None
+        if as_they_are or not isinstance(self.transform, Stateless | None):
+            for name, given in self.inputs.items():
+                fields = nested_names(given.reading.format.schema)
+                require_storable(fields, f"the input {name!r}")
+
     def _require_places(self) -> None:
         checks.require_late(self.late, list(self.inputs))
-        for what in ("checkpoint", "dead"):
+        for what in ("checkpoint", "dead", "gaps"):
             if getattr(self, what) is not None:
                 checks.require_path(getattr(self, what), what)
         places = self.places
         # Two steps may share one of the sink's tables; nothing else may share a folder.
         written = {whole(path): f"the sink's {step!r}" for path, step in self.sink.tables()}
-        beside = [("dead", places.dead.path)]
+        beside = [("dead", places.dead.path), ("gaps", places.gaps.path)]
         beside += [(table.step, table.path) for table in places.late.values()]
         keep_apart([*((name, path) for path, name in written.items()), *beside], places.checkpoint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a job keeps its checkpoint, its dead letters, and the late rows of each input."""
+    """Where a job keeps its checkpoint, and the tables beside its target."""
 
     checkpoint: str
     dead: SideTable
     late: Mapping[str, SideTable]
+    gaps: SideTable

@@ -39,7 +39,7 @@ def whole(path: str, root: str = "") -> str:
         name, _, rest = rest[2:].partition("/")
         host = f"//{name}"
     plain = posixpath.normpath(f"/{rest.lstrip('/')}").rstrip("/")
-    return f"{scheme}:{host}{plain}"
+    return f"{scheme}:{host}{plain or ('' if host.strip('/') else '/')}"
 
 
 def _parted(path: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ class Counted:
 
     corrected: late rows that were merged into their windows; they count in `late` too.
     clamped: rows whose time was too far ahead and was brought back.
+    lost: offsets that the topic had lost before they were read.
     reached: each stream's own watermark, by its name, in microseconds since 1970.
     """
 
@@ -23,6 +24,7 @@ class Counted:
     late: int
     corrected: int = 0
     clamped: int = 0
+    lost: int = 0
     alarm: bool = False
     reached: Mapping[str, int | None]
     outcome: str
@@ -44,6 +46,7 @@ class Summary:
     late: int = 0
     corrected: int = 0
     clamped: int = 0
+    lost: int = 0
     alarms: int = 0
     seconds: float = 0.0
     stopped: bool = False
@@ -59,6 +62,7 @@ class Summary:
         self.late += batch.late
         self.corrected += batch.corrected
         self.clamped += batch.clamped
+        self.lost += batch.lost
         self.alarms += batch.alarm
         for name, mark in batch.reached.items():
             self.reached[name] = max(filter(None, (self.reached.get(name), mark)), default=None)

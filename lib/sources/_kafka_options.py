@@ -20,11 +20,11 @@ _OURS = {
     "endingoffsetsbytimestamp": "between()",
     "maxoffsetspertrigger": "max_rows",
     "includeheaders": "nothing: headers are always read",
+    "failondataloss": "on_data_loss, 'stop' or 'record'",
 }
 """The reader's options that an argument of the source sets, and the argument."""
 
 _READER = (
-    "failOnDataLoss",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
@@ -44,7 +44,6 @@ _STREAM_ONLY = ("minoffsetspertrigger", "maxtriggerdelay", "startingoffsetsbytim
 _DEFAULTS = {
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "5000",
-    "failOnDataLoss": "true",
 }
 
 _SERVER = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+):(\d{1,5})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -41,13 +41,18 @@ class KafkaSource:
     its end.
 
     `max_rows` bounds a micro-batch over all partitions; None reads whatever there is. It counts
-    offsets, some of which a transaction or compaction may have left empty. `options` go to Spark's
+    offsets, some of which a transaction or compaction may have left empty.
+
+    `on_data_loss` says what becomes of a stream whose topic has lost records before they were read,
+    by its retention or otherwise: "stop" names the offsets that are gone; "record" goes on, and a
+    job writes them to its gap table. A checkpoint is bound to neither.
+
+    `options` go to Spark's
     Kafka source as they are: every `kafka.*` setting (SASL, TLS) and every option of the reader
     that is not an argument here. Their values never show in a repr.
 
-    Aborted transactions are not read (`kafka.isolation.level` is read_committed), offsets that the
-    broker has deleted before they were read stop the query (`failOnDataLoss`), and a poll takes up
-    to 5,000 records (`kafka.max.poll.records`); `options` can change all three. Not supported: ends
+    Aborted transactions are not read (`kafka.isolation.level` is read_committed), and a poll takes
+    up to 5,000 records (`kafka.max.poll.records`); `options` can change both. Not supported: ends
     of a stream, other than by the query's trigger.
 
     Raises ArgumentError and ColumnTypeError, at construction, for arguments that do not fit
@@ -56,7 +61,7 @@ class KafkaSource:
     >>> secret = {"kafka.sasl.jaas.config": "secret"}
     >>> KafkaSource("localhost:9092", "clicks", max_rows=None, options=secret)
     KafkaSource(servers='localhost:9092', topics=('clicks',), pattern=None, partitions=None,
-        start='earliest', max_rows=None)
+        start='earliest', max_rows=None, on_data_loss='stop')
     """
 
     servers: str
@@ -66,6 +71,7 @@ class KafkaSource:
     partitions: Mapping[str, Sequence[int]] | None = None
     start: Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]] | datetime = "earliest"
     max_rows: int | None = 1_000_000
+    on_data_loss: Literal["stop", "record"] = "stop"
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +84,8 @@ class KafkaSource:
             )
         if self.max_rows is not None and self.max_rows < 1:
             raise ArgumentError(f"max_rows is {self.max_rows}.", "1 or more, or None for no bound.")
+        if self.on_data_loss not in ("stop", "record"):
+            raise ArgumentError(f"on_data_loss is {self.on_data_loss!r}.", "'stop' or 'record'.")
         self._require_start()
         require_options(self.options)
 
@@ -112,17 +120,40 @@ class KafkaSource:
         """The topics, or the pattern, that this source reads."""
         return [self.pattern] if self.pattern else [*self.topics, *(self.partitions or {})]
 
-    def shares(self, partitions: Mapping[str, int], number: int | None) -> list[KafkaSource]:
+    def shares(
+        self,
+        partitions: Mapping[str, int],
+        number: int | None,
+        before: Sequence[Mapping[str, Iterable[int]]] = (),
+    ) -> list[KafkaSource]:
         """Divide the source into `number` shares, or one a partition, that together read the same.
 
-        `partitions` tells how many each topic has. Partitions go to the shares in turn: one that is
-        added to a topic later goes to a share that is there already.
+        `partitions` tells how many each topic has. `before` are the shares' partitions as a
+        checkpoint has them: these stay where they are, and one that was added to a topic goes to
+        the share that has the fewest.
+
+        Raises ArgumentError for a start that leaves out a partition.
         """
         given = [
             (topic, part) for topic, parts in self._partitions(partitions).items() for part in parts
         ]
-        shares = number or len(given)
-        return [self._only(given[index::shares], shares) for index in range(shares)]
+        if before:
+            dealt = _dealt_on(given, before)
+        else:
+            self._require_starts(given)
+            shares = number or len(given)
+            dealt = [given[index::shares] for index in range(shares)]
+        return [self._only(places, len(dealt)) for places in dealt]
+
+    def _require_starts(self, given: Sequence[tuple[str, int]]) -> None:
+        if not isinstance(self.start, Mapping):
+            return
+        without = [f"{topic}-{part}" for topic, part in given if part not in self.start[topic]]
+        if without:
+            raise ArgumentError(
+                f"start leaves out {', '.join(without)}.",
+                "every partition: -2 is its earliest offset, -1 its latest.",
+            )
 
     def _partitions(self, counts: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
         return self.partitions or {topic: range(count) for topic, count in sorted(counts.items())}
@@ -136,7 +167,8 @@ class KafkaSource:
         if isinstance(start, Mapping):
             offsets = start
             start = {
-                topic: {part: offsets[topic][part] for part in parts}
+                # A partition that was added since is read from its first record on.
+                topic: {part: offsets[topic].get(part, -2) for part in parts}
                 for topic, parts in mine.items()
             }
         rows = None if self.max_rows is None else math.ceil(self.max_rows / shares)
@@ -145,6 +177,7 @@ class KafkaSource:
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return the topics as a stream of raw rows, whose columns are COLUMNS."""
         options = with_defaults(self.options, self.servers) | self._input() | self._start()
+        options["failOnDataLoss"] = str(self.on_data_loss == "stop").lower()
         if self.max_rows is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_rows)
         return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)
@@ -153,13 +186,15 @@ class KafkaSource:
         """Return one offset range, start inclusive and end exclusive, as a batch of raw rows.
 
         The partitions of `end` are read. One that `start` does not name is read from offset 0 on,
-        as the stream reads a partition that appears while it runs. Raises ArgumentError for a range
-        that ends before it starts.
+        as the stream reads a partition that appears while it runs. Whatever `on_data_loss` says, a
+        range of which the topic has lost a part is an error of Spark's. Raises ArgumentError for a
+        range that ends before it starts.
         """
         ranges = _ranges(start, end)
         if not ranges:
             return spark.createDataFrame([], RAW)
         options = for_a_batch(with_defaults(self.options, self.servers)) | {
+            "failOnDataLoss": "true",
             "assign": _of_topics(ranges, list),
             "startingOffsets": _of_topics(ranges, _firsts),
             "endingOffsets": _of_topics(ranges, _lasts),
@@ -183,6 +218,21 @@ class KafkaSource:
             # A partition without a record that is new enough would else be an error.
             options[_STRATEGY] = "latest"
         return options
+
+
+def _dealt_on(
+    given: Sequence[tuple[str, int]], before: Sequence[Mapping[str, Iterable[int]]]
+) -> list[list[tuple[str, int]]]:
+    """Deal the partitions that were added to the shares that there are."""
+    dealt = [
+        [(topic, part) for topic, parts in share.items() for part in sorted(parts)]
+        for share in before
+    ]
+    known = {place for share in dealt for place in share}
+    for place in given:
+        if place not in known:
+            min(dealt, key=len).append(place)
+    return dealt
 
 
 Ranges: TypeAlias = dict[str, dict[int, tuple[int, int]]]

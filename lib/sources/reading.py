@@ -44,8 +44,8 @@ class Reading:
         any through.
     future: what becomes of a row beyond that, which must not move the watermark: with "reject" it
         is a dead letter, with "clamp" its event time is the record's timestamp plus the tolerance.
-    value_cap: bytes of a dead letter's value and key that are kept; the full length stands beside
-        them.
+    value_cap: bytes of a dead letter's value, of its key and of each of its headers that are kept;
+        the value's full length stands beside them.
 
     A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves
     `kafka_timestamp`.
@@ -155,9 +155,16 @@ class Reading:
             F.substring("key", 1, self.value_cap).alias("key"),
             F.substring("value", 1, self.value_cap).alias("value"),
             F.octet_length("value").cast("bigint").alias("value_bytes"),
-            "headers",
+            F.transform("headers", self._capped).alias("headers"),
             F.when(unread, "decode").otherwise("event_time").alias("stage"),
             F.when(unread, F.col("reason")).otherwise(quoted(_UNTIMED)).alias("reason"),
+        )
+
+    def _capped(self, header: Column) -> Column:
+        """Return a header as far as it is kept."""
+        return F.struct(
+            F.substring(header["key"], 1, self.value_cap).alias("key"),
+            F.substring(header["value"], 1, self.value_cap).alias("value"),
         )
 
     def _judged(self, raw: DataFrame, carried: Sequence[str] = KEEPABLE) -> DataFrame:

@@ -27,10 +27,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     NewPartitions,
     NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
 )
 
 from ..errors import SetupError
 from ..runtime.process.installation import conf, jars, java
+from ._secured import Certificate, joined
 from .process import GuardedProcess, free_port, listening, until
 
 _JVM = [
@@ -47,19 +52,27 @@ class Broker:
     """An embedded Kafka broker, as a context manager; `Broker.start()` returns one that is ready.
 
     It is Kafka itself: transactions, compaction, retention and consumer groups are those of
-    production. There is one broker, on 127.0.0.1, without TLS or SASL. It never outlives the
-    process that started it.
+    production. There is one broker, on 127.0.0.1. It never outlives the process that started it.
 
     Args:
         dir: where its data lie, which stay and can be started again. Without it they lie in a
             temporary folder, which is removed when the broker stops.
         port: the port that it listens on; by default a free one.
+        users: names and passwords. With them there is a second listener, at `secured`, with TLS and
+            SASL (SCRAM-SHA-512); `options_of` gives what a client needs. The first listener stays
+            open to all who reach it.
 
     Raises:
         SetupError: where Java or the jars are missing, the port is taken, or the broker does not
             come up; the message then quotes the broker's last words."""
 
-    def __init__(self, dir: str | Path | None = None, *, port: int | None = None) -> None:
+    def __init__(
+        self,
+        dir: str | Path | None = None,
+        *,
+        port: int | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
         self._temporary = dir is None
         folder = tempfile.mkdtemp(prefix="tidegate-broker-") if dir is None else dir
         self.dir = Path(folder).resolve()
@@ -68,12 +81,20 @@ class Broker:
         used = self._ports_of_last_time()
         self.port = port or used.get("PLAINTEXT") or free_port()
         self._controller_port = used.get("CONTROLLER") or free_port()
+        self._users = dict(users or {})
+        self._secured_port = used.get("SASL_SSL") or free_port()
         self._process: GuardedProcess | None = None
 
     @classmethod
-    def start(cls, dir: str | Path | None = None, *, port: int | None = None) -> Broker:
+    def start(
+        cls,
+        dir: str | Path | None = None,
+        *,
+        port: int | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> Broker:
         """Start a broker and wait until it answers."""
-        broker = cls(dir, port=port)
+        broker = cls(dir, port=port, users=users)
         broker._up()
         return broker
 
@@ -81,6 +102,15 @@ class Broker:
     def servers(self) -> str:
         """The address, as `kafka.bootstrap.servers` takes it."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def secured(self) -> str:
+        """The address at which users alone are let in, by TLS and SASL."""
+        return f"127.0.0.1:{self._secured_port}"
+
+    def options_of(self, user: str) -> dict[str, str]:
+        """Return the options by which a `KafkaSource` reads at `secured` as one of the users."""
+        return self._certificate.client(user, self._users[user])
 
     @property
     def alive(self) -> bool:
@@ -159,6 +189,8 @@ class Broker:
         try:
             _require_free(self.port)
             _require_free(self._controller_port)
+            if self._users:
+                _require_free(self._secured_port)
             self._write_settings()
             self._format()
             self._process = GuardedProcess(
@@ -173,6 +205,7 @@ class Broker:
                 what="the broker's first answer",
                 process=self._process,
             )
+            self._let_in()
         except BaseException:
             self.stop()
             raise
@@ -186,6 +219,8 @@ class Broker:
         settings = conf("broker.properties")
         for word, value in values.items():
             settings = settings.replace(f"{{{word}}}", str(value))
+        if self._users:
+            settings = joined(settings, self._certificate.settings(self._secured_port))
         (self.dir / "broker.properties").write_text(settings, encoding="utf-8")
         log4j = conf("broker-log4j2.properties")
         (self.dir / "log4j2.properties").write_text(log4j, encoding="utf-8")
@@ -205,6 +240,21 @@ class Broker:
             raise SetupError(
                 f"the broker's folder {self._data} could not be made:\n{done.stdout}{done.stderr}"
             )
+
+    def _let_in(self) -> None:
+        """Tell the broker who the users are."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(name, kind, password.encode())
+            for name, password in self._users.items()
+        ]
+        if wanted:
+            for done in self._admin.alter_user_scram_credentials(wanted).values():
+                done.result(30)
+
+    @cached_property
+    def _certificate(self) -> Certificate:
+        return Certificate.made(self.dir)
 
     @property
     def _data(self) -> Path:

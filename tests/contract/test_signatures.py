@@ -118,7 +118,8 @@ PINNED: dict[Callable[..., object], str] = {
         "(servers: str, topics: str | Sequence[str] = (), *, pattern: str | None = None, "
         "partitions: Mapping[str, Sequence[int]] | None = None, start: Literal['earliest', "
         "'latest'] | Mapping[str, Mapping[int, int]] | datetime = 'earliest', "
-        "max_rows: int | None = 1000000, options: Mapping[str, str] = <factory>) -> None"
+        "max_rows: int | None = 1000000, on_data_loss: Literal['stop', 'record'] = 'stop', "
+        "options: Mapping[str, str] = <factory>) -> None"
     ),
     sources.Reading: (
         "(source: KafkaSource, format: Format, *, time: str | Column, lateness: str | timedelta, "
@@ -126,7 +127,10 @@ PINNED: dict[Callable[..., object], str] = {
         "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536) -> None"
     ),
     sources.Heartbeats: "(path: str) -> None",
-    Broker: "(dir: str | Path | None = None, *, port: int | None = None) -> None",
+    Broker: (
+        "(dir: str | Path | None = None, *, port: int | None = None, "
+        "users: Mapping[str, str] | None = None) -> None"
+    ),
     StreamDriver: (
         "(spark: SparkSession, schema: str | StructType | Mapping[str, str | StructType], "
         "transform: Callable[..., DataFrame], *, "

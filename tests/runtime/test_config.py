@@ -57,6 +57,7 @@ def loaded(
         ("clicks.lateness=-1 second", "clicks.lateness is '-1 second'"),
         ("clicks.topics=[]", "exactly one of topics, pattern, partitions"),
         ("clicks.pattern=c.*", "[clicks] names topics and pattern"),
+        ("kafka.options.failOnDataLoss=false", "use on_data_loss, 'stop' or 'record'"),
         ("kafka.options.security.protocol=SSL", "kafka.options holds 'security.protocol'"),
         ("kafka.servers=localhost", "kafka.servers is 'localhost'"),
         ("clicks.start=yesterday", "a time with its zone"),
@@ -107,7 +108,8 @@ def test_a_wrong_value_is_named_with_what_is_allowed(
         "clicks.lateness=5m",
         "window.size=1h30m",
         "clicks.watermarks=partition",
-        "kafka.options.failOnDataLoss=false",
+        "kafka.options.minPartitions=8",
+        "clicks.on_data_loss=record",
     ],
 )
 def test_a_right_value_is_taken(tmp_path: Path, override: str) -> None:
@@ -183,10 +185,10 @@ def test_kafka_options_keep_their_dots(tmp_path: Path) -> None:
 
 def test_an_option_of_kafka_is_text_whatever_toml_takes_it_for(tmp_path: Path) -> None:
     given = loaded(
-        tmp_path, "kafka.options.failOnDataLoss=false", "kafka.options.kafka.fetch.max.bytes=17"
+        tmp_path, "kafka.options.kafka.check.crcs=false", "kafka.options.kafka.fetch.max.bytes=17"
     )
     assert given.config.kafka.options == {
-        "failOnDataLoss": "false",
+        "kafka.check.crcs": "false",
         "kafka.fetch.max.bytes": "17",
     }
 
@@ -249,6 +251,7 @@ def test_every_table_is_a_place_below_the_root(tmp_path: Path) -> None:
     assert output.tables() == {
         "output.table": "s3a://lake/views/page_views",
         "output.dead_letters": "s3a://lake/views/dead_letters",
+        "output.gaps": "s3a://lake/views/gaps",
         "output.late": "s3a://lake/views/b",
         "output.corrections": "s3a://lake/views/corrections",
     }

@@ -31,6 +31,19 @@ def test_an_error_is_told_by_the_condition_that_spark_names(spark: SparkSession)
     assert "nope" in told.given
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "An error occurred while calling o8.x.\n: org.apache.spark.SparkException: a file is gone",
+        "An error occurred while calling o2.x.\n: io.delta.exceptions.DeltaIOException: "
+        "java.io.IOException: a file is gone\n\tat org.apache.spark.X.y(X.scala:3)",
+        "a file is gone",
+    ],
+)
+def test_what_the_jvm_said_is_told_without_its_wrapping(said: str) -> None:
+    assert plain(RuntimeError(said)).given == "the job failed: a file is gone"
+
+
 def job(broker: Broker, topic: str, root: Path) -> Job:
     return Job(
         name="views",

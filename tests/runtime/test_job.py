@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.aggregates import count
-from tidegate.errors import ArgumentError, ColumnTypeError, TidegateError
+from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError
 from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job, Limits
 from tidegate.sinks import Append, Corrected, FanOut
@@ -244,3 +244,15 @@ def test_one_row_out_for_each_good_row_is_asked_of_what_keeps_no_state(
 ) -> None:
     parts = {"name": "views", "inputs": {"clicks": Input(reading("clicks"))}, "sink": APPEND}
     assert Job(**{**parts, **given}).one_to_one is checked
+
+
+def test_fields_that_no_table_can_hold_are_refused_unless_the_job_can_rename_them(
+    reading: Callable[[str], Reading],
+) -> None:
+    odd = json_format("page STRUCT<`no 1`: STRING>, event_time TIMESTAMP")
+    inputs = {"clicks": Input(replace(reading("clicks"), format=odd))}
+    for transform in (None, VIEWS):
+        with pytest.raises(ColumnError, match="the input 'clicks' has the name 'no 1'"):
+            Job(name="views", inputs=inputs, sink=APPEND, transform=transform)
+    Job(name="views", inputs=inputs, sink=APPEND, each_batch=same)
+    Job(name="views", inputs=inputs, sink=APPEND, transform=Stateless(same))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.errors import ArgumentError
 from tidegate.runtime.locations import below, keep_apart, local, whole
@@ -27,6 +30,34 @@ from tidegate.runtime.locations import below, keep_apart, local, whole
 )
 def test_a_path_is_made_absolute_and_plain(path: str, root: str, wanted: str) -> None:
     assert whole(path, root) == wanted
+
+
+_PARTS = st.sampled_from(
+    [*("..", ".", "", "/", "//", "a", "_b", "ü x", "%2e%2e", "a:b", "~", "$(id)", "\n"), "*"]
+)
+_SCHEMES = st.sampled_from(
+    [
+        *("", "/", "hdfs:/", "HDFS://", "dbfs:/", "S3A://lake", "file:", "file:///", "x", "s3a:"),
+        "3:",
+    ]
+)
+
+
+@given(
+    scheme=_SCHEMES,
+    parts=st.lists(_PARTS, max_size=6),
+    root=st.sampled_from(["/data", "s3a://lake/jobs", "dbfs:/jobs", "file:/data"]),
+)
+def test_a_hostile_path_is_plain_and_either_below_the_root_or_seen_not_to_be(
+    scheme: str, parts: list[str], root: str
+) -> None:
+    place = whole(scheme + "/".join(parts), root)
+    assert whole(place) == place
+    beside_the_host = re.sub(r"^[a-z0-9+.-]+://[^/]*", "", place)
+    assert not {"..", "."} & set(beside_the_host.split("/"))
+    home = whole(root)
+    for other in ("..", "../..", "a/../../.."):
+        assert not below(whole(other, root), home)
 
 
 def test_a_link_of_this_machine_is_followed(tmp_path: Path) -> None:

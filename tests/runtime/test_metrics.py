@@ -58,6 +58,15 @@ def test_a_run_tells_its_numbers_while_it_goes_on() -> None:
         asked(port)
 
 
+def test_numbers_are_told_to_this_machine_alone_unless_an_address_says_otherwise() -> None:
+    metrics, port = Metrics(total()), free_port()
+    other = f"http://127.0.0.2:{port}/metrics"
+    with served(metrics, port), pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(other, timeout=10)
+    with served(metrics, port, "127.0.0.2"), urllib.request.urlopen(other, timeout=10) as answer:
+        assert b"tidegate_rows_total" in answer.read()
+
+
 def test_a_port_that_is_taken_is_named_and_without_one_nothing_is_served() -> None:
     metrics = Metrics(Summary(job="j"))
     with served(metrics, None), socket.socket() as taken:

@@ -20,6 +20,8 @@ from tidegate.formats import json_format
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.stop import Stop
 from tidegate.runtime.query.run import run
+from tidegate.runtime.query.streams import streams
+from tidegate.runtime.query.topics import Topics
 from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
@@ -117,6 +119,42 @@ def test_the_last_window_of_a_quiet_topic_comes_out_and_what_comes_then_is_late(
     assert told == []
     assert sorted(row["n"] for row in rows(tmp_path / "views")) == [1, 2]
     assert (done.rows_in, done.late, done.dead) == (4, 1, 0)
+
+
+@pytest.mark.broker
+def test_partitions_that_are_added_are_noticed_and_read_from_the_next_start_on(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    sent(broker.servers, topic, [(part, second) for second in (10, 70) for part in (0, 1)])
+    each = job(broker.servers, topic, tmp_path, watermarks="partition")
+    running = streams(each, spark)
+    assert run(each, spark).rows_in == 4
+    broker.add_partitions(topic, 5)
+    ticks = iter(range(0, 1000, 100))
+    with Topics(each, running, spark, clock=lambda: next(ticks)) as topics:
+        topics.look()
+        topics.look()
+    said = [line for line in caplog.messages if "partitions were added" in line]
+    assert said == [
+        f"clicks: partitions were added, and {topic}-2, {topic}-3, {topic}-4 are read from the "
+        "next start of the job on"
+    ]
+    sent(broker.servers, topic, [(part, second) for second in (80, 130) for part in range(5)])
+    assert [stream.reads for stream in streams(each, spark)["clicks"]] == [
+        [f"{topic}-0", f"{topic}-2", f"{topic}-4"],
+        [f"{topic}-1", f"{topic}-3"],
+    ]
+    assert run(each, spark).rows_in == 10
+    sent(broker.servers, topic, [(part, 190) for part in range(5)])
+    assert run(each, spark).rows_in == 5
+    assert sum(row["n"] for row in rows(tmp_path / "views")) == 2 + 7 + 5, (
+        "three minutes are closed"
+    )
 
 
 def test_what_does_not_go_together_is_refused(

@@ -115,7 +115,9 @@ def test_a_batch_is_exactly_the_offset_range(
         ({"topics": ["a"], "options": {"StartingOffsets": "latest"}}, "use start"),
         ({"topics": ["a"], "options": {"kafka.bootstrap.servers": "x:1"}}, "use servers"),
         ({"topics": ["a"], "options": {"security.protocol": "SSL"}}, "'kafka.security.protocol'"),
-        ({"topics": ["a"], "options": {"failOnDataLos": "false"}}, "failOnDataLoss"),
+        ({"topics": ["a"], "options": {"groupIdPrefi": "x"}}, "groupIdPrefix"),
+        ({"topics": ["a"], "options": {"failOnDataLoss": "false"}}, "use on_data_loss, .*'record'"),
+        ({"topics": ["a"], "on_data_loss": "ignore"}, "'stop' or 'record'"),
     ],
 )
 def test_arguments_that_do_not_fit_together_are_refused(
@@ -143,4 +145,26 @@ def test_options_reach_the_reader_and_never_a_repr() -> None:
     read = with_defaults(source.options, source.servers)
     assert given.items() <= read.items()
     assert "kafka.isolation.level" not in read
-    assert read["failOnDataLoss"] == "true"
+
+
+PAIR = {"a": 2, "b": 2}
+"""The partitions of two topics."""
+
+
+def test_partitions_that_were_added_go_to_the_shares_that_there_are() -> None:
+    source = KafkaSource("s:1", ["a", "b"], start={"a": {0: 1, 1: 2}, "b": {0: 3, 1: 4}})
+    first = [share.partitions for share in source.shares(PAIR, 3)]
+    assert first == [{"a": [0], "b": [1]}, {"a": [1]}, {"b": [0]}]
+    before = [{topic: set(parts) for topic, parts in (share or {}).items()} for share in first]
+    added = source.shares({"a": 4, "b": 2}, None, before)
+    assert [share.partitions for share in added] == [
+        {"a": [0], "b": [1]},
+        {"a": [1, 2]},
+        {"b": [0], "a": [3]},
+    ]
+    assert added[2].start == {"a": {3: -2}, "b": {0: 3}}
+
+
+def test_a_start_that_leaves_out_a_partition_cannot_be_shared_out() -> None:
+    with pytest.raises(ArgumentError, match="start leaves out a-1"):
+        KafkaSource("s:1", "a", start={"a": {0: 1}}).shares({"a": 2}, None)

@@ -111,9 +111,11 @@ class Config(Section):
             checkpoint=self.output.checkpoint,
             dead=self.output.dead_letters,
             late=late,
+            gaps=self.output.gaps,
             limits=Limits(**self.limits.model_dump()),
             every=self.trigger.every,
             metrics_port=self.metrics.port,
+            metrics_address=self.metrics.address,
         )
 
 

@@ -14,6 +14,7 @@ from ...sources import KafkaSource, Reading
 from ...sources._kafka_options import require_options, require_servers
 from ..job import Input
 from ..locations import below, keep_apart
+from ..telemetry.metrics import LOOPBACK
 from .secrets import resolved
 from .values import (
     IS_TABLE,
@@ -72,6 +73,7 @@ class InputSection(Section):
     future: Literal["reject", "clamp"] = "reject"
     watermarks: Literal["partition"] | int = 1
     idle: Duration | None = None
+    on_data_loss: Literal["stop", "record"] = "stop"
     value_cap: int = Field(default=65_536, gt=0)
 
     @model_validator(mode="after")
@@ -112,6 +114,7 @@ class InputSection(Section):
             partitions=self.partitions,
             start=self.start,
             max_rows=self.max_rows,
+            on_data_loss=self.on_data_loss,
             options=resolved(broker.options),
         )
         reading = Reading(
@@ -139,6 +142,7 @@ class OutputSection(Section):
     root: Root = ".run"
     table: Table
     dead_letters: Table = "dead_letters"
+    gaps: Table = "gaps"
     checkpoint: Place = Field(description="_checkpoints/<job> unless given")
 
     @model_validator(mode="after")
@@ -175,9 +179,12 @@ class LimitsSection(Section):
 
 
 class MetricsSection(Section):
-    """[metrics]: the port at which Prometheus finds the run's numbers; none by default."""
+    """[metrics]: the port at which Prometheus finds the run's numbers; none by default.
+
+    The address is this machine's own unless another is given: "0.0.0.0" answers everybody."""
 
     port: int | None = Field(default=None, gt=0, lt=65_536)
+    address: str = LOOPBACK
 
 
 class TriggerSection(Section):

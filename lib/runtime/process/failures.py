@@ -20,6 +20,7 @@ from ...jvm import conditions, message
 _TOPIC = "the topic cannot be read"
 _FULL = "a disk is full"
 _CLOSED = "a folder cannot be written"
+_LOST = "records that were not yet read are gone from the topic"
 _CHECKPOINT_HINT = "restore it from a copy, or begin anew with a new checkpoint and new tables."
 
 
@@ -65,7 +66,7 @@ _RULES = (
     ),
     _Rule(
         SourceError,
-        "records that were not yet read are gone from the topic",
+        _LOST,
         "see the topic's retention; read it again from a new start into new tables.",
         conditions=("KAFKA_DATA_LOSS",),
         text=r"OffsetOutOfRange|data may have been (lost|missed)",
@@ -124,6 +125,8 @@ _RULES = (
     ),
 )
 _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
+_CALLED = re.compile(r"^An error occurred while calling \S+ : ")
+_CLASSES = re.compile(r"^((?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): )+")
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
@@ -153,6 +156,11 @@ def is_of_a_disk(error: TidegateError) -> TypeGuard[SetupError]:
     return isinstance(error, SetupError) and error.given.startswith((_FULL, _CLOSED))
 
 
+def is_of_lost_records(error: TidegateError) -> bool:
+    """Return whether a topic has lost records before they were read."""
+    return isinstance(error, SourceError) and error.given.startswith(_LOST)
+
+
 def _text(error: BaseException) -> str:
     return message(error) if isinstance(error, Exception) else str(error)
 
@@ -173,6 +181,6 @@ def _sentence(error: BaseException) -> str:
         if line.strip() and not _TRACE.match(line)
     ]
     text = " ".join(lines[:3])
-    # py4j puts a line of its own before what the JVM said.
-    text = re.sub(r"^An error occurred while calling \S+ : (java|org)[\w.$]+: ", "", text)
-    return re.sub(r"\s+", " ", text)[:600] or type(error).__name__
+    # py4j puts a line of its own before what the JVM said, which begins with its classes' names.
+    text = _CALLED.sub("", re.sub(r"\s+", " ", text))
+    return _CLASSES.sub("", text)[:600] or type(error).__name__

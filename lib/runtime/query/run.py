@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...columns import interval, microseconds
+from ...columns import interval, microseconds, nested_names, require_storable
 from ...errors import SetupError
 from ...jvm import jvm_signals
 from ..job import Job
@@ -30,7 +30,7 @@ from .frames import streaming
 from .idleness import Heartbeat
 from .steps import Steps, cause
 from .streams import frames, streams
-from .topics import missing_topic
+from .topics import Topics, missing_topic
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1
@@ -60,18 +60,21 @@ def run(
     began = time.monotonic()
     prepare(job)
     inputs = streams(job, spark)
-    steps = Steps(job, inputs, stop, summary)
+    topics = Topics(job, inputs, spark)
+    steps = Steps(job, inputs, topics, stop, summary)
     heartbeat = Heartbeat(job, inputs, summary)
     metrics = Metrics(summary)
 
     def look(query: StreamingQuery, progress: Mapping[str, Any]) -> None:
         metrics.last = gauge(progress)
         show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
+        topics.look()
         if query.isActive and not stop.asked:
             heartbeat.look(query, progress, spark)
 
+    numbers = served(metrics, job.metrics_port, job.metrics_address)
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
-    with on_signals(stop), signals, served(metrics, job.metrics_port), show:
+    with on_signals(stop), signals, topics, numbers, show:
         try:
             heartbeat.begin(spark)
             query = start(job, frames(inputs, spark), steps)
@@ -87,7 +90,10 @@ def run(
 
 def start(job: Job, inputs: Mapping[str, DataFrame], steps: Steps) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    writer = streaming(job, inputs).writeStream.queryName(job.name)
+    rows = streaming(job, inputs)
+    if job.transform is not None and job.each_batch is None:
+        require_storable(nested_names(rows.schema), "the job's result")
+    writer = rows.writeStream.queryName(job.name)
     writer = writer.option("checkpointLocation", job.places.checkpoint).foreachBatch(steps)
     if job.every is None:
         writer = writer.trigger(availableNow=True)

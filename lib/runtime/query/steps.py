@@ -11,7 +11,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...commit import Batch, planned, require_current
+from ...commit import Batch, last_batch, planned, require_current
 from ...errors import TidegateError
 from ...jvm import dropped_behind_watermark
 from ..job import Job
@@ -20,8 +20,10 @@ from ..process.stop import Stop
 from ..summary import Counted, Summary
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .frames import handed_on
+from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
 from .streams import Stream
+from .topics import Topics
 
 _LOG = logging.getLogger(__name__)
 _START_SECONDS = 60
@@ -35,6 +37,7 @@ class _Found:
     parts: Sequence[Part]
     late: Mapping[str, Late]
     rows_out: int
+    gaps: Sequence[Gap]
 
 
 class Steps:
@@ -45,10 +48,16 @@ class Steps:
     """
 
     def __init__(
-        self, job: Job, inputs: Mapping[str, Sequence[Stream]], stop: Stop, summary: Summary
+        self,
+        job: Job,
+        inputs: Mapping[str, Sequence[Stream]],
+        topics: Topics,
+        stop: Stop,
+        summary: Summary,
     ) -> None:
         self._job = job
         self._inputs = inputs
+        self._topics = topics
         self._stop = stop
         self._summary = summary
         self.query: Future[StreamingQuery] = Future()
@@ -68,18 +77,33 @@ class Steps:
         spark = frame.sparkSession
         query = self.query.result(_START_SECONDS)
         batch = self._planned(spark, query, number)
+        try:
+            return self._taken(frame, query, batch)
+        except Exception as error:
+            named = self._topics.explained(error, batch)
+            if named is None:
+                raise
+            raise named from error
+
+    def _taken(self, frame: DataFrame, query: StreamingQuery, batch: Batch) -> Counted:
+        spark = frame.sparkSession
+        gaps = self._topics.lost(batch)
         late: dict[str, Late] = {}
         frame.persist()
         try:
             rows_out = frame.count()
+            self._topics.require_same(skipping(batch, gaps))
             parts = self._parts(query, batch)
+            if gaps:
+                parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
+                require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
             for part in parts:
                 late[part.name] = find_late(self._job, spark, batch, part)
             batch = replace(batch, late=sum(each.count for each in late.values()))
             if self._job.transform is not None and self._job.emission == "final":
                 check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
-            return self._written(frame, _Found(batch, parts, late, rows_out))
+            return self._written(frame, _Found(batch, parts, late, rows_out, gaps))
         finally:
             frame.unpersist()
             for each in late.values():
@@ -121,8 +145,12 @@ class Steps:
         return replace(batch, rows_in=rows_in, dead=dead)
 
     def _written(self, frame: DataFrame, found: _Found) -> Counted:
-        """Write the dead letters, the late rows and the target, in this order."""
+        """Write what was lost, the dead letters, the late rows and the target, in this order."""
         job, batch = self._job, found.batch
+        gaps = self._missing(frame.sparkSession, found)
+        if gaps:
+            _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
+            keep_gaps(job.places.gaps, frame.sparkSession, batch, gaps)
         keep_dead(job.places.dead, frame.sparkSession, batch, found.parts)
         for name, each in found.late.items():
             each.write(job.places.late[name], batch)
@@ -138,10 +166,23 @@ class Steps:
             late=batch.late or 0,
             corrected=sum(each.corrected for each in found.late.values()),
             clamped=sum(part.seen.clamped for part in found.parts),
+            lost=size(gaps),
             alarm=alarm is not None,
             reached={name: at for part in found.parts for name, at in part.reached.items()},
             outcome=outcome,
         )
+
+    def _missing(self, spark: SparkSession, found: _Found) -> Sequence[Gap]:
+        """Return the gaps of a batch whose records are in no table, and in no state.
+
+        A batch that runs again may have lost records that the target has already. Of a query with
+        state these are missing all the same: its state is made anew out of what is left."""
+        sink, batch = self._job.sink, found.batch
+        if found.gaps and not self._job.keeps_state:
+            done = last_batch(spark, sink.path, batch, sink.step)
+            if done is not None and done >= batch.number:
+                return ()
+        return found.gaps
 
     def _target(self, frame: DataFrame, found: _Found) -> str:
         job, batch = self._job, found.batch
@@ -158,6 +199,8 @@ class Steps:
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
     beside = [job.places.dead]
+    if any(given.reading.source.on_data_loss == "record" for given in job.inputs.values()):
+        beside.append(job.places.gaps)
     if job.transform is not None:
         beside += job.places.late.values()
     for path, step in [*job.sink.tables(), *((table.path, table.step) for table in beside)]:

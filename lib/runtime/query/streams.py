@@ -11,7 +11,9 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 
 from ...columns import microseconds
-from ...errors import ArgumentError, SourceError
+from ...commit.batch import last_planned
+from ...errors import ArgumentError, CheckpointError, SourceError
+from ...offsets import Offsets
 from ...sources import Heartbeats, KafkaSource, Reading
 from ...sources.reading import OBSERVATION
 from ...sources.topics import topic_states
@@ -43,8 +45,10 @@ class Stream:
 
 def streams(job: Job, spark: SparkSession) -> dict[str, list[Stream]]:
     """Return the streams of each input of a job, by the input's name."""
+    several = any(given.watermarks != 1 for given in job.inputs.values())
+    planned = last_planned(spark, job.places.checkpoint) if several else []
     return {
-        name: _of(job, spark, index, given)
+        name: _of(job, spark, index, given, planned)
         for index, (name, given) in enumerate(job.inputs.items())
     }
 
@@ -59,7 +63,9 @@ def _united(streams: Sequence[Stream], spark: SparkSession) -> DataFrame:
     return reduce(DataFrame.unionByName, parts)
 
 
-def _of(job: Job, spark: SparkSession, index: int, given: Input) -> list[Stream]:
+def _of(
+    job: Job, spark: SparkSession, index: int, given: Input, planned: Sequence[Offsets]
+) -> list[Stream]:
     named = f"{OBSERVATION} {index}"
     if given.watermarks == 1:
         return [
@@ -72,7 +78,7 @@ def _of(job: Job, spark: SparkSession, index: int, given: Input) -> list[Stream]
         ]
     return [
         Stream(_told(part), part, f"{named}/{number}", _beats(job, given, f"{named}/{number}"))
-        for number, part in enumerate(_shares(spark, given))
+        for number, part in enumerate(_shares(spark, given, planned))
     ]
 
 
@@ -81,11 +87,16 @@ def _beats(job: Job, given: Input, name: str) -> Heartbeats | None:
     return None if given.idle is None else Heartbeats(f"{job.places.checkpoint}/heartbeats/{place}")
 
 
-def _shares(spark: SparkSession, given: Input) -> list[Reading]:
+def _shares(spark: SparkSession, given: Input, planned: Sequence[Offsets]) -> list[Reading]:
     source = given.reading.source
     counts = {} if source.partitions else _counts(spark, source)
     total = sum(map(len, (source.partitions or {}).values())) or sum(counts.values())
     number = None if given.watermarks == "partition" else given.watermarks
+    before = _dealt(planned, source)
+    _require_all(before, source, counts)
+    if before and number in (None, len(before)):
+        shares = source.shares(counts, number, before)
+        return [replace(given.reading, source=share) for share in shares]
     if number is not None and number > total:
         raise ArgumentError(
             f"watermarks is {number}, and {', '.join(source.named)} has {total} partitions.",
@@ -93,6 +104,38 @@ def _shares(spark: SparkSession, given: Input) -> list[Reading]:
             'watermarks="partition"',
         )
     return [replace(given.reading, source=share) for share in source.shares(counts, number)]
+
+
+def _dealt(planned: Sequence[Offsets], source: KafkaSource) -> list[Offsets]:
+    """Return the shares of a source as a checkpoint has them, each with its partitions."""
+    dealt: list[Offsets] = []
+    seen = set[tuple[tuple[str, int], ...]]()
+    for offsets in planned:
+        mine = {topic: parts for topic, parts in offsets.items() if topic in source.named}
+        places = tuple((topic, part) for topic, parts in mine.items() for part in sorted(parts))
+        # A source whose rows the transform uses twice is there twice.
+        if places and places not in seen:
+            seen.add(places)
+            dealt.append(mine)
+    return dealt
+
+
+def _require_all(before: Sequence[Offsets], source: KafkaSource, counts: Mapping[str, int]) -> None:
+    """Refuse a source without a partition of which the checkpoint has read."""
+    there = source.partitions or {topic: range(count) for topic, count in counts.items()}
+    gone = [
+        f"{topic}-{part}"
+        for share in before
+        for topic, parts in share.items()
+        for part in sorted(parts)
+        if part not in there.get(topic, ())
+    ]
+    if gone:
+        raise CheckpointError(
+            f"the checkpoint has read of {', '.join(gone)}, which the input does not name.",
+            "an input with all partitions that it began with, and more.",
+            "name them again; or begin anew with a new checkpoint and new tables.",
+        )
 
 
 def _counts(spark: SparkSession, source: KafkaSource) -> dict[str, int]:

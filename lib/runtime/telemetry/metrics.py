@@ -14,6 +14,9 @@ from ...errors import SetupError
 from ..summary import Summary
 from .progress import Gauge
 
+LOOPBACK = "127.0.0.1"
+"""This machine alone: whoever reads the numbers from elsewhere has to be let in by an address."""
+
 
 class Metrics(Collector):
     """The numbers of a run and of its last batch, read whenever they are asked for.
@@ -22,6 +25,7 @@ class Metrics(Collector):
         windows), "dead" and "clamped" (a time too far ahead, brought back).
     tidegate_batches_total, tidegate_late_alarms_total: batches, and those with more late rows than
     the limits say.
+    tidegate_lost_offsets_total: offsets that a topic had lost before they were read.
     tidegate_lag_rows: unread rows in the topics. tidegate_watermark_seconds: the watermark, in
     seconds since 1970. tidegate_batch_seconds, tidegate_state_bytes: the last batch's time, and the
     state after it.
@@ -48,6 +52,10 @@ class Metrics(Collector):
             "tidegate_late_alarms", "Batches with too many late rows.", labels=["job"]
         )
         yield self._one(alarms, done.alarms)
+        lost = CounterMetricFamily(
+            "tidegate_lost_offsets", "Offsets that were gone before they were read.", labels=["job"]
+        )
+        yield self._one(lost, done.lost)
         yield from self._gauges()
 
     def _gauges(self) -> Iterator[Metric]:
@@ -73,19 +81,19 @@ class Metrics(Collector):
 
 
 @contextmanager
-def served(metrics: Metrics, port: int | None) -> Iterator[None]:
-    """Answer at http://0.0.0.0:`port`/metrics while the block runs; not at all without a port."""
+def served(metrics: Metrics, port: int | None, address: str = LOOPBACK) -> Iterator[None]:
+    """Answer at http://`address`:`port`/metrics while the block runs; not at all without a port."""
     if port is None:
         yield
         return
     registry = CollectorRegistry()
     registry.register(metrics)
     try:
-        server, thread = start_http_server(port, registry=registry)
+        server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:
         raise SetupError(
-            f"metrics cannot be served at port {port}: {error.strerror}.",
-            "a port that is free.",
+            f"metrics cannot be served at {address}, port {port}: {error.strerror}.",
+            "an address of this machine, and a port that is free.",
             "metrics.port=9109",
         ) from error
     try:

@@ -80,7 +80,7 @@ def offsets(reported: object) -> dict[tuple[str, str], int]:
 
 
 def line(job: str, seen: Gauge, total: Summary) -> str:
-    """Return one line: speed, lag, watermark, state, late, dead and clamped rows, batch time."""
+    """Return one line: speed, lag, watermark, state, rows of each kind, batch time."""
     speed = seen.rows / seen.seconds if seen.seconds else 0
     mark = (seen.watermark or "").removesuffix("Z").replace("T", " ").removesuffix(".000")
     parts = [
@@ -97,7 +97,8 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
         if seen.state_rows
         else f"state {size(seen.state_bytes)}",
         f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}"
-        + (f" clamped {total.clamped:,}" if total.clamped else ""),
+        + (f" clamped {total.clamped:,}" if total.clamped else "")
+        + (f" lost {total.lost:,}" if total.lost else ""),
         f"{seen.seconds:.1f} s",
     ]
     return " | ".join(parts)
