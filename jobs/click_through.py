@@ -126,8 +126,8 @@ def job(config: ClickThrough) -> Job:
     """Return the job of a configuration."""
     output = config.output
     inputs = {
-        "searches": config.input(config.searches),
-        "clicks": config.input(config.clicks),
+        "searches": config.as_input(config.searches),
+        "clicks": config.as_input(config.clicks),
     }
     late = {"searches": output.late_searches, "clicks": output.late_clicks}
     join = config.join.value()

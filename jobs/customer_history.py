@@ -50,7 +50,7 @@ def job(config: CustomerHistory) -> Job:
         asked.event_schema, key=asked.key, using=json_format, position=asked.position
     )
     return config.as_job(
-        inputs={"changes": config.input(asked, format=envelope)},
+        inputs={"changes": config.as_input(asked, format=envelope)},
         sink=FanOut(Current(output.table), also=[History(output.history)]),
     )
 

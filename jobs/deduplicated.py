@@ -73,7 +73,7 @@ class Deduplicated(Config, name="deduplicated"):
 
 def job(config: Deduplicated) -> Job:
     """Return the job of a configuration."""
-    events = config.input(config.events, keep=PLACE)
+    events = config.as_input(config.events, keep=PLACE)
     fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
     place = [f"kafka_{name}" if name in fields else name for name in PLACE]
     same = config.deduplicate

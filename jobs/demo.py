@@ -109,8 +109,8 @@ def run_job(places: Places, servers: str) -> dict[str, Any]:
     log, numbers = places.root / "job.log", places.root / "summary.json"
     options = {
         "kafka.servers": servers,
-        "clicks.topics": TOPIC,
-        "clicks.max_rows": BATCH_ROWS,
+        "input.topics": TOPIC,
+        "input.max_rows": BATCH_ROWS,
         "output.root": places.root / "tables",
     }
     arguments = ["--summary", str(numbers), *with_options(options)]

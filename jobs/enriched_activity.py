@@ -96,7 +96,7 @@ def from_table(config: EnrichedActivity, profiles: str) -> Job:
         return stream_table(activity, profiles, config.enrich.on, how="left", as_of=as_of)
 
     return config.as_job(
-        inputs={"activity": config.input(config.activity)},
+        inputs={"activity": config.as_input(config.activity)},
         sink=Snapshot(table=profiles, join=enriched, sink=Append(config.output.table)),
     )
 
@@ -108,8 +108,8 @@ def from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
         profiles.event_schema, key=enrich.on, time=profiles.time, place=(PARTITION, OFFSET)
     )
     inputs = {
-        "activity": config.input(config.activity),
-        "profiles": config.input(profiles, format=rows),
+        "activity": config.as_input(config.activity),
+        "profiles": config.as_input(profiles, format=rows),
     }
 
     sink = TemporalJoin(

@@ -62,9 +62,9 @@ def job(config: Timelines) -> Job:
     """Return the job of a configuration: the rows of all topics reach the view in one batch."""
     return config.as_job(
         inputs={
-            "posts": config.input(config.posts),
-            "follows": config.input(config.follows),
-            "users": config.input(config.users),
+            "posts": config.as_input(config.posts),
+            "follows": config.as_input(config.follows),
+            "users": config.as_input(config.users),
         },
         sink=sink(config.output, config.view),
     )

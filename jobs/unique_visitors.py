@@ -77,7 +77,7 @@ def job(config: UniqueVisitors) -> Job:
     days = rolled(output.days, "1 day", "days", config.roll_up.zone)
     minutes = Upsert(output.table, keys=KEYS, aggs=aggs, step="table")
     return config.as_job(
-        inputs={"clicks": config.input(config.clicks)},
+        inputs={"clicks": config.as_input(config.clicks)},
         each_batch=Windowed(Tumbling("1 minute"), by=BY, aggs=aggs).partials(),
         sink=FanOut(minutes, also=[hours, days]),
     )

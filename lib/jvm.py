@@ -99,6 +99,12 @@ def between_batches(query: StreamingQuery) -> Iterator[None]:
         lock.unlock()
 
 
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Return whether the driver finds a class, among the jars that the session was given too."""
+    jvm: Any = spark._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
 

@@ -86,11 +86,7 @@ def _jobs() -> Iterator[tuple[str, type[Config]]]:
     for file in sorted((ROOT / "conf" / "jobs").glob("*.toml")):
         module = importlib.import_module(f"jobs.{file.stem}")
         for value in vars(module).values():
-            if (
-                inspect.isclass(value)
-                and issubclass(value, Config)
-                and value.__module__ == module.__name__
-            ):
+            if inspect.isclass(value) and issubclass(value, Config) and value.name == file.stem:
                 yield file.stem, value
 
 
@@ -117,7 +113,7 @@ def _shared(models: Any) -> dict[type[BaseModel], list[str]]:
     found: dict[type[BaseModel], list[str]] = {}
     for model in models:
         for name, section in _sections(model):
-            if section.__module__.startswith("tidegate."):
+            if section.__module__.startswith("tidegate.runtime."):
                 names = found.setdefault(section, [])
                 if name not in names:
                     names.append(name)

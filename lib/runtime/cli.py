@@ -49,11 +49,27 @@ def command(
 ) -> None:
     """Run a job from the command line, with the options and exit codes of all jobs; never return.
 
-    model: validates the configuration. Its name is that of the file conf/jobs/<name>.toml, which
-        counts where no other file is given.
+    model: validates the configuration. Its name is that of its file, which counts where no other is
+        given: <name>.toml beside the program, or conf/jobs/<name>.toml of this project.
     build: makes the job of a configuration.
     about: the first line of the help.
     result: what the last line calls the rows that came out.
+    """
+    typer.run(entry(model, build, about=about, result=result))
+
+
+def entry(
+    model: type[Model],
+    build: Callable[[Model], Job],
+    *,
+    about: str,
+    result: str = "written",
+    shipped: bool = True,
+) -> Callable[..., None]:
+    """Return the function that a command line calls to run a job; it never returns.
+
+    The arguments are those of `command`. shipped: whether a file that comes with the job counts
+    where none is given.
     """
 
     def main(
@@ -66,7 +82,8 @@ def command(
         verbose: Verbose = False,
     ) -> None:
         def work() -> None:
-            loaded = load(model, config or _shipped(model.name), set_ or ())
+            file = config or (_shipped(model.name) if shipped else None)
+            loaded = load(model, file, set_ or ())
             if show_config:
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
@@ -86,7 +103,7 @@ def command(
         leave(guarded(work, verbose=verbose))
 
     main.__doc__ = f"{about}\n\n{exit_codes()}"
-    typer.run(main)
+    return main
 
 
 def exit_codes() -> str:
@@ -103,8 +120,12 @@ def exit_codes() -> str:
 
 
 def _shipped(name: str) -> Path | None:
-    file = project_root() / "conf" / "jobs" / f"{name}.toml"
-    return file if file.is_file() else None
+    """Return the file of a job that is given none: beside the program, or this project's own."""
+    for folder in (Path(sys.argv[0]).parent, project_root() / "conf" / "jobs"):
+        file = folder / f"{name}.toml"
+        if file.is_file():
+            return file
+    return None
 
 
 def _told(done: Summary, result: str) -> str:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import IntegralType, TimestampType
 
 from ..columns import column, interval, microseconds, quoted
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from ..eventtime.guard import ahead_of
+from ..eventtime.guard import ahead_of, instant
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
+TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
@@ -37,6 +38,8 @@ class Reading:
     time: a timestamp field's name, or an expression over the fields and the Kafka columns. It must
         not raise for any value: `tidegate.eventtime.instant` turns epoch numbers into timestamps
         safely.
+    time_unit: "seconds", "milliseconds" or "microseconds" where the field of `time` is a whole
+        number that counts them since 1970. The rows have it as the timestamp `event_time`.
     lateness: how far behind the latest event time a row may be: the watermark's delay.
     keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry
         beside the fields.
@@ -67,6 +70,7 @@ class Reading:
     future_tolerance: str | timedelta | None = "1 hour"
     future: Literal["reject", "clamp"] = "reject"
     value_cap: int = 65_536
+    time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
         microseconds(self.lateness, "lateness", least=0)
@@ -81,17 +85,39 @@ class Reading:
         if self.value_cap < 0:
             raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
         fields = self.format.schema.fieldNames()
-        if isinstance(self.time, str):
-            if self.time not in fields:
-                raise ColumnError(
-                    f"time names {self.time!r}.", f"the fields are {', '.join(fields)}."
-                )
-            _require_timestamp(self.format.schema[self.time].dataType.simpleString(), self.time)
+        if isinstance(self.time, str) and self.time not in fields:
+            raise ColumnError(f"time names {self.time!r}.", f"the fields are {', '.join(fields)}.")
+        self._require_time()
         taken = [name for name in fields if name.lower() == EVENT_TIME and name != self.time]
         if taken:
             raise ColumnError(
                 f"the record has a field {taken[0]!r} that is not its event time.",
                 "time='event_time'.",
+            )
+
+    def _require_time(self) -> None:
+        """Refuse a field that is no timestamp, or with a unit one that is no whole number."""
+        if self.time_unit is None:
+            if isinstance(self.time, str):
+                _require_timestamp(self.format.schema[self.time].dataType.simpleString(), self.time)
+            return
+        if self.time_unit not in get_args(TimeUnit):
+            raise ArgumentError(
+                f"time_unit is {self.time_unit!r}.", f"{', '.join(get_args(TimeUnit))}, or None."
+            )
+        if not isinstance(self.time, str):
+            raise ArgumentError(
+                f"time_unit is {self.time_unit!r}, and time is an expression.",
+                "a unit of a field that time names.",
+                "instant(...) of tidegate.eventtime in the expression, and no time_unit.",
+            )
+        kind = self.format.schema[self.time].dataType
+        if not isinstance(kind, IntegralType):
+            raise ColumnTypeError(
+                f"time_unit is {self.time_unit!r}, and time={self.time!r} is of type "
+                f"{kind.simpleString()}.",
+                "a unit of a whole number, such as a bigint.",
+                f"{self.time} BIGINT in the schema, or no time_unit.",
             )
 
     def stream(
@@ -186,6 +212,8 @@ class Reading:
     def _timed(self, flat: DataFrame) -> DataFrame:
         """Add each row's event time, which may have to be brought back from the future."""
         at = column(self.time)
+        if self.time_unit is not None:
+            at = instant(at, self.time_unit)
         received = quoted(self._kafka("timestamp"))
         if self.future == "reject" or self.future_tolerance is None:
             return flat.withColumn(EVENT_TIME, at)
@@ -219,5 +247,5 @@ def _require_timestamp(found: str, what: str) -> None:
         raise ColumnTypeError(
             f"time={what!r} is of type {found}.",
             "a timestamp (an instant).",
-            "instant(F.col('ts'), 'milliseconds') of tidegate.eventtime for epoch numbers.",
+            "time_unit='milliseconds' for a field of epoch numbers.",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,16 +37,19 @@ class Record:
     partition: int = OF_THE_PRODUCER
 
 
-def deliver(servers: str, records: Iterable[Record]) -> list[tuple[int, int]]:
+def deliver(
+    servers: str, records: Iterable[Record], *, options: Mapping[str, str] | None = None
+) -> list[tuple[int, int]]:
     """Send records in their order, and return the partition and offset of each.
 
     The producer is idempotent and waits for all replicas. A timestamp may be long ago: create the
-    topic with `retention_ms=-1`, or the broker deletes the record.
+    topic with `retention_ms=-1`, or the broker deletes the record. `options` are those of Kafka's
+    client, such as `security.protocol`.
 
     Raises:
         SourceError: for a record that the broker did not acknowledge.
     """
-    delivery = _Delivery(servers)
+    delivery = _Delivery(servers, options or {})
     try:
         for record in records:
             delivery.send(record)
@@ -59,8 +62,8 @@ def deliver(servers: str, records: Iterable[Record]) -> list[tuple[int, int]]:
 class _Delivery:
     """A producer, and what the broker has answered."""
 
-    def __init__(self, servers: str) -> None:
-        self._producer = Producer({"bootstrap.servers": servers, **_SETTINGS})
+    def __init__(self, servers: str, options: Mapping[str, str]) -> None:
+        self._producer = Producer({"bootstrap.servers": servers, **_SETTINGS, **options})
         self._sent = 0
         self._places: dict[int, tuple[int, int]] = {}
         self.failures: list[KafkaError] = []

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
 
 from ..aggregates import Aggregate, partials
-from ..columns import names
+from ..columns import first_line, names, type_of
 from ..errors import ArgumentError, ColumnTypeError
 from .merging import Overlapping, Same
 from .window import Window
@@ -28,6 +31,8 @@ class Windowed:
         aggs: the aggregate of each result column; bare Spark aggregate columns are taken too, but
             not in sliding windows.
         time: the event-time column, a timestamp.
+        where: a condition on the events' columns, in Spark's SQL: events of which it is false or
+            null are in no window, and never late.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at construction; and by the call, for events
@@ -44,6 +49,7 @@ class Windowed:
     by: str | Sequence[str] = ()
     aggs: Mapping[str, Aggregate | Column] = field(default_factory=dict)
     time: str = "event_time"
+    where: str | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.window, "aggregate"):
@@ -59,11 +65,34 @@ class Windowed:
                 "aggs={'n': count()}",
             )
         object.__setattr__(self, "by", tuple(names(self.by)))
+        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
+            raise ArgumentError(
+                f"where is {self.where!r}.", "a condition as text, or None.", "where='ms > 100'"
+            )
 
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the aggregates of each window and key: window, the by columns, the aggregates."""
         aggs: Any = self.aggs
-        return self.window.aggregate(events, by=self.by, aggs=aggs, time=self.time)
+        kept = events if self.where is None else events.where(self._condition(events, self.where))
+        return self.window.aggregate(kept, by=self.by, aggs=aggs, time=self.time)
+
+    def _condition(self, events: DataFrame, where: str) -> Column:
+        try:
+            condition = F.expr(where)
+        except ParseException as fault:
+            raise ArgumentError(
+                f"where is {where!r}, which cannot be read: {first_line(fault)}",
+                "a condition on the events' columns.",
+                "where='ms > 100'",
+            ) from fault
+        found = type_of(events, condition, f"where={where!r}")
+        if not isinstance(found, BooleanType):
+            raise ColumnTypeError(
+                f"where={where!r} is of type {found.simpleString()}.",
+                "a condition, which is true or false.",
+                "where='ms > 100'",
+            )
+        return condition
 
     def partials(self) -> Windowed:
         """Return the same with its aggregates left unfinished, so that results can be merged.
@@ -94,7 +123,8 @@ class Windowed:
         """Return the instant from which a row is late.
 
         The first result that the row would change may be out then."""
-        return self.window.late_at(time)
+        at = self.window.late_at(time)
+        return at if self.where is None else F.when(F.expr(self.where), at)
 
     @property
     def reach(self) -> timedelta | None:

@@ -33,6 +33,9 @@ ALLOWED: dict[str, set[str]] = {
     "sinks": ROOT | {"jvm", "commit", "views", "eventtime", *TRANSFORMS},
     "runtime": ROOT | {"jvm", *BELOW},
     "testing": ROOT | {"jvm", "runtime", *BELOW},
+    "jobs": ROOT | {"runtime", *BELOW},
+    "command": ROOT | {"jvm", "runtime", "jobs", "testing", *BELOW},
+    "__main__": {"command"},
 }
 INTO_THE_JVM = re.compile(
     r"\._(jvm|jdf|jsq|jsc|jsparkSession|jdt|sc|jc)\b|\.sparkContext\b|\.rdd\b"

@@ -23,9 +23,9 @@ def page_views(
     """Put the job together with its tables below `root`."""
     given: dict[str, object] = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
-        "clicks.schema": SCHEMA,
-        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "input.topics": topic,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
         **(options or {}),

@@ -41,8 +41,8 @@ def test_a_backlog_gives_the_windows_of_a_job_that_never_stopped(
     made = clicks(COUNT, seed=SEED, rate=1.0, pages=20, stragglers=stragglers)
     print(f"seed {SEED}")
     filling = Filling(broker, topic)
-    steady = page_views(broker, topic, tmp_path / "steady", {"clicks.max_rows": 1_000})
-    away = page_views(broker, topic, tmp_path / "away", {"clicks.max_rows": batch_rows})
+    steady = page_views(broker, topic, tmp_path / "steady", {"input.max_rows": 1_000})
+    away = page_views(broker, topic, tmp_path / "away", {"input.max_rows": batch_rows})
     for number, (begin, end) in enumerate(pairwise(STEPS)):
         filling.add(made[begin:end])
         assert run(steady, spark).rows_in == end - begin

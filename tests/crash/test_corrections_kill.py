@@ -34,10 +34,10 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     ledger = produce(broker.servers, topic, made, partitions=4)
     options: dict[str, object] = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
-        "clicks.max_rows": 680,
-        "clicks.schema": SCHEMA,
-        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "input.topics": topic,
+        "input.max_rows": 680,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
         "window.corrections": "3 hours",
     }
     job = SubmittedJob("page_views", tmp_path / "tables", tmp_path / "job.log", options)

@@ -98,9 +98,9 @@ def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
         log=tmp_path / "job.log",
         options={
             "kafka.servers": broker.servers,
-            "clicks.topics": topic,
-            "clicks.max_rows": course.batch_rows,
-            "clicks.lateness": f"{LATENESS_MS} milliseconds",
+            "input.topics": topic,
+            "input.max_rows": course.batch_rows,
+            "input.lateness": f"{LATENESS_MS} milliseconds",
             "window.size": f"{WINDOW_MS} milliseconds",
             "output.sink": course.sink,
         },

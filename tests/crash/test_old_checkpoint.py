@@ -33,7 +33,7 @@ def test_the_job_is_refused_before_it_writes_a_row_twice(
     made = clicks(2_400, seed=SEED, rate=5.0, pages=5, stragglers=0.0)
     filling = Filling(broker, topic)
     root, aside = tmp_path / "tables", tmp_path / "aside"
-    job = page_views(broker, topic, root, {"clicks.max_rows": 1_000})
+    job = page_views(broker, topic, root, {"input.max_rows": 1_000})
     filling.add(made[:1_000])
     run(job, spark)
     shutil.copytree(checkpoint(root), aside)
@@ -49,6 +49,6 @@ def test_the_job_is_refused_before_it_writes_a_row_twice(
     shutil.copytree(aside, checkpoint(root))
     filling.add(made[1_600:])
     with pytest.raises(ReplayMismatchError):
-        run(page_views(broker, topic, root, {"clicks.max_rows": batch_rows}), spark)
+        run(page_views(broker, topic, root, {"input.max_rows": batch_rows}), spark)
     assert {name: batches(root, name) for name in before} == before
     oracle.require_same(oracle.read_by_deltalake(root / "views"), reached, "windows after")

@@ -35,9 +35,9 @@ def test_the_job_gives_the_windows_of_the_ledger(
     numbers, root = tmp_path / "summary.json", tmp_path / "tables"
     options = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
-        "clicks.max_rows": COUNT // 3,
-        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "input.topics": topic,
+        "input.max_rows": COUNT // 3,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
     }

@@ -36,10 +36,10 @@ from ..worlds.page_views import (
 def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
     given = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
-        "clicks.max_rows": 680,
-        "clicks.schema": SCHEMA,
-        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "input.topics": topic,
+        "input.max_rows": 680,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
         "output.root": root,
         **{f"window.{key}": value for key, value in window.items()},
     }

@@ -57,10 +57,10 @@ class Signalled:
 def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
     options = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
-        "clicks.max_rows": 2_000,
-        "clicks.schema": SCHEMA,
-        "clicks.lateness": f"{LATENESS_MS} milliseconds",
+        "input.topics": topic,
+        "input.max_rows": 2_000,
+        "input.schema": SCHEMA,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
     }

@@ -38,7 +38,7 @@ def test_sigterm_to_spark_submit_lets_the_batch_finish_and_ends_with_zero(
     log, summary = tmp_path / "job.log", tmp_path / "summary.json"
     options = {
         "kafka.servers": broker.servers,
-        "clicks.topics": topic,
+        "input.topics": topic,
         "trigger.kind": "continuous",
         "output.root": tmp_path / "tables",
     }

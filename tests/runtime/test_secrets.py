@@ -19,9 +19,10 @@ from tidegate.runtime.process.session import BUILT_IN
 CANARY = "canary-7f3a"
 JAAS = "kafka.options.kafka.sasl.jaas.config"
 BASE = (
-    "clicks.topics=clicks",
-    "clicks.schema=a string",
-    "clicks.lateness=1 second",
+    "input.topics=clicks",
+    "input.schema=a string",
+    "aggregates.views=count",
+    "input.lateness=1 second",
     "window.size=1 minute",
     "window.by=page",
 )

@@ -102,6 +102,8 @@ class _Fault:
             return self._unknown()
         if self._type == "missing":
             hint = f"give it in the file, or by --set {self.key}=..."
+            if len(self.path) == 1:
+                hint = f"give the section [{self.key}] in the file."
             return ConfigError(f"{self.key} is missing{self._of_kind}.", hint=hint)
         return ConfigError(
             f"{self.key} is {self._shown}{self.source}{self._of_kind}.", f"{self._allowed}."
@@ -159,7 +161,7 @@ def _section(model: type[BaseModel], place: list[str]) -> tuple[type[BaseModel],
     kinds = _models(model.model_fields[place[0]].annotation)
     if len(kinds) == 1:
         return kinds[0], ""
-    if len(place) < 2:
+    if len(place) < 2 or not kinds:
         return model, ""
     kind = place.pop(1)
     mine = next(

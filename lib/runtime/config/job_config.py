@@ -28,15 +28,12 @@ from .sections import (
 class Config(Section):
     """The sections of every job; a job's own model adds its inputs and its tables.
 
-    The job's name is said once, with the class: it is the default of job.name and of the
-    checkpoint's folder, and names the file conf/jobs/<name>.toml.
+    The job's name is said once, with the class: it is the default of job.name, of the checkpoint's
+    folder, and of output.table where the class of [output] has no other. It names the file of the
+    configuration: <name>.toml beside the job, or conf/jobs/<name>.toml of this project.
 
-    >>> from tidegate.runtime.config.values import Table
-    >>> class Tables(OutputSection):
-    ...     table: Table = "visits"
     >>> class Visits(Config, name="visits"):
     ...     clicks: InputSection
-    ...     output: Tables
     >>> clicks = {"topics": "clicks", "schema": "event_time timestamp", "lateness": "5m"}
     >>> config = Visits.model_validate({"clicks": clicks, "output": {"root": "s3a://lake"}})
     >>> config.job.name, config.output.table, config.output.checkpoint
@@ -62,8 +59,17 @@ class Config(Section):
     def _named(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        follows = {"job": {"name": cls.name}, "output": {"checkpoint": f"_checkpoints/{cls.name}"}}
+        output = {"checkpoint": f"_checkpoints/{cls.name}"}
+        if cls.name and cls._table_follows():
+            output["table"] = cls.name
+        follows = {"job": {"name": cls.name}, "output": output}
         return {**given, **{key: _filled(given.get(key, {}), own) for key, own in follows.items()}}
+
+    @classmethod
+    def _table_follows(cls) -> bool:
+        section = cls.model_fields["output"].annotation
+        fields = section.model_fields if isinstance(section, type) else {}
+        return "table" in fields and fields["table"].is_required()
 
     @model_validator(mode="after")
     def _clocked(self) -> Config:
@@ -77,7 +83,7 @@ class Config(Section):
                 )
         return self
 
-    def input(
+    def as_input(
         self, section: InputSection, *, format: Format | None = None, keep: Sequence[str] = ()
     ) -> Input:
         """Return the input that a section describes.

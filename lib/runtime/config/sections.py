@@ -12,6 +12,7 @@ from ...formats import Format, json_format
 from ...offsets import Offsets
 from ...sources import KafkaSource, Reading
 from ...sources._kafka_options import require_options, require_servers
+from ...sources.reading import TimeUnit
 from ..job import Input
 from ..locations import below, keep_apart
 from ..telemetry.metrics import LOOPBACK
@@ -66,6 +67,9 @@ class InputSection(Section):
     partitions: dict[str, list[int]] | None = None
     event_schema: str = Field(alias="schema")
     time: str = Field(default="event_time", description="the field that is the event time")
+    time_unit: TimeUnit | None = Field(
+        default=None, description="what a time that is a whole number counts since 1970"
+    )
     lateness: Wait = Field(description="how far behind the newest event a row may be")
     start: Literal["earliest", "latest"] | Moment | Offsets = "earliest"
     max_rows: int | None = Field(default=1_000_000, gt=0)
@@ -117,10 +121,16 @@ class InputSection(Section):
             on_data_loss=self.on_data_loss,
             options=resolved(broker.options),
         )
+        if format is not None and self.time_unit is not None:
+            raise ConfigError(
+                f"time_unit is {self.time_unit!r}, in a section whose rows are changes.",
+                "a timestamp as their time, and no time_unit.",
+            )
         reading = Reading(
             source=source,
             format=json_format(self.event_schema) if format is None else format,
             time=self.time if format is None else "event_time",
+            time_unit=self.time_unit if format is None else None,
             lateness=self.lateness,
             keep=keep,
             future_tolerance=self.future_tolerance,

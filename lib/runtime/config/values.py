@@ -43,7 +43,8 @@ def _listed(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-def _columns(names: list[str]) -> list[str]:
+def require_columns(names: list[str]) -> list[str]:
+    """Return names of columns, and refuse those that Delta has in no table."""
     for name in names:
         if _NO_COLUMN.search(name):
             raise ConfigError(
@@ -80,7 +81,7 @@ Duration = Annotated[str, BeforeValidator(_duration(1))]
 Wait = Annotated[str, BeforeValidator(_duration(0))]
 Span = Annotated[str, BeforeValidator(_span)]
 Names = Annotated[list[str], BeforeValidator(_listed)]
-Columns = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_columns)]
+Columns = Annotated[list[str], BeforeValidator(_listed), AfterValidator(require_columns)]
 JobName = Annotated[str, AfterValidator(_job_name)]
 OptionValue = Annotated[str, BeforeValidator(_option)]
 # Strict, since "17" or 17 would else be a time in 1970.

@@ -18,12 +18,14 @@ class _OneKind(Section):
 
     emission: "final" for windows that come out once, "updates" for those that are shown while open.
     corrections: for so long after it was late, a row still corrects its windows.
+    where: a condition in SQL on the input's columns; other rows are left out.
     """
 
     kind: str
     by: Columns = Field(description="columns of the input: a window for each of their values")
     emission: Literal["final", "updates"] = "final"
     corrections: Wait | None = None
+    where: str | None = None
 
     @model_validator(mode="after")
     def _holds(self) -> _OneKind:

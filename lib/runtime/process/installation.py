@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import SetupError
+from .fetching import fetched
 
 JARS_VARIABLE = "TIDEGATE_JARS"
+_LOCK = "jars.lock"
 
 
 def project_root() -> Path:
@@ -34,9 +36,12 @@ def conf(name: str) -> str:
 def jars(kind: Literal["spark", "broker"]) -> list[Path]:
     """Return the jars for Spark's class path, or those of the embedded broker.
 
-    They lie in `.jars/<kind>` beside the package; the environment variable TIDEGATE_JARS names
-    another place of `.jars`."""
-    home = Path(os.environ.get(JARS_VARIABLE) or project_root() / ".jars")
+    They lie in `.jars/<kind>` of a checkout; the environment variable TIDEGATE_JARS names another
+    place of `.jars`. An installed package fetches them once, into the user's cache."""
+    named = os.environ.get(JARS_VARIABLE)
+    home = Path(named or project_root() / ".jars")
+    if not named and not (project_root() / _LOCK).exists():
+        home = fetched(conf("ivy.xml"), conf(_LOCK), java())
     found = sorted((home / kind).glob("*.jar"))
     if not found:
         raise SetupError(

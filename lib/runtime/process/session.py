@@ -5,22 +5,35 @@ It has the settings of conf/spark-defaults.conf, the jars, and a preset for smal
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from ...errors import SetupError
+from ...jvm import has_class
 from ..config.secrets import SECRET
 from . import class_archive
 from .installation import conf as conf_file
 from .installation import jars
 
+_LOG = logging.getLogger(__name__)
+
 SMALL = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
 """On one machine these are its cores, if the settings file alone has set them: more only cost
 time."""
+
+_CLASSES = {
+    "org.apache.spark.sql.delta.DeltaLog": "Delta (delta-spark)",
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider": "Kafka (spark-sql-kafka-0-10)",
+}
+_NEEDED = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+"""The settings without which no sink can write."""
 
 BUILT_IN = {
     "spark.master": "local[*]",
@@ -38,13 +51,15 @@ def spark_session(
     A setting counts in this order: `conf` and `master` of this call, what spark-submit or the
     environment has set, conf/spark-defaults.conf. Without a master it is local[*]. The jars are
     added when Spark starts from here; under spark-submit its --jars or --packages bring them. A
-    running session is given back as it is.
+    running session is given back as it is, once it is seen to have Delta and Kafka; a warning says
+    which of the settings it lacks.
 
-    Raises SetupError when the jars are missing.
+    Raises SetupError where the jars are missing, or a running session lacks Delta or Kafka.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     if running is not None:
+        require_equipped(running)
         return running
     given = dict(conf or {})
     if master is not None:
@@ -64,6 +79,51 @@ def spark_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def require_equipped(spark: SparkSession) -> None:
+    """Refuse a session without Delta or Kafka, and warn of settings that it has otherwise.
+
+    Raises SetupError.
+    """
+    missing = [jar for name, jar in _CLASSES.items() if not has_class(spark, name)]
+    if missing:
+        raise SetupError(
+            f"the running Spark session has no {' and no '.join(missing)}.",
+            "a session with the jars of Delta and Kafka.",
+            "spark_session(...) before any other session is made, or spark.stop() before it; or "
+            f"spark.jars.packages={','.join(packages())}",
+        )
+    wanted = defaults()
+    unlike = {key: spark.conf.get(key, None) for key in wanted if key not in SMALL}
+    unlike = {key: value for key, value in unlike.items() if value != wanted[key]}
+    lacking = [key for key in _NEEDED if not _lists(unlike.get(key, wanted[key]), wanted[key])]
+    if lacking:
+        raise SetupError(
+            f"the running Spark session is not set up for Delta: {', '.join(lacking)}.",
+            "; ".join(f"{key}={wanted[key]}" for key in lacking),
+            "spark_session(...) before any other session is made, or these in its builder.",
+        )
+    told = [f"{key}={wanted[key]}" for key in sorted(unlike.keys() - {*_NEEDED})]
+    if told:
+        _LOG.warning("the running Spark session lacks settings of tidegate: %s", ", ".join(told))
+
+
+def _lists(value: str | None, wanted: str) -> bool:
+    return wanted in [part.strip() for part in (value or "").split(",")]
+
+
+def packages() -> list[str]:
+    """Return the coordinates of the jars for Spark's class path, for spark.jars.packages.
+
+    What these need in turn is left to Spark.
+    """
+    found = ElementTree.fromstring(conf_file("ivy.xml")).iter("dependency")
+    return [
+        f"{one.get('org')}:{one.get('name')}:{one.get('rev')}"
+        for one in found
+        if one.get("name", "").startswith(("delta-spark", "spark-sql-kafka"))
+    ]
 
 
 def submitted() -> bool:

@@ -1,0 +1,5 @@
+"""`python -m tidegate`: the command `tidegate`."""
+
+from .command import main
+
+main()

@@ -1,0 +1,35 @@
+"""The command `tidegate`: run a job without code, see where its records went, fill a topic, begin.
+
+Each of its commands is a function of a module of its own here.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from ..jobs import READY
+from ..runtime.cli import entry
+from .init import init
+from .produce import produce
+from .status import status
+from .topics import topics
+
+app = typer.Typer(
+    name="tidegate",
+    help="Stream jobs from Kafka to Delta: run them, and see where each record went.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+jobs = typer.Typer(no_args_is_help=True, help="Run a job that needs no code, from a TOML file.")
+app.add_typer(jobs, name="run")
+for name, ready in READY.items():
+    run = entry(ready.model, ready.build, about=ready.about, result=ready.result, shipped=False)
+    jobs.command(name)(run)
+for command in (status, topics, produce, init):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command, and end with its exit code."""
+    app()
