@@ -183,9 +183,8 @@ def _file_system(root: str) -> tuple[FileSystem, str]:
 
 
 def _commit(version: int, actions: Sequence[Mapping[str, Any]]) -> Commit | None:
-    info: Mapping[str, Any] = next(
-        (action["commitInfo"] for action in actions if "commitInfo" in action), {}
-    )
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    info: Mapping[str, Any] = infos[0] if infos else {}
     stamp = Stamp.parse(info.get("userMetadata"))
     if stamp is None:
         return None

@@ -21,6 +21,7 @@ from .process.session import quiet, spark_session
 from .process.stop import leave
 from .query.replay import replay_late
 from .query.run import run, write_summary
+from .query.waiting import waiting
 from .summary import Summary
 
 Model = TypeVar("Model", bound=Config)
@@ -94,8 +95,12 @@ def entry(
                 merged = replay_late(build(loaded.config), spark)
                 log.info("%s: %s late rows merged", loaded.config.job.name, f"{merged:,}")
             else:
-                done = run(build(loaded.config), spark)
+                job = build(loaded.config)
+                done = run(job, spark)
                 log.info("%s", _told(done, result))
+                still_open = waiting(job, spark, done)
+                if still_open is not None:
+                    log.info("%s: %s", done.job, still_open)
                 if summary is not None:
                     write_summary(done, summary)
             spark.stop()

@@ -31,9 +31,10 @@ SETTINGS_VARIABLE = "IVY_SETTINGS"
 def fetched(ivy: str, lock: str, java: str) -> Path:
     """Return a folder of jars as `.jars` is, and fill it where it is not there yet.
 
-    `ivy` and `lock` are the texts of ivy.xml and jars.lock, and `java` is a path. The folder is that of the user's cache, and bears a hash of what it must hold. It gets its name
-    when it is whole. The environment variable IVY_SETTINGS names a file of Ivy's settings, for
-    repositories of one's own.
+    `ivy` and `lock` are the texts of ivy.xml and jars.lock, and `java` is a path. The folder is in
+    the user's cache, and bears a hash of what it must hold. It gets its name when it is whole.
+    The environment variable IVY_SETTINGS names a file of Ivy's settings, for repositories of one's
+    own.
 
     Raises SetupError where Ivy cannot fetch the jars, or gets others than jars.lock names.
     """
