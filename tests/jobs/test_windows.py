@@ -124,26 +124,21 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
     both = {f"{side}.{key}": value for side in ("left", "right") for key, value in sensors.items()}
     both |= {"left.topics": left, "right.topics": right, "join.on": "sensor", "join.after": "9s"}
     run(join(from_options(Join, {**own, **both, "join.how": "left"})), spark)
-    pairs = [
-        (row["sensor"], row["value_left"], row["value_right"]) for row in _rows(tmp_path, "join")
-    ]
+    joined = tables.rows(tmp_path / "join")
+    pairs = [(row["sensor"], row["value_left"], row["value_right"]) for row in joined]
     assert sorted(pairs) == [("a", 1.0, 7.0), ("b", 2.0, None)]
 
     places = spark.createDataFrame([("a", "roof")], "sensor string, place string")
     places.write.format("delta").save(str(tmp_path / "places"))
-    given = {key: value for key, value in SENSORS.items() if key.startswith("input.")}
+    given: dict[str, object] = {k: v for k, v in SENSORS.items() if k.startswith("input.")}
     given |= {"input.topics": left, "enrich.table": tmp_path / "places", "enrich.on": "sensor"}
     given |= {"output.partition_by": "date,sensor"}
     done = run(enrich(from_options(Enrich, {**own, **given})), spark)
     assert (done.rows_in, done.rows_out) == (3, 3)
-    met = [(row["sensor"], row["place"], row["date"]) for row in _rows(tmp_path, "enrich")]
-    assert sorted(met) == [
-        (s, p, date(2026, 1, 2)) for s, p in (("a", "roof"), ("b", None), ("z", None))
-    ]
-
-
-def _rows(root: Path, table: str) -> list[dict[str, Any]]:
-    return tables.rows(root / table)
+    enriched = tables.rows(tmp_path / "enrich")
+    assert {row["date"] for row in enriched} == {date(2026, 1, 2)}
+    met = {row["sensor"]: row["place"] for row in enriched}
+    assert met == {"a": "roof", "b": None, "z": None}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +158,7 @@ def _rows(root: Path, table: str) -> list[dict[str, Any]]:
 )
 def test_a_wrong_value_of_a_job_without_code_is_named(overrides: list[str], says: str) -> None:
     with pytest.raises(ConfigError) as error:
-        from_options(Windows, {key: value for key, value in SENSORS.items()}, *overrides)
+        from_options(Windows, SENSORS, *overrides)
     assert says in str(error.value)
 
 
