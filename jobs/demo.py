@@ -235,8 +235,8 @@ def farewell(places: Places) -> None:
         "  . .venv/bin/activate",
         '  python -c "import deltalake; '
         f"print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
-        "  make broker PORT=9092      # and, with clicks of your own in its topic 'clicks', in "
-        "another terminal:",
+        "  make broker PORT=9092      # in another terminal; and then, for the job below:",
+        "  tidegate produce clicks --made-up 5000 --create 4",
         "  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' "
         f"{job}",
     ):

@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
-from .columns import column, names, quoted
+from .columns import column, names, quoted, require
+from .errors import ColumnTypeError
 
 Kind = Literal["any", "number", "ordered"]
 Operation = Literal["sum", "min", "max"]
@@ -50,6 +51,15 @@ class Aggregate:
     finish: Callable[[Column], Column]
     inputs: tuple[tuple[str | Column, Kind], ...] = ()
     folds: tuple[tuple[str, Fold], ...] = ()
+
+    def __post_init__(self) -> None:
+        for value, _ in self.inputs:
+            if not isinstance(value, str | Column):
+                raise ColumnTypeError(
+                    f"value is {value!r}, a {type(value).__name__}.",
+                    "a column, or its name.",
+                    'total("ms")',
+                )
 
 
 def _itself(partial: Column) -> Column:
@@ -181,6 +191,7 @@ def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggrega
     Columns: by, then one partial for each aggregate. Without `by` all rows become one; of no rows
     none is made.
     """
+    require(frame, [*names(by), *aggs], "by and aggs")
     keys = [quoted(name) for name in names(by)]
     merging = [merge.alias(name) for name, merge in merges(frame, aggs).items()]
     # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks
@@ -196,6 +207,7 @@ def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
     """Turn the columns of partials into answers, under the same names.
 
     Other columns stay as they are."""
+    require(frame, aggs, "aggs")
     return frame.select(
         *[
             aggs[name].finish(quoted(name)).alias(name) if name in aggs else quoted(name)

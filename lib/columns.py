@@ -121,6 +121,11 @@ def interval(micros: int) -> str:
 
 def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
     """Return a list of column names from one name or several."""
+    if not isinstance(columns, Iterable):
+        raise ColumnTypeError(
+            f"{what} is {columns!r}, a {type(columns).__name__}.",
+            "a column's name, or a list of names.",
+        )
     given = [columns] if isinstance(columns, str) else list(columns)
     for name in given:
         if not isinstance(name, str):
@@ -135,6 +140,12 @@ def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
             f"{what} names {', '.join(repeated)} more than once.", "each column once."
         )
     return given
+
+
+def require_whole(value: object, what: str, least: int, most: int, hint: str = "") -> None:
+    """Refuse what is no whole number from `least` to `most`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ArgumentError(f"{what} is {value!r}.", f"{least:,} to {most:,}.", hint)
 
 
 def column(value: str | Column) -> Column:
@@ -217,9 +228,17 @@ def type_of(frame: DataFrame, value: str | Column, what: str) -> DataType:
 
 
 def require(frame: DataFrame, wanted: Iterable[str], what: str = "by") -> None:
-    """Refuse names that the frame does not have, or has twice."""
+    """Refuse names that the frame does not have, or has twice, and what is no frame."""
+    if not isinstance(frame, DataFrame):
+        raise ColumnTypeError(
+            f"the rows are {type(frame).__name__}, and no DataFrame.", "a DataFrame of Spark."
+        )
     have = frame.columns
     for name in wanted:
+        if not isinstance(name, str):
+            raise ColumnTypeError(
+                f"{what} is {name!r}, a {type(name).__name__}.", "the name of a column, as text."
+            )
         if name not in have:
             raise ColumnError(f"{what} names {name!r}.", f"the columns are {', '.join(have)}.")
         if have.count(name) > 1:

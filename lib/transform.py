@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from pyspark.sql import Column, DataFrame
 
+from .errors import ColumnTypeError
+
 
 @runtime_checkable
 class Transform(Protocol):
@@ -55,6 +57,9 @@ class Stateless:
     function: Callable[..., DataFrame]
     one_to_one: bool = False
 
+    def __post_init__(self) -> None:
+        _require_function(self.function, "function")
+
     def __call__(self, *frames: DataFrame) -> DataFrame:
         """Return the function's rows."""
         return self.function(*frames)
@@ -94,6 +99,10 @@ class Stateful:
     reach: timedelta | None = None
     result_time: Column | None = None
 
+    def __post_init__(self) -> None:
+        _require_function(self.function, "function")
+        _require_function(self.late, "late")
+
     def __call__(self, *frames: DataFrame) -> DataFrame:
         """Return the function's rows."""
         return self.function(*frames)
@@ -101,3 +110,8 @@ class Stateful:
     def late_at(self, time: Column) -> Column | None:
         """Return the instant from which a row is late."""
         return self.late(time)
+
+
+def _require_function(given: object, what: str) -> None:
+    if not callable(given):
+        raise ColumnTypeError(f"{what} is {given!r}.", "a function.")

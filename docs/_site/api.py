@@ -19,6 +19,7 @@ PARTS = (
     "sinks",
     "views",
     "runtime",
+    "jobs",
     "testing",
     "errors",
 )

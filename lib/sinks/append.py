@@ -13,6 +13,7 @@ from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..frames import sole
+from ._targets import require_target
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Append:
     partition_by: Sequence[str] = ()
     step: str = "append"
     evolve: bool = False
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.partition_by)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""

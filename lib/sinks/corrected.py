@@ -21,6 +21,7 @@ from ..frames import sole
 from ..jvm import delta_state
 from ..windows import Windowed
 from ..windows.merging import WINDOW
+from ._targets import require_target
 from ._window_changes import OWN, VERSION, WindowChanges, bounds
 from .append import counts
 
@@ -89,6 +90,7 @@ class Corrected:
     step: str = "windows"
 
     def __post_init__(self) -> None:
+        require_target(self.path, self.step)
         if not isinstance(self.windowed, Windowed):
             raise ColumnTypeError(
                 f"windowed is {self.windowed!r}, a {type(self.windowed).__name__}.",

@@ -20,6 +20,7 @@ from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..frames import sole
+from ._targets import require_target
 from .append import counts
 
 _OLD, _NEW = "old", "new"
@@ -58,6 +59,9 @@ class Current:
     _: KW_ONLY
     partition_by: Sequence[str] = ()
     step: str = "current"
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.partition_by)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""

@@ -18,6 +18,7 @@ from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..frames import sole
+from ._targets import require_target
 from .append import counts
 
 _OLD, _NEW = "old", "new"
@@ -56,6 +57,9 @@ class History:
     _: KW_ONLY
     partition_by: Sequence[str] = ()
     step: str = "history"
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.partition_by)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""

@@ -12,6 +12,7 @@ from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import AccountingError
+from ._targets import require_target
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class SideTable:
     path: str
     _: KW_ONLY
     step: str = "dead"
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step)
 
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""

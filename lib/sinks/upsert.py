@@ -18,6 +18,7 @@ from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnError
 from ..frames import sole
+from ._targets import require_target
 from .append import counts
 
 _OLD, _NEW = "old", "new"
@@ -58,6 +59,7 @@ class Upsert:
     evolve: bool = False
 
     def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.partition_by)
         if isinstance(self.keys, str) or not names(self.keys, "keys"):
             raise ArgumentError(
                 f"keys is {self.keys!r}.", "a list of at least one column.", 'keys=["page"]'

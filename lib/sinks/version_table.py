@@ -16,6 +16,7 @@ from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..joins import VALID_FROM, versions
 from ..jvm import delta_state
+from ._targets import require_target
 
 REWRITE_EVERY = 50
 """Batches between two rewritings of the table, which cost as much as the table is large."""
@@ -63,6 +64,9 @@ class VersionTable:
     changes: Callable[[DataFrame], DataFrame] | None = None
     keep: str | timedelta | None = None
     step: str = "versions"
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step)
 
     @property
     def keys(self) -> list[str]:

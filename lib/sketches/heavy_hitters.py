@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import column
+from ..columns import column, require_whole
 from ..errors import ArgumentError
 from ._bounds import unsigned
 from .stored import LARGEST, once, opened, sealed
@@ -50,9 +50,10 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     >>> tumbling(clicks, "1 minute", aggs={"users": top("user", 1)}).head().users
     [Row(value='u0', count=5, error=0)]
     """
-    if n < 1 or not n <= capacity <= MOST_CAPACITY:
+    require_whole(capacity, "capacity", 1, MOST_CAPACITY)
+    if not isinstance(n, int) or not 1 <= n <= capacity:
         raise ArgumentError(
-            f"n is {n} and capacity {capacity}.", f"1 <= n <= capacity <= {MOST_CAPACITY}."
+            f"n is {n!r}, and capacity {capacity}.", "1 <= n <= capacity.", 'top("page", 10)'
         )
 
     return Aggregate(
@@ -72,6 +73,7 @@ def count_error(capacity: int) -> float:
     >>> round(count_error(1_000), 5)
     0.00171
     """
+    require_whole(capacity, "capacity", 1, MOST_CAPACITY)
     places = ceil(capacity / 0.75)
     return 3.5 / max(8, 1 << ceil(log2(places)))
 

@@ -8,8 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import column
-from ..errors import ArgumentError
+from ..columns import column, require_whole
 from ._bounds import require_deviations, unsigned
 from .stored import once, opened, sealed
 
@@ -58,10 +57,7 @@ def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
     >>> tumbling(clicks, "1 minute", aggs={"users": distinct("user")}).head().users
     2
     """
-    if not LEAST_PRECISION <= precision <= MOST_PRECISION:
-        raise ArgumentError(
-            f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12"
-        )
+    require_whole(precision, "precision", LEAST_PRECISION, MOST_PRECISION, "precision=12")
     label = f"{KIND} precision={precision}"
 
     def partial(time: Column) -> Column:

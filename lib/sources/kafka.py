@@ -82,8 +82,11 @@ class KafkaSource:
             raise ArgumentError(
                 f"{' and '.join(given) or 'no input'} given.", "one of topics, pattern, partitions."
             )
-        if self.max_rows is not None and self.max_rows < 1:
-            raise ArgumentError(f"max_rows is {self.max_rows}.", "1 or more, or None for no bound.")
+        counted = isinstance(self.max_rows, int) and not isinstance(self.max_rows, bool)
+        if self.max_rows is not None and (not counted or self.max_rows < 1):
+            raise ArgumentError(
+                f"max_rows is {self.max_rows!r}.", "1 or more, or None for no bound."
+            )
         if self.on_data_loss not in ("stop", "record"):
             raise ArgumentError(f"on_data_loss is {self.on_data_loss!r}.", "'stop' or 'record'.")
         self._require_start()

@@ -73,6 +73,18 @@ class Reading:
     time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.source, KafkaSource):
+            raise ColumnTypeError(
+                f"source is {self.source!r}, a {type(self.source).__name__}.",
+                "a KafkaSource.",
+                'KafkaSource("localhost:9092", "clicks")',
+            )
+        if not hasattr(self.format, "decode"):
+            raise ColumnTypeError(
+                f"format is {self.format!r}, a {type(self.format).__name__}.",
+                "a format of tidegate.formats.",
+                'json_format("page STRING, event_time TIMESTAMP")',
+            )
         microseconds(self.lateness, "lateness", least=0)
         if self.future_tolerance is not None:
             microseconds(self.future_tolerance, "future_tolerance", least=0)

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..columns import names, quoted, require, require_storable
+from ..columns import names, quoted, require, require_storable, require_whole
 from ..commit.options import CommitOptions
 from ..errors import ArgumentError
 from ..joins.table_table import WEIGHT
@@ -80,6 +80,7 @@ class KeyedTable:
     buckets: int = 64
 
     def __post_init__(self) -> None:
+        require_whole(self.buckets, "buckets", 1, 1_000_000, "buckets=64")
         for what in ("key", "by", "position"):
             given = names(getattr(self, what), what)
             if not given:

@@ -155,9 +155,9 @@ def grouping(
     keys = names(by)
     require_event_time(events, time)
     require(events, keys)
-    if not aggs:
+    if not isinstance(aggs, Mapping) or not aggs:
         raise ArgumentError(
-            "aggs is empty.",
+            f"aggs is {'empty' if isinstance(aggs, Mapping) else type(aggs).__name__}.",
             "at least one aggregate by the name of its column.",
             "aggs={'n': count()}",
         )

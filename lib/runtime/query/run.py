@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...columns import interval, microseconds, nested_names, require_storable
 from ...errors import SetupError
 from ...jvm import jvm_signals
+from .._checks import require_type
 from ..job import Job
 from ..locations import local
 from ..process.failures import is_of_a_topic
@@ -54,6 +55,7 @@ def run(
             "Delta's log and to the running query.",
             "spark_session(...) of tidegate.runtime, or spark-submit.",
         )
+    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
     stop = stop or Stop()
     show = show or Show()
     summary = Summary(job=job.name)
