@@ -26,7 +26,7 @@ def main() -> int:
             topics = _create(broker, given.topic)
             print(
                 f"Kafka listens on {broker.servers}, its log is {broker.log}; Ctrl-C stops it.",
-                f"Topics: {_told(topics)}",
+                f"Topics: {_told(topics, broker.servers)}",
                 sep="\n",
                 flush=True,
             )
@@ -72,9 +72,12 @@ def _create(broker: Broker, topics: Iterable[tuple[str, int]]) -> dict[str, int]
     return there
 
 
-def _told(topics: dict[str, int]) -> str:
+def _told(topics: dict[str, int], servers: str) -> str:
     named = [f"{name} ({partitions} partitions)" for name, partitions in sorted(topics.items())]
-    return ", ".join(named) or "none; --topic clicks:4 creates one of 4 partitions."
+    how = (
+        f"none; `tidegate topics --create clicks:4 --servers {servers}` makes one of 4 partitions."
+    )
+    return ", ".join(named) or how
 
 
 if __name__ == "__main__":

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
 
-from tidegate.runtime.process.session import SMALL, choose, defaults, local_cores
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.errors import SetupError
+from tidegate.jvm import has_class
+from tidegate.runtime.process.fetching import require_locked
+from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.session import (
+    SMALL,
+    choose,
+    defaults,
+    local_cores,
+    spark_session,
+)
 
 FILE = {
     "spark.sql.shuffle.partitions": "2",
@@ -52,3 +68,38 @@ def test_what_a_user_has_set_stays() -> None:
     submitted = {"spark.sql.shuffle.partitions": "64", "spark.x": "submitted"}
     chosen = choose(FILE, submitted, {"spark.master": "local[3]", SMALL[1]: "2"})
     assert (chosen[SMALL[0]], chosen[SMALL[1]], chosen["spark.x"]) == ("64", "2", "submitted")
+
+
+def test_a_session_that_has_all_is_given_back_as_it_is(spark: SparkSession) -> None:
+    assert spark_session("other") is spark
+    assert not has_class(spark, "io.delta.NoSuchClass")
+
+
+WITHOUT_JARS = """
+from pyspark.sql import SparkSession
+from tidegate.errors import SetupError
+from tidegate.runtime import spark_session
+own = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    spark_session("views")
+except SetupError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_session_of_one_s_own_without_the_jars_is_refused_with_what_it_lacks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JARS], cwd=project_root(), capture_output=True, text=True
+    )
+    assert "has no Delta (delta-spark) and no Kafka (spark-sql-kafka-0-10)" in done.stdout
+    assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in done.stdout
+
+
+def test_jars_that_are_not_those_of_the_lock_are_named(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "one.jar").write_bytes(b"one")
+    lock = f"{hashlib.sha256(b'one').hexdigest()}  spark/one.jar\n"
+    require_locked(tmp_path, lock)
+    with pytest.raises(SetupError, match=r"jars\.lock: spark/one\.jar, spark/two\.jar"):
+        require_locked(tmp_path, f"{'0' * 64}  spark/one.jar\n{'1' * 64}  spark/two.jar\n")

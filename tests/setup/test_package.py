@@ -45,9 +45,12 @@ def test_the_wheel_holds_every_file_of_lib_and_conf(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("tidegate-*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
     library = {f"tidegate/{name.removeprefix('lib/')}" for name in tracked("lib")}
-    wanted = library | {f"tidegate/{name}" for name in tracked("conf")}
+    wanted = library | {f"tidegate/{name}" for name in (*tracked("conf"), "conf/jars.lock")}
     assert "tidegate/runtime/process/installation.py" in wanted
     assert wanted - held == set()
+    (points,) = (name for name in held if name.endswith("entry_points.txt"))
+    commands = zipfile.ZipFile(wheel).read(points).decode()
+    assert "tidegate = tidegate.command:main" in commands.splitlines()
 
 
 def test_a_wheel_used_as_a_zip_still_finds_its_conf(tmp_path: Path) -> None:
