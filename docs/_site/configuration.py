@@ -121,8 +121,15 @@ def _shared(models: Any) -> dict[type[BaseModel], list[str]]:
 
 
 def _listed(model: type[BaseModel], shared: dict[type[BaseModel], list[str]]) -> str:
-    names = list(dict.fromkeys(f"`[{name}]`" for name, _ in _sections(model)))
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    names = [f"`[{name}]`" for name, field in fields.items() if _is_section(field)]
     return f"Sections: {', '.join(names)}.\n"
+
+
+def _is_section(field: FieldInfo) -> bool:
+    """Return whether a field is a section with keys of its own, or one whose keys are free."""
+    free = typing.get_origin(field.annotation) is dict
+    return free or any(_models(field.annotation))
 
 
 def _section(section: type[BaseModel], comments: dict[str, str]) -> str:

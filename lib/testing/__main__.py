@@ -74,9 +74,7 @@ def _create(broker: Broker, topics: Iterable[tuple[str, int]]) -> dict[str, int]
 
 def _told(topics: dict[str, int], servers: str) -> str:
     named = [f"{name} ({partitions} partitions)" for name, partitions in sorted(topics.items())]
-    how = (
-        f"none; `tidegate topics --create clicks:4 --servers {servers}` makes one of 4 partitions."
-    )
+    how = f"none; `tidegate topics --create clicks:4 --servers {servers}` makes one."
     return ", ".join(named) or how
 
 

@@ -150,7 +150,7 @@ class OutputSection(Section):
     model_config = ConfigDict(validate_default=True)
 
     root: Root = ".run"
-    table: Table
+    table: Table = Field(description="the job's name unless given")
     dead_letters: Table = "dead_letters"
     gaps: Table = "gaps"
     checkpoint: Place = Field(description="_checkpoints/<job> unless given")
