@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
-from .columns import column, names, quoted, require
+from .columns import column, first_line, names, quoted, require
 from .errors import ColumnTypeError
 
 Kind = Literal["any", "number", "ordered"]
@@ -196,11 +197,15 @@ def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggrega
     merging = [merge.alias(name) for name, merge in merges(frame, aggs).items()]
     # By a constant: in an aggregation of the whole each task gives a row, and sketches of tasks
     # without rows can fail.
-    return (
-        frame.groupBy(*(keys or [F.lit(0).alias(_ALL)]))
-        .agg(*merging)
-        .select(*keys, *map(quoted, aggs))
-    )
+    grouped = frame.groupBy(*(keys or [F.lit(0).alias(_ALL)]))
+    try:
+        return grouped.agg(*merging).select(*keys, *map(quoted, aggs))
+    except AnalysisException as fault:
+        raise ColumnTypeError(
+            f"aggs cannot be merged out of the columns {', '.join(aggs)}: {first_line(fault)}",
+            "columns that hold partials of these aggregates.",
+            "partials(aggs) in the transform that made the columns.",
+        ) from fault
 
 
 def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:

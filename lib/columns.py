@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import reduce
 from operator import and_
 
-from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
@@ -176,7 +176,7 @@ def same_key(keys: Sequence[str], left: str = "old", right: str = "new") -> Colu
 
 def first_line(fault: Exception) -> str:
     """Return what one of Spark's errors says, without its plan and its SQLSTATE."""
-    return str(fault).split("\n", 1)[0].split(" SQLSTATE", 1)[0]
+    return str(fault).strip().split("\n", 1)[0].split(" SQLSTATE", 1)[0]
 
 
 def schema_of(given: str | StructType, what: str = "schema") -> StructType:
@@ -220,6 +220,10 @@ def type_of(frame: DataFrame, value: str | Column, what: str) -> DataType:
                 require(frame, [value], what)
             value = quoted(value)
         return frame.select(value).schema[0].dataType
+    except ParseException as fault:
+        raise ArgumentError(
+            f"{what} cannot be read: {first_line(fault)}", "an expression of Spark's SQL."
+        ) from fault
     except AnalysisException as fault:
         raise ColumnError(
             f"{what} cannot be computed: {first_line(fault)}",

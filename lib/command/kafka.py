@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -67,6 +68,10 @@ class Cluster:
             self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
         except KafkaException as error:
             raise SourceError(f"{name} cannot be created: {error.args[0].str()}.") from None
+        # A topic that was just created may be missing from the brokers' list for a moment.
+        deadline = time.monotonic() + _SECONDS
+        while name not in self.topics() and time.monotonic() < deadline:
+            time.sleep(0.1)
         return True
 
     def require(self, name: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import get_args
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -107,6 +108,8 @@ class View:
     compact_every: int | None = 20
 
     def __post_init__(self) -> None:
+        if self.how not in get_args(JoinKind):
+            raise ArgumentError(f"how is {self.how!r}.", f"{', '.join(get_args(JoinKind))}.")
         on = names(self.on, "on")
         require_sides_that_join(self.path, self.left, self.right, on)
         if self.how == "full":

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
 from ..aggregates import Aggregate, partials
-from ..columns import first_line, names, type_of
+from ..columns import names, type_of
 from ..errors import ArgumentError, ColumnTypeError
 from .merging import Overlapping, Same
 from .window import Window
@@ -77,14 +76,7 @@ class Windowed:
         return self.window.aggregate(kept, by=self.by, aggs=aggs, time=self.time)
 
     def _condition(self, events: DataFrame, where: str) -> Column:
-        try:
-            condition = F.expr(where)
-        except ParseException as fault:
-            raise ArgumentError(
-                f"where is {where!r}, which cannot be read: {first_line(fault)}",
-                "a condition on the events' columns.",
-                "where='ms > 100'",
-            ) from fault
+        condition = F.expr(where)
         found = type_of(events, condition, f"where={where!r}")
         if not isinstance(found, BooleanType):
             raise ColumnTypeError(

@@ -9,7 +9,7 @@ began=$(date +%s)
 step() { printf '%3d s  %s\n' $(($(date +%s) - began)) "$1"; }
 
 step "a file of readings"
-awk 'BEGIN { for (i = 0; i < 1000; i++) printf("{\"sensor\": \"s%d\", \"value\": %d, \"at\": %d}\n", i % 3, i % 10, 1767312000000 + i * 1000) }' > readings.jsonl
+awk 'BEGIN { for (i = 0; i < 1000; i++) printf("{\"sensor\": \"s%d\", \"value\": %d, \"at\": %.0f}\n", i % 3, i % 10, 1767312000000 + i * 1000) }' > readings.jsonl
 
 step "a topic, and the file in it"
 $tidegate produce readings readings.jsonl --create 2 --key sensor --servers "$servers"

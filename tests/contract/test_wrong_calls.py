@@ -130,7 +130,7 @@ WINDOWS: dict[str, tuple[Call, str]] = {
     "tumbling, no watermark": (lambda g: windows.tumbling(g.stream, "1m", aggs=N), "watermark"),
     "tumbling, events no frame": (
         lambda g: windows.tumbling([1, 2], "1m", aggs=N),
-        "events is",
+        "the rows are list",
     ),
     "tumbling, name taken": (
         lambda g: windows.tumbling(g.clicks, "1m", aggs={"window": a.count()}),
@@ -172,7 +172,7 @@ WINDOWS: dict[str, tuple[Call, str]] = {
     "rolled_up, no windows": (lambda g: windows.rolled_up(g.clicks, "1h", aggs=N), "window"),
     "rolled_up, a bare Spark aggregate": (
         lambda g: windows.rolled_up(g.partials, "1h", aggs={"n": F.sum("n")}),
-        "aggregate",
+        "whose partials merge",
     ),
     "Windowed, a window by name": (lambda g: windows.Windowed("tumbling", aggs=N), "window is"),
     "Windowed, no aggs": (lambda g: windows.Windowed(windows.Tumbling("1m")), "aggs is"),
@@ -272,10 +272,6 @@ JOINS: dict[str, tuple[Call, str]] = {
     "stream_table, order without as_of": (
         lambda g: joins.stream_table(g.clicks, g.clicks.select("user"), "user", order="ms"),
         "without as_of",
-    ),
-    "table_table, no weights": (
-        lambda g: joins.table_table(g.clicks, g.clicks.select("user"), on="user"),
-        "_weight",
     ),
     "table_table, unknown how": (
         lambda g: joins.table_table(g.clicks, g.clicks, on="user", how="anti"),
