@@ -124,7 +124,8 @@ PINNED: dict[Callable[..., object], str] = {
     sources.Reading: (
         "(source: KafkaSource, format: Format, *, time: str | Column, lateness: str | timedelta, "
         "keep: Sequence[str] = (), future_tolerance: str | timedelta | None = '1 hour', "
-        "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536) -> None"
+        "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536, "
+        "time_unit: TimeUnit | None = None) -> None"
     ),
     sources.Heartbeats: "(path: str) -> None",
     Broker: (

@@ -14,6 +14,8 @@ from ...windows import Windowed
 from ..job import Job
 from ..summary import Summary
 
+_OLD = 365 * 86_400 * 1_000_000
+"""A year after the epoch, in microseconds: there seconds end up that were taken for milliseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -31,6 +33,7 @@ def waiting(job: Job, spark: SparkSession, done: Summary) -> str | None:
     lateness = max(
         microseconds(given.reading.lateness, "lateness", least=0) for given in job.inputs.values()
     )
+    odd = "; a time in 1970 speaks of another time_unit" if min(marks) < _OLD else ""
     where = "in each input " if len(job.inputs) > 1 else ""
     clock = "" if job.every is None else ", or by the clock with idle"
     return (
@@ -38,6 +41,7 @@ def waiting(job: Job, spark: SparkSession, done: Summary) -> str | None:
         f"out when it reaches {_told(next_at)}: with an event of {_told(next_at + lateness)} or "
         f"later {where}".rstrip()
         + clock
+        + odd
     )
 
 
