@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 from pyspark.sql import DataFrame
 
-from ...errors import ConfigError
+from ...errors import ArgumentError, ColumnError, ColumnTypeError, ConfigError
 from ...formats import Format
 from ...sinks import Sink
 from ...transform import Transform
@@ -91,8 +91,14 @@ class Config(Section):
         format: JSON of the section's schema, where no other is given, which has the event
             time as `event_time`.
         keep: the columns of Kafka that the rows carry, as a `Reading` has them.
+
+        Raises ConfigError, with the section's name, where topic, schema and time do not fit.
         """
-        return section.input(self.kafka, format=format, keep=keep)
+        try:
+            return section.input(self.kafka, format=format, keep=keep)
+        except (ArgumentError, ColumnError, ColumnTypeError) as error:
+            named = next((f"[{key}] " for key, one in self if one is section), "")
+            raise ConfigError(f"{named}{error.given}", error.allowed, error.hint) from error
 
     def as_job(
         self,

@@ -15,7 +15,7 @@ from ..job import Job
 from ..summary import Summary
 
 _OLD = 365 * 86_400 * 1_000_000
-"""A year after the epoch, in microseconds: there seconds end up that were taken for milliseconds."""
+"""A year after 1970 in microseconds: where seconds end up that were taken for milliseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
