@@ -68,11 +68,17 @@ class Cluster:
             self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
         except KafkaException as error:
             raise SourceError(f"{name} cannot be created: {error.args[0].str()}.") from None
-        # A topic that was just created may be missing from the brokers' list for a moment.
+        # A topic that was just created has no leaders for a moment, and may not be listed yet.
         deadline = time.monotonic() + _SECONDS
-        while name not in self.topics() and time.monotonic() < deadline:
+        while not self._ready(name, partitions) and time.monotonic() < deadline:
             time.sleep(0.1)
         return True
+
+    def _ready(self, name: str, partitions: int) -> bool:
+        try:
+            return name in self.topics() and bool(self.ends({name: range(partitions)}))
+        except SourceError:
+            return False
 
     def require(self, name: str) -> None:
         """Refuse a topic that is not there."""
