@@ -106,10 +106,10 @@ class Windows(World):
     def options(self, batches: int) -> dict[str, object]:
         return {
             "kafka.servers": self.broker.servers,
-            "clicks.topics": self.name,
-            "clicks.schema": SCHEMA,
-            "clicks.max_rows": self.count // batches,
-            "clicks.lateness": f"{LATENESS_MS} milliseconds",
+            "input.topics": self.name,
+            "input.schema": SCHEMA,
+            "input.max_rows": self.count // batches,
+            "input.lateness": f"{LATENESS_MS} milliseconds",
             "window.size": f"{WINDOW_MS} milliseconds",
         }
 
