@@ -21,7 +21,7 @@ Asked = Annotated[
     str | None, typer.Option(help="Brokers as host:port, to tell how much waits in the topics.")
 ]
 Machine = Annotated[bool, typer.Option("--json", help="Print one JSON object a job.")]
-_SIDE = ("dead", "late")
+_SIDE = ("dead", "gaps", "late")
 
 
 @dataclass(frozen=True)
