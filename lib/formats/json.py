@@ -14,10 +14,13 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from ..columns import schema_of
 from ..errors import ArgumentError, ColumnError
 from ._fitting import narrowed, unfit, widened
+from ._texts import has_times, lone_surrogate, odd_times, times_as_text
 
 _CORRUPT = "__tidegate_corrupt"
 _PARSED = "__tidegate_parsed"
 _FAULTY = "__tidegate_faulty"
+_TIMES = "__tidegate_times"
+_DEEPEST = 998
 # With options given, the optimiser does not prune the schema to the fields in use: what is
 # malformed stays malformed.
 _OPTIONS = {
@@ -37,9 +40,10 @@ def json_format(
     `schema` is DDL text or a StructType. A field may be missing or null unless it is NOT NULL;
     fields that the schema does not name are ignored, but must be well-formed. Names count with
     their capitals. Of a field that is there twice the last one holds. A number or an object in a
-    STRING field is taken as its text. A TIMESTAMP is ISO 8601 text (UTC if without an offset) or
-    whole seconds since 1970; read epoch milliseconds as BIGINT and convert them. NOT NULL is
-    checked through structs, not inside arrays and maps.
+    STRING field is taken as its text. A DATE is text such as 2026-03-02, and a TIMESTAMP is ISO
+    8601 text that begins with such a date (UTC if without an offset; digits of a second beyond the
+    sixth are left out) or whole seconds since 1970; read epoch milliseconds as BIGINT and convert
+    them. NOT NULL is checked through structs, not inside arrays and maps.
 
     | value | reason |
     |---|---|
@@ -48,11 +52,13 @@ def json_format(
     | bytes that are no UTF-8 | "invalid UTF-8" |
     | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
     | cut off, unquoted or single-quoted names, NaN, comments | "malformed JSON" |
-    | nested deeper than 1000 | "malformed JSON" |
+    | nested deeper than 998 (arrays alone: 1000) | "malformed JSON" |
     | text after the object, a second object | "text after the JSON object" |
     | text for a number, number out of range, fraction for an integer | "wrong type: <fields>" |
     | digits beyond a DECIMAL's scale | "wrong type: <fields>" |
     | date that is none, or outside the years 1 to 9999 | "wrong type: <fields>" |
+    | time without a whole date: "05:00", "2026", "2026-03" | "wrong type: <fields>" |
+    | half a surrogate pair, as an escape, in a field's text | "lone surrogate" |
     | a key that is twice in a MAP | "wrong type: <fields>" |
     | NOT NULL field missing or null | "missing field: <fields>" |
 
@@ -89,10 +95,18 @@ class JsonFormat:
         ]
         # What needs the text stands beside the parsing, so that the text itself is not carried on
         # from row to row.
-        read = self._parsed(raw).withColumn(_FAULTY, _faulty())
+        read = self._parsed(raw).withColumns(self._of_text())
         return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(
-            _PARSED, _FAULTY
+            _PARSED, _FAULTY, _TIMES
         )
+
+    def _of_text(self) -> dict[str, Column]:
+        """Return what has to be known of the text beside its values."""
+        text = _text()
+        found = {_FAULTY: _faulty() | lone_surrogate(text, self.schema, _PLAIN)}
+        if has_times(self.schema):
+            found[_TIMES] = times_as_text(text, self.schema, _PLAIN)
+        return found
 
     def _parsed(self, raw: DataFrame) -> DataFrame:
         return raw.withColumn(_PARSED, _read(_text(), self.schema))
@@ -107,6 +121,8 @@ class JsonFormat:
             unfit(parsed, self.schema),
             *[field.isNull() for _, field in _required(self.schema, parsed)],
         ]
+        if has_times(self.schema):
+            checks.append(odd_times(parsed, F.col(_TIMES), self.schema))
         bad = reduce(or_, checks)
         return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
 
@@ -121,9 +137,11 @@ class JsonFormat:
             F.when(F.col("value").isNull(), "null value")
             .when(parsed.isNull(), "empty value")
             .when(~F.is_valid_utf8(text), "invalid UTF-8")
-            .when(read & ~_is_single(text), "text after the JSON object")
+            .when(read & ~_is_single(text) & ~_may_be_deep(text), "text after the JSON object")
+            .when(read & ~_is_single(text), "malformed JSON")
+            .when(read & lone_surrogate(text, self.schema, _PLAIN), "lone surrogate")
             .when(
-                read & ~unfit(parsed, self.schema),
+                read & ~reduce(or_, [_wrong_type(text, field) for field in self.schema.fields]),
                 F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
             )
             .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
@@ -133,8 +151,28 @@ class JsonFormat:
         return self._parsed(dead).withColumn("reason", reason).drop(_PARSED)
 
 
+def fields(text: Column, schema: StructType) -> dict[str, Column]:
+    """Return the fields of an object that stands in a text; null each that is not of its type."""
+    shape = StructType([StructField(each.name, widened(each.dataType)) for each in schema])
+    read = F.from_json(text, shape, _PLAIN)
+    times = times_as_text(text, schema, _PLAIN) if has_times(schema) else F.lit(None)
+    found = {}
+    for field in schema:
+        value = read.getField(field.name)
+        wrong = unfit(value, field.dataType)
+        if has_times(field.dataType):
+            wrong = wrong | odd_times(value, times.getField(field.name), field.dataType)
+        found[field.name] = F.when(~wrong, narrowed(value, field.dataType))
+    return found
+
+
 def _text() -> Column:
     return F.col("value").cast("string")
+
+
+def _may_be_deep(text: Column) -> Column:
+    """Return whether a text opens as many braces as cannot be within one another."""
+    return F.length(text) - F.length(F.translate(text, "{[", "")) > _DEEPEST
 
 
 def _faulty() -> Column:
@@ -166,8 +204,12 @@ _PLAIN = {key: value for key, value in _OPTIONS.items() if key != "columnNameOfC
 
 
 def _wrong_type(text: Column, field: StructField) -> Column:
-    alone = _read(text, StructType([field]))
-    return alone.getField(_CORRUPT).isNotNull() | unfit(alone, StructType([field]))
+    schema = StructType([field])
+    alone = _read(text, schema)
+    wrong = alone.getField(_CORRUPT).isNotNull() | unfit(alone, schema)
+    if not has_times(schema):
+        return wrong
+    return wrong | odd_times(alone, times_as_text(text, schema, _PLAIN), schema)
 
 
 def _read(text: Column, schema: StructType) -> Column:

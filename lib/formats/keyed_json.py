@@ -22,11 +22,13 @@ from pyspark.sql.types import (
 
 from ..columns import schema_of
 from ..errors import ColumnError, ColumnTypeError
+from ._fitting import unfit
+from ._texts import odd_times
 from .json import JsonFormat, json_format
 
 EVENT_TIME = "event_time"
 DELETED = "deleted"
-_NO_KEYS = (ArrayType, MapType, StructType, VariantType)
+_NO_KEYS = (ArrayType, MapType, StructType, VariantType, TimestampType)
 
 
 def keyed_json(
@@ -142,7 +144,11 @@ class KeyedJson:
     def _own_key(self) -> Column:
         """Return the record's key as a value of the key's field; null where it is none."""
         text = F.col("key").cast("string")
-        return F.when(F.is_valid_utf8(text), text.try_cast(self.columns[self.key].dataType))
+        kind = self.columns[self.key].dataType
+        value = text.try_cast(kind)
+        return F.when(
+            F.is_valid_utf8(text) & ~unfit(value, kind) & ~odd_times(value, text, kind), value
+        )
 
 
 def _require_key(schema: StructType, key: str) -> None:
@@ -156,7 +162,7 @@ def _require_key(schema: StructType, key: str) -> None:
     if isinstance(found, _NO_KEYS):
         raise ColumnTypeError(
             f"key={key!r} is of type {found.simpleString()}.",
-            "a simple type, which the text of a record's key can be cast to.",
+            "a simple type other than TIMESTAMP, which a key's text can be cast to.",
         )
 
 

@@ -12,6 +12,7 @@ from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_
 from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import maxwell_position
 from .format import Format
+from .json import fields
 
 _OPS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
 _NONE = (
@@ -118,10 +119,10 @@ def _parts(record: Column, row: StructType) -> Parts:
 def _before(data: Column, old: Column, row: StructType) -> Column:
     """Return the row before an update: a value that stands in `old` counts, even a null."""
     changed = F.json_object_keys(old)
-    values = F.from_json(old, row, {"timeZone": "UTC"})
+    values = fields(old, row)
 
     def value(name: str) -> Column:
         is_old = F.array_contains(changed, name)
-        return F.when(is_old, values.getField(name)).otherwise(data.getField(name)).alias(name)
+        return F.when(is_old, values[name]).otherwise(data.getField(name)).alias(name)
 
     return F.when(changed.isNotNull(), F.struct(*map(value, row.names)))

@@ -36,6 +36,13 @@ TOKENS = [
 ]
 
 
+AT_ONCE = 3_000
+UNUSABLE = (
+    "(op not in ('tombstone', 'truncate') and position is null)"
+    " or (op <> 'truncate' and key.id is null)"
+)
+
+
 def mutated(chance: random.Random, value: bytes) -> bytes:
     content = bytearray(value)
     for _ in range(chance.randint(0, 3)):
@@ -59,27 +66,25 @@ def corpus(seed: int, sound: list[Record], count: int) -> list[Record]:
 
 
 @pytest.mark.parametrize(("name", "position"), [("debezium", "source"), ("maxwell", "log")])
+@pytest.mark.draws("seeds", short=[range(17, 18)], long=[range(17, 67)], ids=len)
 def test_mutated_records_are_changes_or_dead_and_never_raise(
-    spark: SparkSession, name: str, position: Position
+    spark: SparkSession, name: str, position: Position, seeds: range
 ) -> None:
     make, columns, sound = FORMATS[name]
     form: ChangeFormat = make(columns, key="id", using=json_format, position=position)
-    decoded = form.decode(raw(spark, corpus(17, sound, 3_000))).persist()
-    good = decoded.where("not bad").select("record.*")
-    kinds = {row.op: row["count"] for row in good.groupBy("op").count().collect()}
-    reasons = {
-        row.reason: row["count"]
-        for row in form.diagnose(decoded.where("bad")).groupBy("reason").count().collect()
-    }
-    assert sum(kinds.values()) + sum(reasons.values()) == 3_000
-    assert {"create", "update", "delete", "tombstone"} <= set(kinds)
-    assert None not in reasons
-    assert len(reasons) > 8
-    unusable = (
-        "(op not in ('tombstone', 'truncate') and position is null)"
-        " or (op <> 'truncate' and key.id is null)"
-    )
-    assert good.where(unusable).count() == 0
-    assert newest(good).count() > 0
-    assert versions(good.where("event_time is not null")).count() > 0
-    decoded.unpersist()
+    for seed in seeds:
+        decoded = form.decode(raw(spark, corpus(seed, sound, AT_ONCE))).persist()
+        good = decoded.where("not bad").select("record.*")
+        kinds = {row.op: row["count"] for row in good.groupBy("op").count().collect()}
+        reasons = {
+            row.reason: row["count"]
+            for row in form.diagnose(decoded.where("bad")).groupBy("reason").count().collect()
+        }
+        assert sum(kinds.values()) + sum(reasons.values()) == AT_ONCE
+        assert {"create", "update", "delete", "tombstone"} <= set(kinds)
+        assert None not in reasons
+        assert len(reasons) > 8
+        assert good.where(UNUSABLE).count() == 0
+        assert newest(good).count() > 0
+        assert versions(good.where("event_time is not null")).count() > 0
+        decoded.unpersist()

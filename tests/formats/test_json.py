@@ -52,6 +52,7 @@ BAD: list[tuple[bytes | None, str]] = [
     (b'{"page":"a\x01b"}', "malformed JSON"),
     (b'{"page":' + b"[" * 5_000 + b"]" * 5_000 + b"}", "malformed JSON"),
     (b'{"unknown":' + b"[" * 100_000 + b"}", "malformed JSON"),
+    (b'{"a":' * 999 + b"1" + b"}" * 999, "malformed JSON"),
     (b'{"page":"/a"} xyz', "text after the JSON object"),
     (b'{"page":"/a"}{"page":"/b"}', "text after the JSON object"),
     (b'{"page":"/a"},{"page":"/b"}', "text after the JSON object"),
@@ -125,6 +126,86 @@ def test_a_number_or_date_that_its_type_cannot_hold_as_it_is_is_no_record(
     assert [str(row.price) for row in rows[: len(FITS)]] == [told for _, told in FITS]
     reasons = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
     assert [row.reason for row in reasons] == [reason for _, reason in UNFIT]
+
+
+TIMES = (
+    "at TIMESTAMP, here TIMESTAMP_NTZ, day DATE, many ARRAY<TIMESTAMP>, "
+    "by MAP<STRING, DATE>, inside STRUCT<at: TIMESTAMP>, list ARRAY<STRUCT<day: DATE>>"
+)
+NAMED = "at TIMESTAMP, here TIMESTAMP_NTZ, day DATE, inside STRUCT<at: TIMESTAMP>"
+"""Times that all have names of their own, for which a text is searched."""
+
+TIMELY = [
+    b'{"at":"2024-05-01T12:00:00Z"}',
+    b'{"at":"2024-05-01 12:00:00.123456789+02:00","here":"2024-05-01T12:00:00"}',
+    b'{"at":"2024-05-01","day":"2024-05-01","here":"2024-05-01"}',
+    b'{"at":2026}',
+    b'{"at":-62135596800}',
+    b'{"\\u0061t":"2024-05-01T12:00:00Z"}',
+    b'{"at" : "\\u0032024-05-01"}',
+    b'{"unknown":{"at":"05:00"},"at":null}',
+    b'{"many":["2024-05-01",12,null],"by":{"a":"2024-05-01","b":null}}',
+    b'{"inside":{"at":12},"list":[{"day":"2024-05-01"},{},null]}',
+]
+
+UNTIMELY: list[tuple[bytes, str]] = [
+    (b'{"at":"05:00:00"}', "at"),
+    (b'{"at":"T05:00"}', "at"),
+    (b'{"at" :\n"5:1"}', "at"),
+    (b'{"at":" 05:00"}', "at"),
+    (b'{"at":"\\u00305:00"}', "at"),
+    (b'{"\\u0061t":"05:00"}', "at"),
+    (b'{"at":"2026"}', "at"),
+    (b'{"at":"2026-05"}', "at"),
+    (b'{"at":"12"}', "at"),
+    (b'{"at":1714564800000}', "at"),
+    (b'{"at":18446744073709552}', "at"),
+    (b'{"here":"2026","day":"2026-05"}', "here, day"),
+    (b'{"day":"12"}', "day"),
+    (b'{"day":"2026-05-01T05:00:00Z"}', "day"),
+    (b'{"day":"2026-05-01 and more"}', "day"),
+    (b'{"inside":{"at":"05:00"}}', "inside"),
+    (b'{"many":["2026-05-01","05:00"]}', "many"),
+    (b'{"by":{"a":"2026"}}', "by"),
+    (b'{"list":[{"day":"2026"}]}', "list"),
+]
+
+
+@pytest.mark.parametrize("schema", [TIMES, NAMED])
+def test_a_time_is_one_that_says_its_date(spark: SparkSession, schema: str) -> None:
+    """Spark takes a time without one for a time of the day on which it runs."""
+    form = json_format(schema)
+    untimely = UNTIMELY if schema is TIMES else UNTIMELY[:-3]
+    decoded = form.decode(raw(spark, [*TIMELY, *[value for value, _ in untimely]]))
+    rows = decoded.orderBy("offset").select("offset", "bad").collect()
+    assert [row.offset for row in rows if not row.bad] == list(range(len(TIMELY)))
+    reasons = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
+    assert [row.reason for row in reasons] == [f"wrong type: {names}" for _, names in untimely]
+
+
+PAIRED = [
+    b'{"page":"\\ud83d\\ude00"}',
+    b'{"page":"\\\\ud83d"}',
+    b'{"page":"?","unknown":"\\ud83d"}',
+]
+HALVED = [
+    b'{"page":"\\ud83d"}',
+    b'{"page":"\\uDE00\\ud83d"}',
+    b'{"page":"\\\\ud83d\\ude00"}',
+    b'{"page":"\\ud83d\\\\\\ude00"}',
+    b'{"page":{"a":"\\ud83d"}}',
+    b'{"m":{"\\ud83d":"b"}}',
+]
+
+
+def test_half_a_surrogate_pair_in_a_field_is_no_text(spark: SparkSession) -> None:
+    form = json_format("page STRING, m MAP<STRING, STRING>")
+    decoded = form.decode(raw(spark, [*PAIRED, *HALVED]))
+    rows = decoded.orderBy("offset").select("record.page", "bad").collect()
+    assert [row.page for row in rows if not row.bad] == ["\U0001f600", "\\ud83d", "?"]
+    dead = form.diagnose(decoded.where("bad")).orderBy("offset").select("offset", "reason")
+    found = [(row.offset, row.reason) for row in dead.collect()]
+    assert found == [(3 + at, "lone surrogate") for at in range(len(HALVED))]
 
 
 def test_a_required_field_that_is_missing_is_named(spark: SparkSession) -> None:

@@ -97,14 +97,16 @@ def one(spark: SparkSession, stored: bytes | None) -> DataFrame:
 
 
 @pytest.mark.parametrize("wanted", ["whole label", "kind alone"])
+@pytest.mark.draws("times", short=[1], long=[80])
 def test_damaged_and_foreign_bytes_have_a_reason_and_sound_ones_none(
-    spark: SparkSession, sound: dict[str, bytes], wanted: str
+    spark: SparkSession, sound: dict[str, bytes], wanted: str, times: int
 ) -> None:
     chance = random.Random(5)
     bad = {}
     for label, whole in sound.items():
         others = [other for other in sound.values() if other != whole]
-        bad[label] = damaged(whole, others, chance) + others
+        drawn = [damaged(whole, others, chance) for _ in range(times)]
+        bad[label] = [*(each for some in drawn for each in some), *others]
     frames = []
     for label, whole in sound.items():
         asked = label if wanted == "whole label" else label.split(" ")[0]
