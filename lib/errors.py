@@ -56,7 +56,7 @@ class AccountingError(TidegateError, RuntimeError):
 
 
 class ReplayMismatchError(TidegateError, RuntimeError):
-    """A table says that a batch was written, but for other offsets than those planned now."""
+    """A table does not hold what its checkpoint says: another batch, or less than was written."""
 
 
 class CheckpointError(TidegateError, RuntimeError):

@@ -105,6 +105,12 @@ def has_class(spark: SparkSession, name: str) -> bool:
     return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
 
 
+def java_version(spark: SparkSession) -> str:
+    """Return the version of the Java that Spark runs in."""
+    jvm: Any = spark._jvm
+    return str(jvm.java.lang.System.getProperty("java.version"))
+
+
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
 
@@ -112,8 +118,13 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     does not fit."""
     jvm: Any = spark._jvm
     file = jvm.org.apache.hadoop.fs.Path(path)
+    conf = _session(spark).sessionState().newHadoopConf()
+    return _read(jvm, file, lambda: file.getFileSystem(conf))
+
+
+def _read(jvm: Any, file: Any, opened: Callable[[], Any]) -> bytes | None:
     try:
-        system = file.getFileSystem(_session(spark).sessionState().newHadoopConf())
+        system = opened()
         if not system.exists(file):
             return None
         stream = system.open(file)
@@ -122,32 +133,78 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        raise OSError(f"{path} cannot be read: {error.java_exception.toString()}") from error
+        told = error.java_exception.toString()
+        raise OSError(f"{file.toString()} cannot be read: {told}") from error
 
 
-def write_whole(spark: SparkSession, path: str, content: bytes, *, replace: bool) -> bool:
-    """Write a file whole or not at all, by the means with which Spark writes its checkpoints.
+class WholeFiles:
+    """A folder of small files, each written whole or not at all, as Spark writes its checkpoints.
 
-    Return False, and write nothing, where the file is there and is not to be replaced."""
-    jvm: Any = spark._jvm
-    file = jvm.org.apache.hadoop.fs.Path(path)
-    managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
-    made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
-    try:
-        manager = made.create(file.getParent(), _session(spark).sessionState().newHadoopConf())
-        manager.mkdirs(file.getParent())
-        stream = manager.createAtomic(file, replace)
+    Hadoop's check sums beside them are not looked at: of a writer that was killed they may be those
+    of the content before. The files must bear a hash of their own. Each method raises OSError."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._made = jvm.org.apache.hadoop.fs.Path
+        self._folder = self._made(folder)
+        # A copy of all settings, which is made once.
+        self._conf = _session(spark).sessionState().newHadoopConf()
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
+        with self._told(self._folder):
+            self._manager = made.create(self._folder, self._conf)
+
+    def write(self, name: str, content: bytes, *, replace: bool) -> bool:
+        """Write a file; return False where it is there and is not to be replaced."""
+        file = self._made(self._folder, name)
         try:
-            stream.write(bytearray(content))
-        except BaseException:
-            stream.cancel()
-            raise
-        stream.close()
-    except Py4JJavaError as error:
-        if "FileAlreadyExistsException" in error.java_exception.getClass().getName():
-            return False
-        raise OSError(f"{path} cannot be written: {error.java_exception.toString()}") from error
-    return True
+            if not replace:
+                self._manager.mkdirs(self._folder)
+            stream = self._manager.createAtomic(file, replace)
+            try:
+                stream.write(bytearray(content))
+            except BaseException:
+                stream.cancel()
+                raise
+            stream.close()
+        except Py4JJavaError as error:
+            told = error.java_exception
+            if "FileAlreadyExists" in told.getClass().getName():
+                return False
+            raise OSError(f"{file.toString()} cannot be written: {told.toString()}") from error
+        return True
+
+    def names(self) -> list[str]:
+        """Return the names of the files; none where there is no such folder."""
+        with self._told(self._folder):
+            if not self._manager.exists(self._folder):
+                return []
+            return [status.getPath().getName() for status in self._manager.list(self._folder)]
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes; None without such a file."""
+        # The file system that Spark's session shares must go on to look at check sums.
+        systems = self._jvm.org.apache.hadoop.fs.FileSystem
+        own = systems.newInstance(self._folder.toUri(), self._conf)
+        try:
+            own.setVerifyChecksum(False)
+            return _read(self._jvm, self._made(self._folder, name), lambda: own)
+        finally:
+            own.close()
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing happens where there is none."""
+        with self._told(self._folder):
+            self._manager.delete(self._made(self._folder, name))
+
+    @contextmanager
+    def _told(self, path: Any) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            told = error.java_exception.toString()
+            raise OSError(f"{path.toString()} cannot be used: {told}") from error
 
 
 def names_in(spark: SparkSession, folder: str) -> list[str]:
@@ -161,17 +218,6 @@ def names_in(spark: SparkSession, folder: str) -> list[str]:
         return [status.getPath().getName() for status in system.listStatus(place)]
     except Py4JJavaError as error:
         raise OSError(f"{folder} cannot be listed: {error.java_exception.toString()}") from error
-
-
-def delete_file(spark: SparkSession, path: str) -> None:
-    """Delete a file; nothing happens where there is none."""
-    jvm: Any = spark._jvm
-    file = jvm.org.apache.hadoop.fs.Path(path)
-    try:
-        system = file.getFileSystem(_session(spark).sessionState().newHadoopConf())
-        system.delete(file, False)
-    except Py4JJavaError as error:
-        raise OSError(f"{path} cannot be deleted: {error.java_exception.toString()}") from error
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
-from ..jvm import delete_file, names_in, read_bytes, write_whole
+from ..jvm import WholeFiles
 from .identity import Identity
 
 FOLDER = "tidegate"
@@ -24,10 +25,11 @@ class EpochFiles:
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self.spark = spark
         self.path = checkpoint
+        self._files = WholeFiles(spark, f"{checkpoint}/{FOLDER}")
 
     def file(self, epoch: int) -> str:
         """Return the path of an epoch's file."""
-        return f"{self.path}/{FOLDER}/identity-{epoch:06d}.json"
+        return f"{self.path}/{FOLDER}/{_name(epoch)}"
 
     def newest(self) -> int:
         """Return the newest epoch that was claimed; 0 before the first."""
@@ -35,36 +37,50 @@ class EpochFiles:
 
     def create(self, epoch: int) -> bool:
         """Claim an epoch, by a file that says no more; False where another start has it already."""
-        return write_whole(self.spark, self.file(epoch), b"", replace=False)
+        return self._files.write(_name(epoch), b"", replace=False)
 
     def write(self, identity: Identity) -> None:
         """Write the file of the identity's epoch, in place of the one that is there."""
-        path = self.file(identity.epoch)
-        write_whole(self.spark, path, identity.text().encode(), replace=True)
+        self._files.write(_name(identity.epoch), identity.text().encode(), replace=True)
 
     def read(self) -> Identity | None:
-        """Return the newest identity; None in a checkpoint that has none.
+        """Return the identity of the last whole batch; None in a checkpoint that has none.
 
-        A start that ended right after its claim has left an empty file, which is passed over.
+        That is the newest start's, unless a driver before it has finished the batch that it was
+        in. A start that ended right after its claim has left an empty file, which is passed over.
 
         Raises:
-            CheckpointError: for a file that is not whole.
+            CheckpointError: for a newest file that is not whole.
         """
+        found: list[Identity] = []
         for epoch in sorted(self._all(), reverse=True):
-            content = read_bytes(self.spark, self.file(epoch))
-            if content:
-                return Identity.parse(content, self.file(epoch))
-        return None
+            content = self._content(epoch)
+            if content and not found:
+                found.append(Identity.parse(content, self.file(epoch)))
+            elif content:
+                with suppress(CheckpointError):
+                    found.append(Identity.parse(content, self.file(epoch)))
+        return max(found, key=lambda each: (each.batch, each.epoch), default=None)
 
     def tidy(self, epoch: int) -> None:
         """Delete the files of starts long ago."""
         for old in self._all():
             if old <= epoch - _KEPT:
-                delete_file(self.spark, self.file(old))
+                self._files.delete(_name(old))
+
+    def _content(self, epoch: int) -> bytes | None:
+        try:
+            return self._files.read(_name(epoch))
+        except OSError as error:
+            raise CheckpointError(f"{error}.", "a checkpoint that can be read.") from error
 
     def _all(self) -> list[int]:
         try:
-            names = names_in(self.spark, f"{self.path}/{FOLDER}")
+            names = self._files.names()
         except OSError as error:
             raise CheckpointError(f"{error}.", "a checkpoint that can be read.") from error
         return [int(found[1]) for found in map(_NAME.fullmatch, names) if found]
+
+
+def _name(epoch: int) -> str:
+    return f"identity-{epoch:06d}.json"

@@ -39,10 +39,16 @@ class Found(Protocol):
         """Return every application id that has written to it."""
 
 
-def require_kept(step: str, mark: TableMark, found: Found) -> None:
+def require_kept(
+    step: str,
+    mark: TableMark,
+    found: Found,
+    restores: Mapping[int, int | None] | None = None,
+) -> None:
     """Refuse a table that is gone, replaced or older than the batch which noted it.
 
-    A folder that was moved is the same table.
+    A folder that was moved is the same table. `restores` are those since the noted version, where
+    they are known already.
 
     Raises:
         ReplayMismatchError: for a table that lost what it held.
@@ -62,7 +68,8 @@ def require_kept(step: str, mark: TableMark, found: Found) -> None:
     if found.digest(mark.version) not in (None, mark.commit):
         told = f"{found.path} has another commit at version {mark.version}: an older copy went on"
         raise _lost(step, mark, told, f"{noted}, commit {mark.commit[:12]}")
-    restored = undone(mark.version, found.version, found.restores(mark.version))
+    later = found.restores(mark.version) if restores is None else restores
+    restored = undone(mark.version, found.version, later)
     if restored is not None:
         told = f"{found.path} was put back to an older version by the commit {restored}"
         raise _lost(step, mark, told, noted)

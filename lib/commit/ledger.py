@@ -8,6 +8,7 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
+from ..errors import CheckpointError
 from ..jvm import read_bytes
 from .batch import Batch
 from .delta_log import DeltaCommitLog
@@ -31,6 +32,7 @@ class Ledger:
         self.plan = plan_hash(identity.plan)
         self._steps = steps
         self._asked: set[str] = set()
+        self._plain: dict[str, int] = {}
         self._own: dict[str, TableMark] = {}
         self._writing = Lock()
 
@@ -43,6 +45,29 @@ class Ledger:
         files.tidy(epoch)
         return ledger
 
+    def reads(self, streams: Mapping[str, int]) -> None:
+        """Note of how many streams each input is made, which a checkpoint is bound to."""
+        self.identity = replace(self.identity, streams=dict(streams))
+
+    def begins(self, number: int) -> None:
+        """Take up what a driver before this one has finished since this one was started.
+
+        Raises:
+            CheckpointError: for a batch that does not follow the last one that is noted.
+        """
+        if number <= self.identity.batch + 1:
+            return
+        found = self.files.read() or self.identity
+        if number > found.batch + 1:
+            raise CheckpointError(
+                f"{self.files.path} goes on with batch {number}, and the last batch that is noted "
+                f"is {found.batch}.",
+                "batches one after the other.",
+                "start the job again; nothing was written.",
+            )
+        own = self.identity
+        self.identity = replace(found, epoch=own.epoch, plan=own.plan, streams=own.streams)
+
     def require_newest(self) -> None:
         """Refuse to go on where a later driver has claimed the checkpoint."""
         require_newest(self.files, self.identity.epoch)
@@ -51,10 +76,18 @@ class Ledger:
         """Refuse a table that is not the one which the checkpoint knows."""
         mark = self._mark(stamp.step)
         if mark is not None:
-            require_kept(stamp.step, mark, log)
+            self._require_kept(stamp.step, mark, log)
         elif log.id is not None and stamp.step not in self._asked:
             require_own(stamp.step, stamp.job, stamp.query, log)
             self._asked.add(stamp.step)
+
+    def _require_kept(self, step: str, mark: TableMark, log: DeltaCommitLog) -> None:
+        # Other writers' commits are read once, however long a table gets none of this job's.
+        plain = max(mark.version, self._plain.get(step, 0))
+        restores = log.restores(plain) if log.version > plain else {}
+        require_kept(step, mark, log, restores)
+        if not restores:
+            self._plain[step] = log.version
 
     def note(self, log: DeltaCommitLog, stamp: Stamp) -> None:
         """Note the table as it is with the commit."""
@@ -74,7 +107,7 @@ class Ledger:
             path = self._steps.get(step)
             mark = self._mark(step)
             if path is not None and mark is not None:
-                require_kept(step, mark, untouched(spark, path))
+                self._require_kept(step, mark, untouched(spark, path))
 
     def finished(self, batch: Batch, query: str) -> None:
         """Write down that a batch is in all of its tables, before Spark notes it as committed.

@@ -55,6 +55,16 @@ class CommitOptions:
                     ) from error
                 raise
 
+    @staticmethod
+    @contextmanager
+    def noted(spark: SparkSession, text: str) -> Iterator[None]:
+        """Let commits of the session bear a text, while a DELETE runs that is no batch's."""
+        spark.conf.set(_SETTINGS["user_metadata"], text)
+        try:
+            yield
+        finally:
+            spark.conf.unset(_SETTINGS["user_metadata"])
+
     @contextmanager
     def session(self, spark: SparkSession) -> Iterator[None]:
         """Set these options on the session, while a MERGE, UPDATE or DELETE runs.

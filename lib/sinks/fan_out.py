@@ -11,7 +11,7 @@ from ..commit.batch import Batch
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..frames import ROWS, sole
-from .sink import Sink
+from .sink import Sink, remade
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,11 @@ class Mapped:
     def step(self) -> str:
         """The step of the sink's target."""
         return self.sink.step
+
+    @property
+    def remade(self) -> frozenset[str]:
+        """The steps that the sink makes anew by itself."""
+        return remade(self.sink)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the tables of the sink."""
@@ -93,6 +98,11 @@ class FanOut:
     def step(self) -> str:
         """The target's step."""
         return self.target.step
+
+    @property
+    def remade(self) -> frozenset[str]:
+        """The steps that the sinks make anew by themselves."""
+        return frozenset().union(*(remade(sink) for sink in (*self.also, self.target)))
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the tables of all sinks, those of the target last."""

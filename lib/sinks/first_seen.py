@@ -84,6 +84,11 @@ class FirstSeen:
                 f"refuse_at is {self.refuse_at!r}.", "a factor above 1.", "refuse_at=2.0"
             )
 
+    @property
+    def remade(self) -> frozenset[str]:
+        """The filter's step, whose table is built anew from the target where it is gone."""
+        return frozenset([_SEEN])
+
     def tables(self) -> list[tuple[str, str]]:
         """Return the table of repeated rows, the target and the filter."""
         return [(self.repeated, _REPEATED), (self.path, self.step), (self.seen, _SEEN)]

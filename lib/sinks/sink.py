@@ -33,3 +33,11 @@ class Sink(Protocol):
         frames: by the name "rows" what the job's transform has made; in a job without one, the rows
         of each input by the input's name.
         """
+
+
+def remade(sink: Sink) -> frozenset[str]:
+    """Return the steps whose table a sink makes anew where it is gone, out of its other tables.
+
+    A sink of such a table says so by an attribute `remade`. Every other table that is gone stops
+    the job, as its rows would be missing."""
+    return frozenset(getattr(sink, "remade", ()))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from tidegate.commit.fence import claimed, require_newest
 from tidegate.commit.identity import Identity, Resumed, TableMark, plan_hash
 from tidegate.commit.kept import require_kept, require_own, undone
+from tidegate.commit.ledger import Ledger
 from tidegate.commit.logs import Logs, digest, require_logs
+from tidegate.commit.stamp import Stamp
 from tidegate.errors import (
     CheckpointError,
     FencedError,
@@ -178,6 +181,45 @@ def test_each_start_has_an_epoch_of_its_own_and_only_the_newest_may_write() -> N
     require_newest(epochs, second)
     with pytest.raises(FencedError, match=r"in epoch 4.* has epoch 3"):
         require_newest(epochs, first)
+
+
+class Files:
+    """Identity files in memory, as other drivers leave them."""
+
+    path = "c"
+
+    def __init__(self, *found: Identity) -> None:
+        self.found = found
+
+    def read(self) -> Identity | None:
+        return max(self.found, key=lambda each: (each.batch, each.epoch), default=None)
+
+
+def ledger(identity: Identity, *found: Identity) -> Ledger:
+    files: Any = Files(*found)
+    return Ledger(files, identity, {"append": "/views"})
+
+
+def test_what_a_driver_before_has_finished_is_taken_up_and_a_gap_is_refused() -> None:
+    before = replace(IDENTITY, epoch=1, batch=8)
+    mine = ledger(replace(IDENTITY, epoch=2, plan={"transform": "other"}), before)
+    mine.begins(8)
+    assert mine.identity.batch == 7
+    mine.begins(9)
+    assert (mine.identity.batch, mine.identity.epoch) == (8, 2)
+    assert mine.identity.plan == {"transform": "other"}
+    with pytest.raises(CheckpointError, match=r"goes on with batch 11.* noted is 8"):
+        mine.begins(11)
+
+
+def test_a_table_that_another_first_start_has_made_in_between_is_refused_at_the_commit() -> None:
+    stamp = Stamp(job="j", query="q", run="r", batch=0, step="append", offsets="o", end={}, rows={})
+    mine = ledger(Identity(job="j"))
+    none: Any = Table(id=None, version=-1)
+    mine.require_kept(none, stamp)
+    theirs: Any = Table(ids=["j/p/append"])
+    with pytest.raises(LostCheckpointError):
+        mine.require_kept(theirs, stamp)
 
 
 def test_plans_of_other_parts_have_other_hashes_and_their_order_does_not_count() -> None:

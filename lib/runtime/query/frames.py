@@ -17,8 +17,11 @@ from .side_outputs import Late
 from .tagging import tagged, untagged
 
 
-def streaming(job: Job, inputs: Mapping[str, DataFrame]) -> DataFrame:
+def streaming(job: Job, inputs: Mapping[str, DataFrame], *, whole: int | None = None) -> DataFrame:
     """Return what the job's query computes of its inputs.
+
+    whole: results at this instant or before it are left out, in microseconds since 1970: state that
+    they need was lost with a checkpoint.
 
     Windows that are written while they are open are made per batch; the query then hands on the
     rows as they are.
@@ -26,7 +29,10 @@ def streaming(job: Job, inputs: Mapping[str, DataFrame]) -> DataFrame:
     if job.transform is None or job.emission == "updates":
         return tagged(**inputs) if len(inputs) > 1 else next(iter(inputs.values()))
     transform = partials(job) if job.merges else job.transform
-    return _frame(transform(*inputs.values()), "the transform")
+    rows = _frame(transform(*inputs.values()), "the transform")
+    if whole is None or transform.result_time is None:
+        return rows
+    return rows.where(transform.result_time > F.timestamp_micros(F.lit(whole)))
 
 
 @contextmanager

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import interval, microseconds, nested_names, require_storable
-from ...errors import SetupError
-from ...jvm import jvm_signals
+from ...commit.ledger import Ledger
+from ...errors import CheckpointError, SetupError
+from ...jvm import jvm_signals, names_in
+from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
 from ..locations import local
@@ -27,8 +27,11 @@ from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.metrics import Metrics, served
 from ..telemetry.progress import Show, gauge, line
+from .brokers import answers
 from .frames import streaming
 from .idleness import Heartbeat
+from .preflight import Preflight
+from .resume import put_back, starting_at, told
 from .steps import Steps, cause
 from .streams import frames, streams
 from .topics import Topics, missing_topic
@@ -42,9 +45,20 @@ Look = Callable[[StreamingQuery, Mapping[str, Any]], None]
 
 
 def run(
-    job: Job, spark: SparkSession, *, stop: Stop | None = None, show: Show | None = None
+    job: Job,
+    spark: SparkSession,
+    *,
+    stop: Stop | None = None,
+    show: Show | None = None,
+    resume_from_table: bool = False,
+    recreate: Sequence[str] = (),
 ) -> Summary:
     """Run a job until its topic is drained, or SIGTERM, Ctrl-C or `stop.ask()` stops it.
+
+    Before the query starts, checkpoint, tables and configuration are held against one another.
+    resume_from_table: a new checkpoint goes on where the target's last commit ended, since that of
+    the tables is lost.
+    recreate: the steps whose table is gone and is to begin anew, empty; "all" for all of them.
 
     A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
     Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal."""
@@ -61,9 +75,13 @@ def run(
     summary = Summary(job=job.name)
     began = time.monotonic()
     prepare(job)
+    checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
+    ledger = claimed(checks)
+    job = going_on(checks.job, spark, ledger)
     inputs = streams(job, spark)
+    ledger.reads({name: len(each) for name, each in inputs.items()})
     topics = Topics(job, inputs, spark)
-    steps = Steps(job, inputs, topics, stop, summary)
+    steps = Steps(job, inputs, topics, stop, summary, ledger)
     heartbeat = Heartbeat(job, inputs, summary)
     metrics = Metrics(summary)
 
@@ -71,6 +89,7 @@ def run(
         metrics.last = gauge(progress)
         show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
         topics.look()
+        ledger.committed()
         if query.isActive and not stop.asked:
             heartbeat.look(query, progress, spark)
 
@@ -79,20 +98,56 @@ def run(
     with on_signals(stop), signals, topics, numbers, show:
         try:
             heartbeat.begin(spark)
-            query = start(job, frames(inputs, spark), steps)
+            query = start(job, frames(inputs, spark), steps, ledger)
             watch(query, stop, look)
         except PySparkException as error:
             if not isinstance(steps.failure, StopAskedError):
-                told = cause(steps.failure, error)
-                missing = missing_topic(job, spark) if is_of_a_topic(told) else None
-                raise (missing or told) from (steps.failure or error)
+                failure = cause(steps.failure, error)
+                if isinstance(failure, CheckpointError):
+                    ledger.require_newest()
+                missing = missing_topic(job, spark) if is_of_a_topic(failure) else None
+                raise (missing or failure) from (steps.failure or error)
+        ledger.committed()
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
 
 
-def start(job: Job, inputs: Mapping[str, DataFrame], steps: Steps) -> StreamingQuery:
+def claimed(checks: Preflight) -> Ledger:
+    """Check the job against its checkpoint and its tables, and claim the checkpoint."""
+    identity = checks.require()
+    name = checks.job.name
+    for change in checks.changed():
+        _LOG.warning("%s: %s", name, change)
+    for step in sorted((checks.noted or identity).tables.keys() - identity.tables.keys()):
+        _LOG.warning("%s: the table of step %r begins anew, empty", name, step)
+    if checks.begins and identity.resumed is not None:
+        _LOG.warning("%s: the checkpoint was lost; the job %s", name, told(identity.resumed))
+    # A table that its sink makes anew may be gone, so that nothing is noted of it.
+    noted = {
+        step: path for step, path in checks.steps.items() if step not in remade(checks.job.sink)
+    }
+    return Ledger.claimed(checks.files, identity, noted)
+
+
+def going_on(job: Job, spark: SparkSession, ledger: Ledger) -> Job:
+    """Return the job as it goes on after a lost checkpoint; any other as it is.
+
+    Until the first batch is planned, what a lost batch has left beside the target is put back."""
+    found = ledger.identity.resumed
+    if found is None:
+        return job
+    if not names_in(spark, f"{job.places.checkpoint}/offsets"):
+        put_back(job, spark, found)
+        return starting_at(job, spark, found.start)
+    return job
+
+
+def start(
+    job: Job, inputs: Mapping[str, DataFrame], steps: Steps, ledger: Ledger
+) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    rows = streaming(job, inputs)
+    found = ledger.identity.resumed
+    rows = streaming(job, inputs, whole=None if found is None else found.whole)
     if job.transform is not None and job.each_batch is None:
         require_storable(nested_names(rows.schema), "the job's result")
     writer = rows.writeStream.queryName(job.name)
@@ -155,19 +210,6 @@ def prepare(job: Job) -> None:
         free = shutil.disk_usage(folder.parent).free
         if free < _LOW_DISK:
             _LOG.warning("only %s MiB are free under %s", f"{free / 1024**2:,.0f}", folder.parent)
-
-
-def answers(servers: str, seconds: float = 2.0) -> bool:
-    """Return whether one of the bootstrap servers takes connections."""
-    for server in servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        # An address that cannot be read is left for Kafka's client to tell.
-        with (
-            suppress(OSError, ValueError, OverflowError),
-            socket.create_connection((host, int(port)), seconds),
-        ):
-            return True
-    return False
 
 
 def write_summary(summary: Summary, path: Path) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch, last_batch, planned, require_current
+from ...commit.ledger import Ledger
 from ...errors import TidegateError
 from ...jvm import dropped_behind_watermark
 from ..job import Job
@@ -21,6 +22,7 @@ from ..summary import Counted, Summary
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
+from .preflight import steps
 from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
 from .streams import Stream
 from .topics import Topics
@@ -54,8 +56,10 @@ class Steps:
         topics: Topics,
         stop: Stop,
         summary: Summary,
+        ledger: Ledger,
     ) -> None:
         self._job = job
+        self._ledger = ledger
         self._inputs = inputs
         self._topics = topics
         self._stop = stop
@@ -103,21 +107,27 @@ class Steps:
             batch = replace(batch, late=sum(each.count for each in late.values()))
             if self._job.transform is not None and self._job.emission == "final":
                 check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
-            return self._written(frame, _Found(batch, parts, late, rows_out, gaps))
+            done = self._written(frame, _Found(batch, parts, late, rows_out, gaps))
+            self._ledger.finished(batch, query.id)
+            return done
         finally:
             frame.unpersist()
             for each in late.values():
                 each.release()
 
     def _planned(self, spark: SparkSession, query: StreamingQuery, number: int) -> Batch:
+        ledger = self._ledger
+        ledger.begins(number)
         batch = planned(
             spark,
             self._job.places.checkpoint,
             job=self._job.name,
-            query_id=query.id,
+            query_id=ledger.identity.written_as(query.id),
             run_id=query.runId,
             number=number,
+            base=ledger.identity.base,
         )
+        batch = replace(batch, epoch=ledger.identity.epoch, plan=ledger.plan, claim=ledger)
         if not self._begun:
             require_tables(self._job, spark, batch)
             self._begun = True
@@ -142,11 +152,15 @@ class Steps:
             check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
         if self._job.one_to_one:
             check_one_to_one(batch, rows_in, dead, rows_out)
-        return replace(batch, rows_in=rows_in, dead=dead)
+        times = [self._ledger.identity.latest, *(part.seen.latest for part in parts)]
+        latest = max((time for time in times if time is not None), default=None)
+        return replace(batch, rows_in=rows_in, dead=dead, latest=latest)
 
     def _written(self, frame: DataFrame, found: _Found) -> Counted:
         """Write what was lost, the dead letters, the late rows and the target, in this order."""
         job, batch = self._job, found.batch
+        self._ledger.require_newest()
+        self._ledger.require_tables(frame.sparkSession)
         gaps = self._missing(frame.sparkSession, found)
         if gaps:
             _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
@@ -198,12 +212,7 @@ class Steps:
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
-    beside = [job.places.dead]
-    if any(given.reading.source.on_data_loss == "record" for given in job.inputs.values()):
-        beside.append(job.places.gaps)
-    if job.transform is not None:
-        beside += job.places.late.values()
-    for path, step in [*job.sink.tables(), *((table.path, table.step) for table in beside)]:
+    for step, path in steps(job).items():
         require_current(spark, path, first, step)
 
 

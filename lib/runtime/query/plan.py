@@ -1,0 +1,170 @@
+"""What a job's query is, part by part, in text that stays the same from start to start.
+
+A value is told by its class and by the fields that differ from their defaults, so that a field
+which a later version adds changes nothing; a function by its name and what it has closed over."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql.types import DataType
+
+from ...aggregates import Aggregate
+from ...columns import microseconds
+from ...errors import TidegateError
+from ...sources import KafkaSource, Reading
+from ..job import Job
+
+_DEEPEST = 12
+_PLAIN = (bool, int, float, bytes, date)
+_COUNTED = re.compile(r"\b([xyz])_\d+\b")
+BOUND = ("inputs", "emission", "transform")
+"""The parts that a checkpoint's state is made of; the others may change between two batches."""
+
+
+def plan_of(job: Job) -> dict[str, str]:
+    """Return what decides about a job's rows, by parts."""
+    steps = {path: f"<{step}>" for path, step in job.sink.tables()}
+    parts = {"inputs": ", ".join(job.inputs)}
+    for name, given in job.inputs.items():
+        parts[f"{name}.topics"] = _topics(given.reading.source)
+        parts[f"{name}.format"] = described(given.reading.format)
+        parts[f"{name}.reading"] = _reading(given.reading)
+    parts["transform"] = described(job.transform)
+    parts["each_batch"] = described(job.each_batch)
+    parts["emission"] = job.emission
+    parts["corrections"] = described(job.corrections)
+    parts["sink"] = described(job.sink, steps)
+    return parts
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Return the parts that differ, in the new order."""
+    return [part for part in {**new, **old} if old.get(part) != new.get(part)]
+
+
+def bound(part: str, old: str | None, new: str | None) -> bool:
+    """Return whether a checkpoint is bound to a part of its plan."""
+    if part != "transform":
+        return part in BOUND
+    return not all(text is not None and _keeps_no_state(text) for text in (old, new))
+
+
+def _keeps_no_state(transform: str) -> bool:
+    return transform == "None" or transform.startswith("Stateless(")
+
+
+def _topics(source: KafkaSource) -> str:
+    chosen = source.topics or source.pattern or source.partitions
+    return described(chosen)
+
+
+def _reading(reading: Reading) -> str:
+    """Return the fields of a reading that are no parts of their own."""
+    own = [each for each in fields(reading) if each.name not in ("source", "format")]
+    return _fielded(reading, own, {}, 0)
+
+
+def described(value: Any, names: Mapping[str, str] | None = None, depth: int = 0) -> str:
+    """Return a value as text.
+
+    names: what texts are called that must not count, such as the path of a table.
+    """
+    known = names or {}
+    below = partial(described, names=known, depth=depth + 1)
+    if value is None or depth > _DEEPEST:
+        return "None" if value is None else "..."
+    if isinstance(value, str):
+        return known.get(value) or _text(value)
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{below(key)}: {below(each)}' for key, each in value.items())}}}"
+    if isinstance(value, Set):
+        return f"{{{', '.join(sorted(map(below, value)))}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(below, value))}]"
+    return _of_a_kind(value, known, depth, below)
+
+
+def _of_a_kind(
+    value: Any, names: Mapping[str, str], depth: int, below: Callable[[Any], str]
+) -> str:
+    if isinstance(value, Column):
+        # Spark numbers the variables of lambda functions anew in each session.
+        return _COUNTED.sub(r"\1", str(value))
+    if isinstance(value, DataType):
+        return value.json()
+    if isinstance(value, Aggregate):
+        return _aggregate(value, below)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fielded(value, fields(value), names, depth)
+    if isinstance(value, partial):
+        return f"partial({below(value.func)}, {below(value.args)}, {below(value.keywords)})"
+    if isinstance(value, MethodType):
+        return f"{below(value.__self__)}.{value.__name__}"
+    if isinstance(value, FunctionType):
+        return _function(value, below)
+    return type(value).__qualname__ if not isinstance(value, type) else value.__qualname__
+
+
+def _text(value: str) -> str:
+    """Return a text; durations that are one length are one text, however they are written."""
+    try:
+        return str(timedelta(microseconds=microseconds(value, least=0)))
+    except (TidegateError, OverflowError):
+        return repr(value)
+
+
+def _fielded(value: Any, chosen: Sequence[Field[Any]], names: Mapping[str, str], depth: int) -> str:
+    told = []
+    for each in chosen:
+        text = described(getattr(value, each.name), names, depth + 1)
+        if text != _default(each, names, depth):
+            told.append(f"{each.name}={text}")
+    return f"{type(value).__name__}({', '.join(told)})"
+
+
+def _default(each: Field[Any], names: Mapping[str, str], depth: int) -> str | None:
+    if each.default is not MISSING:
+        return described(each.default, names, depth + 1)
+    if each.default_factory is not MISSING:
+        return described(each.default_factory(), names, depth + 1)
+    return None
+
+
+def _aggregate(value: Aggregate, below: Callable[[Any], str]) -> str:
+    """Return which aggregate it is, by the functions that it is made of."""
+    folds = [below(fold.lift) for _, fold in value.folds]
+    made = [*(folds or [below(value.partial)]), below(value.finish)]
+    return " ".join(dict.fromkeys(made))
+
+
+def _function(value: FunctionType, below: Callable[[Any], str]) -> str:
+    """Return a function's name, and the values that it has closed over."""
+    module = value.__module__ or ""
+    if module == "__main__":
+        # A program is the same whether it is run or imported.
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
+    name = value.__qualname__.removesuffix(".<locals>.<lambda>")
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
+    kept = []
+    for held, cell in cells:
+        try:
+            content = cell.cell_contents
+        except ValueError:  # The cell of a name that is bound later is empty.
+            continue
+        if content is not value:
+            kept.append(f"{held}={below(content)}")
+    return f"{module.rpartition('.')[2]}.{name}({', '.join(kept)})"
