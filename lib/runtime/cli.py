@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.console import Console
 from .config.job_config import Config
 from .config.load import load
 from .config.shown import table
+from .doctor import examine, require_sound, shown
 from .job import Job
 from .process.exit_codes import CODES, guarded
 from .process.installation import project_root
@@ -30,6 +31,17 @@ File = Annotated[Path | None, typer.Option(help="TOML file.", show_default="conf
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="section.key=value, any number of times.")
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume-from-table",
+        help="The checkpoint is lost: a new one goes on where the target ends.",
+    ),
+]
+Recreate = Annotated[
+    list[str] | None,
+    typer.Option(help="A step whose table is gone and begins anew, empty; or 'all'."),
+]
 ShowConfig = Annotated[
     bool, typer.Option("--show-config", help="Show the merged configuration and end.")
 ]
@@ -38,6 +50,10 @@ SummaryFile = Annotated[
 ]
 ReplayLate = Annotated[
     bool, typer.Option("--replay-late", help="Merge the late table into the windows, and end.")
+]
+Doctor = Annotated[
+    bool,
+    typer.Option("--doctor", help="Check what a start would check, show what was found, and end."),
 ]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
 Verbose = Annotated[
@@ -79,6 +95,9 @@ def entry(
         show_config: ShowConfig = False,
         summary: SummaryFile = None,
         replay: ReplayLate = False,
+        resume_from_table: Resume = False,
+        recreate: Recreate = None,
+        doctor: Doctor = False,
         log_json: LogJson = False,
         verbose: Verbose = False,
     ) -> None:
@@ -91,12 +110,20 @@ def entry(
             log = log_to(as_json=log_json)
             spark = spark_session(loaded.config.job.name)
             quiet(spark, "WARN" if verbose else "FATAL")
-            if replay:
+            ways: dict[str, Any] = {
+                "resume_from_table": resume_from_table,
+                "recreate": recreate or (),
+            }
+            if doctor:
+                findings = examine(build(loaded.config), spark, **ways)
+                Console(width=None if sys.stdout.isatty() else 160).print(shown(findings))
+                require_sound(findings)
+            elif replay:
                 merged = replay_late(build(loaded.config), spark)
                 log.info("%s: %s late rows merged", loaded.config.job.name, f"{merged:,}")
             else:
                 job = build(loaded.config)
-                done = run(job, spark)
+                done = run(job, spark, **ways)
                 log.info("%s", _told(done, result))
                 still_open = waiting(job, spark, done)
                 if still_open is not None:
