@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 
@@ -124,8 +125,10 @@ class Ledger:
             self._own = {}
 
     def committed(self) -> None:
-        """Note the last batch's file in the log of commits, once Spark has written it."""
-        with self._writing:
+        """Note the last batch's file in the log of commits, once Spark has written it.
+
+        A file system that fails now is left for the next batch to tell, which notes it too."""
+        with self._writing, suppress(OSError):
             identity = self._with_commit(self.identity, self.identity.batch)
             if identity != self.identity:
                 self._write(identity)
