@@ -36,9 +36,9 @@ def test_a_driver_that_wakes_beside_its_successor_is_fenced_and_changes_nothing(
         log=tmp_path / "successor.log",
         options={
             "kafka.servers": broker.servers,
-            "clicks.topics": topic,
-            "clicks.max_rows": 1_500,
-            "clicks.lateness": f"{LATENESS_MS} milliseconds",
+            "input.topics": topic,
+            "input.max_rows": 1_500,
+            "input.lateness": f"{LATENESS_MS} milliseconds",
             "window.size": f"{WINDOW_MS} milliseconds",
         },
     )
