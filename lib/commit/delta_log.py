@@ -155,15 +155,21 @@ class DeltaCommitLog:
         return None
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
-        """Return the stamp of the commit that bears this application id and number."""
+        """Return the stamp of the commit that bears this application id and number.
+
+        A RESTORE leaves the numbers as they are and takes the rows: commits that one has undone
+        are passed over."""
         state = self.state or delta_state(self.spark, self.path)
-        for version in range(state.version, -1, -1):
+        version = state.version
+        while version >= 0:
             content = self._content(state, version)
             if content is None:
                 return None
             found = _stamp_of(content)
             if found is not None and found.app_id == app_id and found.batch <= number:
                 return found if found.batch == number else None
+            back = _restored(content)
+            version = version - 1 if back is None else back
         return None
 
     def last_stamp(self, job: str, step: str) -> Stamp | None:
@@ -226,6 +232,15 @@ def _number_in(commit: bytes, app_id: str) -> int | None:
     """Return the number that a commit gives an application id; None where it gives none."""
     numbers = [txn["version"] for txn in _actions(commit, "txn") if txn["appId"] == app_id]
     return int(numbers[-1]) if numbers else None
+
+
+def _restored(commit: bytes) -> int | None:
+    """Return the version that a commit puts back; None for any other commit."""
+    for info in _actions(commit, "commitInfo"):
+        if info.get("operation") == "RESTORE":
+            to = info.get("operationParameters", {}).get("version")
+            return None if to is None else int(to)
+    return None
 
 
 def _stamp_of(commit: bytes) -> Stamp | None:

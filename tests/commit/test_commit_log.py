@@ -81,3 +81,17 @@ def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
         sink.write({"rows": spark.range(1)}, batch(0, "other"))
     assert sink.write({"rows": spark.range(1)}, batch(1)) == "written"
     assert len(rows(spark, str(path))) == 4
+
+
+def test_a_batch_that_a_restore_has_undone_is_not_taken_for_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    sink = Append(path=path)
+    for number in range(3):
+        assert sink.write({"rows": spark.range(1)}, batch(number)) == "written"
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 1")
+    assert sink.write({"rows": spark.range(1)}, batch(1)) == "skipped"
+    with pytest.raises(ReplayMismatchError, match="has batch 2 of j/q/append with no stamp"):
+        sink.write({"rows": spark.range(1)}, batch(2))
+    assert len(rows(spark, path)) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,8 @@ from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
 from ..locations import local
-from ..process.failures import is_of_a_topic
+from ..process.failures import is_of_a_disk, is_of_a_topic
+from ..process.room import with_room
 from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.metrics import Metrics, served
@@ -105,6 +107,8 @@ def run(
                 failure = cause(steps.failure, error)
                 if isinstance(failure, CheckpointError):
                     ledger.require_newest()
+                if is_of_a_disk(failure):
+                    raise with_room(failure, written(job)) from (steps.failure or error)
                 missing = missing_topic(job, spark) if is_of_a_topic(failure) else None
                 raise (missing or failure) from (steps.failure or error)
         ledger.committed()
@@ -210,6 +214,13 @@ def prepare(job: Job) -> None:
         free = shutil.disk_usage(folder.parent).free
         if free < _LOW_DISK:
             _LOG.warning("only %s MiB are free under %s", f"{free / 1024**2:,.0f}", folder.parent)
+
+
+def written(job: Job) -> list[str]:
+    """Return where a job writes: its tables, its checkpoint, and Spark's own scratch folder."""
+    tables = [path for path, _ in job.sink.tables()]
+    beside = [job.places.dead.path, *(late.path for late in job.places.late.values())]
+    return [*tables, *beside, job.places.checkpoint, tempfile.gettempdir()]
 
 
 def write_summary(summary: Summary, path: Path) -> None:
