@@ -51,7 +51,7 @@ def widened(kind: DataType) -> DataType:
 def narrowed(value: Column, kind: DataType) -> Column:
     """Return a value of the widened type as one of the type itself."""
     wide = widened(kind)
-    return value if wide == _nullable(kind) else value.try_cast(_nullable(kind))
+    return value if wide == nullable(kind) else value.try_cast(nullable(kind))
 
 
 def unfit(value: Column, kind: DataType) -> Column:
@@ -99,12 +99,12 @@ def _can_be_unfit(kind: DataType) -> bool:
     return kind in _YEARS or isinstance(kind, DecimalType | FloatType | DoubleType | MapType)
 
 
-def _nullable(kind: DataType) -> DataType:
+def nullable(kind: DataType) -> DataType:
     """Return a type without NOT NULL, as the parser returns its fields."""
     if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
+        return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):
-        return MapType(kind.keyType, _nullable(kind.valueType))
+        return MapType(kind.keyType, nullable(kind.valueType))
     if isinstance(kind, StructType):
-        return StructType([StructField(each.name, _nullable(each.dataType)) for each in kind])
+        return StructType([StructField(each.name, nullable(each.dataType)) for each in kind])
     return kind

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,12 +14,14 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from ..columns import schema_of
 from ..errors import ArgumentError, ColumnError
-from ._fitting import narrowed, unfit, widened
+from ._arrow_json import ArrowJson, arrow_json
+from ._fitting import narrowed, nullable, unfit, widened
 from ._texts import has_times, lone_surrogate, odd_times, times_as_text
 
 _CORRUPT = "__tidegate_corrupt"
 _PARSED = "__tidegate_parsed"
 _FAULTY = "__tidegate_faulty"
+_QUICK = "__tidegate_quick"
 _TIMES = "__tidegate_times"
 _DEEPEST = 998
 # With options given, the optimiser does not prune the schema to the fields in use: what is
@@ -33,7 +36,10 @@ _OPTIONS = {
 
 
 def json_format(
-    schema: str | StructType, *, tombstones: Literal["dead", "row"] = "dead"
+    schema: str | StructType,
+    *,
+    tombstones: Literal["dead", "row"] = "dead",
+    parser: Literal["arrow", "spark"] = "arrow",
 ) -> JsonFormat:
     """Read each value as one JSON object (RFC 8259, UTF-8) of this schema.
 
@@ -64,8 +70,11 @@ def json_format(
 
     A DECIMAL of 38 digits leaves no room in which more digits could be seen: it is rounded.
 
-    A value is parsed once. Only when its first closing brace is not its last byte but white space
-    (nested objects, braces in texts) is it scanned a second time, for what follows the object."""
+    Values are read by Arrow's parser, in blocks. Those that it does not read as these rules ask are
+    read by Spark's parser, one by one: so a good block costs little, and a bad value costs itself.
+    Both give the same rows; parser="spark" takes Spark's parser alone, which is slower. So does a
+    schema with maps, with times that have no zone, or with dates, times or NOT NULL inside of other
+    types."""
     given = schema_of(schema)
     lowered = [name.lower() for name in given.fieldNames()]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})
@@ -76,7 +85,9 @@ def json_format(
         )
     if tombstones not in ("dead", "row"):
         raise ArgumentError(f"tombstones is {tombstones!r}.", '"dead" or "row".')
-    return JsonFormat(given, tombstones)
+    if parser not in ("arrow", "spark"):
+        raise ArgumentError(f"parser is {parser!r}.", '"arrow" or "spark".')
+    return JsonFormat(given, tombstones, parser)
 
 
 @dataclass(frozen=True)
@@ -85,9 +96,33 @@ class JsonFormat:
 
     schema: StructType
     tombstones: Literal["dead", "row"] = "dead"
+    parser: Literal["arrow", "spark"] = "arrow"
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""
+        reader = arrow_json(self.schema) if self.parser == "arrow" else None
+        if reader is None:
+            return self._decoded(raw, F.col("value"))
+        quick = F.col(_QUICK)
+        read = self._read_quickly(raw, reader)
+        decoded = self._decoded(read, F.when(quick.isNull(), F.col("value")))
+        record = F.coalesce(quick, F.col("record"))
+        bad = quick.isNull() & F.col("bad")
+        return decoded.withColumns({"record": record, "bad": bad}).drop(_QUICK)
+
+    def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:
+        """Add the records that Arrow's parser reads; null where a value is left."""
+        shape = StructType([*raw.schema.fields, StructField(_QUICK, nullable(self.schema))])
+        at = raw.columns.index("value")
+
+        def read(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield batch.append_column(_QUICK, reader.read(batch.column(at)))
+
+        return raw.mapInArrow(read, shape)
+
+    def _decoded(self, raw: DataFrame, value: Column) -> DataFrame:
+        """Add `record` and `bad` by Spark's own parser."""
         parsed = F.col(_PARSED)
         fields = [
             narrowed(parsed.getField(field.name), field.dataType).alias(field.name)
@@ -95,21 +130,21 @@ class JsonFormat:
         ]
         # What needs the text stands beside the parsing, so that the text itself is not carried on
         # from row to row.
-        read = self._parsed(raw).withColumns(self._of_text())
+        read = raw.withColumns(self._of_text(value))
         return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(
             _PARSED, _FAULTY, _TIMES
         )
 
-    def _of_text(self) -> dict[str, Column]:
-        """Return what has to be known of the text beside its values."""
-        text = _text()
-        found = {_FAULTY: _faulty() | lone_surrogate(text, self.schema, _PLAIN)}
+    def _of_text(self, value: Column) -> dict[str, Column]:
+        """Return the fields of a value, and what has to be known of its text beside them."""
+        text = value.cast("string")
+        found = {
+            _PARSED: _read(text, self.schema),
+            _FAULTY: _faulty(value) | lone_surrogate(text, self.schema, _PLAIN),
+        }
         if has_times(self.schema):
             found[_TIMES] = times_as_text(text, self.schema, _PLAIN)
         return found
-
-    def _parsed(self, raw: DataFrame) -> DataFrame:
-        return raw.withColumn(_PARSED, _read(_text(), self.schema))
 
     def _bad(self) -> Column:
         parsed = F.col(_PARSED)
@@ -128,7 +163,7 @@ class JsonFormat:
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         """Add `reason`."""
-        text = _text()
+        text = F.col("value").cast("string")
         parsed = F.col(_PARSED)
         read = parsed.getField(_CORRUPT).isNull()
         wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
@@ -148,7 +183,8 @@ class JsonFormat:
             .when(~F.ltrim(text).startswith("{"), "not a JSON object")
             .otherwise("malformed JSON")
         )
-        return self._parsed(dead).withColumn("reason", reason).drop(_PARSED)
+        judged = dead.withColumn(_PARSED, _read(text, self.schema))
+        return judged.withColumn("reason", reason).drop(_PARSED)
 
 
 def fields(text: Column, schema: StructType) -> dict[str, Column]:
@@ -166,21 +202,17 @@ def fields(text: Column, schema: StructType) -> dict[str, Column]:
     return found
 
 
-def _text() -> Column:
-    return F.col("value").cast("string")
-
-
 def _may_be_deep(text: Column) -> Column:
     """Return whether a text opens as many braces as cannot be within one another."""
     return F.length(text) - F.length(F.translate(text, "{[", "")) > _DEEPEST
 
 
-def _faulty() -> Column:
-    """Return whether the text is one that the parser alone would let pass; null for a tombstone."""
-    text = _text()
+def _faulty(value: Column) -> Column:
+    """Return whether a value is one that the parser alone would let pass; null for no value."""
+    text = value.cast("string")
     # The only closing brace of nearly every flat object is its last byte, and bytes are quick to
     # look through.
-    but_last = F.substring(F.col("value"), F.lit(1), F.octet_length("value") - 1).cast("string")
+    but_last = F.substring(value, F.lit(1), F.octet_length(value) - 1).cast("string")
     ends_at_once = text.endswith("}") & ~but_last.contains("}")
     return ~F.is_valid_utf8(text) | (~ends_at_once & ~_is_single(text))
 
