@@ -207,7 +207,8 @@ class Reading:
 
     def _judged(self, raw: DataFrame, carried: Sequence[str] = KEEPABLE) -> DataFrame:
         """Decode each row, take its event time and decide whether it is good."""
-        decoded = self.format.decode(raw)
+        # Headers and the like are not carried through a parser that does not prune.
+        decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
         flat = decoded.select(
             *[
                 F.col("record").getField(name).alias(name)
