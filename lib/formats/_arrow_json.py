@@ -59,8 +59,8 @@ _PLAIN: dict[DataType, pa.DataType] = {
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _ZONE = r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)"
 _INSTANT = rf"^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{{1,6}})?{_ZONE}?$"
-_FIRST_DAY = date(1, 1, 1)
-_FIRST_INSTANT = datetime(1, 1, 1, tzinfo=UTC)
+_DAYS = (date.min, date.max)
+_INSTANTS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
 class _NotPassedError(Exception):
@@ -248,14 +248,14 @@ def _instants(texts: Any) -> Any:
     zoned = pc.match_substring_regex(texts, f"{_ZONE}$")
     whole = pc.if_else(zoned, texts, pc.binary_join_element_wise(texts, "Z", ""))
     made = pc.cast(whole, pa.timestamp("us", "UTC"))
-    _require_from(made, pa.scalar(_FIRST_INSTANT, made.type))
+    _require_within(made, _INSTANTS)
     return made
 
 
 def _days(texts: Any) -> Any:
     _require_all(texts, _DAY)
     made = pc.cast(texts, pa.date32())
-    _require_from(made, pa.scalar(_FIRST_DAY, made.type))
+    _require_within(made, _DAYS)
     return made
 
 
@@ -270,8 +270,10 @@ def _require_all(texts: Any, pattern: str) -> None:
     _require(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
 
 
-def _require_from(made: Any, first: Any) -> None:
-    _require(pc.all(pc.greater_equal(made, first), min_count=0).as_py())
+def _require_within(made: Any, bounds: tuple[Any, Any]) -> None:
+    first, last = (pa.scalar(bound, made.type) for bound in bounds)
+    within = pc.and_(pc.greater_equal(made, first), pc.less_equal(made, last))
+    _require(pc.all(within, min_count=0).as_py())
 
 
 def _require(passed: bool) -> None:
