@@ -29,10 +29,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`tidegate` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a
-    wheel is one."""
-    folder = tmp_path_factory.mktemp("shipped")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tidegate` as a wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
     build = [
         sys.executable,
         "-m",
@@ -44,4 +43,12 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(project_root()),
     ]
     subprocess.run(build, check=True, capture_output=True)
-    return Path(shutil.copy(next(folder.glob("*.whl")), folder / "tidegate.zip"))
+    (built,) = folder.glob("tidegate-*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def shipped(wheel: Path) -> Path:
+    """`tidegate` as a zip for --py-files: Spark's workers import from .zip, not from .whl, though a
+    wheel is one."""
+    return Path(shutil.copy(wheel, wheel.with_name("tidegate.zip")))

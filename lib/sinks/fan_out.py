@@ -11,11 +11,12 @@ from ..commit.batch import Batch
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..frames import ROWS, sole
+from ._wrapping import Wrapping
 from .sink import Sink, remade
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mapped:
+class Mapped(Wrapping):
     """Write rows that are made of a batch's rows, such as its minutes, or hours made of minutes.
 
     The rows are made once and kept while `sink` writes them, to several tables where it is a
@@ -27,26 +28,6 @@ class Mapped:
     """
 
     rows: Callable[[DataFrame], DataFrame]
-    sink: Sink
-
-    @property
-    def path(self) -> str:
-        """The path of the sink's target."""
-        return self.sink.path
-
-    @property
-    def step(self) -> str:
-        """The step of the sink's target."""
-        return self.sink.step
-
-    @property
-    def remade(self) -> frozenset[str]:
-        """The steps that the sink makes anew by itself."""
-        return remade(self.sink)
-
-    def tables(self) -> list[tuple[str, str]]:
-        """Return the tables of the sink."""
-        return self.sink.tables()
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

@@ -14,11 +14,11 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError, TableError
 from ..frames import ROWS, sole
 from ..jvm import delta_state
-from .sink import Sink
+from ._wrapping import Wrapping
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class Snapshot(Wrapping):
     """Write rows that are made of a batch's rows and of a Delta table, as it is at that moment.
 
     `join` is called with the batch and the table. Each batch reads the newest version that the
@@ -44,7 +44,6 @@ class Snapshot:
 
     table: str
     join: Callable[[DataFrame, DataFrame], DataFrame]
-    sink: Sink
     version: str = "table_version"
 
     def __post_init__(self) -> None:
@@ -56,20 +55,6 @@ class Snapshot:
                 "a sink of one table.",
                 "make the others from this one by a job of their own.",
             )
-
-    @property
-    def path(self) -> str:
-        """The path of the sink's table."""
-        return self.sink.path
-
-    @property
-    def step(self) -> str:
-        """The step of the sink's table."""
-        return self.sink.step
-
-    def tables(self) -> list[tuple[str, str]]:
-        """Return the sink's table."""
-        return self.sink.tables()
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

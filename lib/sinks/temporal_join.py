@@ -14,27 +14,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import microseconds, quoted, require, require_storable
-from ..commit import table
 from ..commit.batch import Batch
-from ..commit.once import commit_once, last_batch, require_current
-from ..commit.options import CommitOptions
+from ..commit.once import last_batch, require_current
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ReplayMismatchError
 from ..frames import ROWS, named
 from ..joins import stream_table
 from ..jvm import delta_state
+from ._waiting_events import WAITING, WaitingEvents
 from .append import Append
 from .version_table import VersionTable
 
-_BATCH = "__tidegate_batch"
-"""The batch that an event came with, by which the waiting events are stored."""
-_UNMATCHED = -1
-"""In place of that batch for events that were due and met no version: every batch tries them
-anew."""
-
 _MET = "__tidegate_met"
 _STATE = "__tidegate_state"
-_WAITING = "waiting"
 _MISSES = "misses"
 
 
@@ -134,7 +126,7 @@ class TemporalJoin:
 
     def tables(self) -> list[tuple[str, str]]:
         """List the tables: versions, misses where they have one, target, waiting events."""
-        return [*self._before_target(), (self.path, self.step), (self.waiting, _WAITING)]
+        return [*self._before_target(), (self.path, self.step), (self.waiting, WAITING)]
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
@@ -148,23 +140,23 @@ class TemporalJoin:
             return "skipped"
 
         self.versions.add(changes, batch)
-        arrived = events.withColumn(_BATCH, F.lit(batch.number))
-        held = self._held(arrived)
+        waiting = WaitingEvents(self.waiting)
+        arrived = waiting.arrived(events, batch)
+        held = waiting.held(arrived)
         passed = self._passed(arrived, held)
         if passed is None:
-            self._wait(arrived, batch, [])
+            waiting.store(arrived, batch, [])
             return "written"
 
         due = F.coalesce(quoted(self.time) < F.timestamp_micros(F.lit(passed)), F.lit(True))
-        # Of the waiting events whole batches are read and rewritten: they are stored by batch.
-        opened = sorted(row[0] for row in held.where(due).select(_BATCH).distinct().collect())
-        candidates = arrived.unionByName(held.where(quoted(_BATCH).isin(opened)))
+        opened = waiting.opened(held, due)
+        candidates = arrived.unionByName(waiting.of(held, opened))
         tried = self._tried(candidates.where(due), passed).persist()
         try:
             outcome = self._issue(tried, arrived.columns, batch)
-            again = tried.where(quoted(_STATE) == "again").select(*map(quoted, arrived.columns))
-            unmatched = again.withColumn(_BATCH, F.lit(_UNMATCHED))
-            self._wait(candidates.where(~due).unionByName(unmatched), batch, opened)
+            again = tried.where(_is("again")).select(*map(quoted, arrived.columns))
+            later = candidates.where(~due).unionByName(waiting.unmatched(again))
+            waiting.store(later, batch, opened)
         finally:
             tried.unpersist()
         return outcome
@@ -179,7 +171,7 @@ class TemporalJoin:
         Tables of another query, or with a later batch, are refused.
         """
         last = None
-        for path, step in [*self._before_target(), (self.waiting, _WAITING)]:
+        for path, step in [*self._before_target(), (self.waiting, WAITING)]:
             require_current(spark, path, batch, step)
             last = last_batch(spark, path, batch, step)
             if last is None and delta_state(spark, path).version >= 0:
@@ -190,13 +182,6 @@ class TemporalJoin:
                     "restore that checkpoint, or start with new tables; nothing was written.",
                 )
         return last is not None and last >= batch.number
-
-    def _held(self, arrived: DataFrame) -> DataFrame:
-        """Return the events that wait, each with the batch that it came with."""
-        spark = arrived.sparkSession
-        if delta_state(spark, self.waiting).version < 0:
-            return arrived.where(F.lit(False))
-        return spark.read.format("delta").load(self.waiting)
 
     def _passed(self, arrived: DataFrame, held: DataFrame) -> int | None:
         """Return the instant that the changelog has passed, in microseconds since 1970.
@@ -242,33 +227,19 @@ class TemporalJoin:
         counts = {row[0]: row[1] for row in tried.groupBy(_STATE).count().collect()}
         met = counts.get("met", 0)
         missed = counts.get("missed", 0)
+        waiting = WaitingEvents(self.waiting)
         if self.misses is not None and missed:
-            events = tried.where(_is("missed")).select(*map(quoted, columns)).drop(_BATCH)
-            Append(self.misses, step=_MISSES).write({ROWS: events}, batch, rows_out=missed)
+            events = tried.where(_is("missed")).select(*map(quoted, columns))
+            kept = {ROWS: waiting.plain(events)}
+            Append(self.misses, step=_MISSES).write(kept, batch, rows_out=missed)
 
         misses_too = self.how == "left" and self.misses is None
         count = met + missed if misses_too else met
         if not count:
             return "written"
         issued = _is("met") | _is("missed") if misses_too else _is("met")
-        rows = tried.where(issued).drop(_BATCH, _STATE)
-        return Append(self.path, step=self.step).write({ROWS: rows}, batch, rows_out=count)
-
-    def _wait(self, later: DataFrame, batch: Batch, opened: Sequence[int]) -> None:
-        """Store events that wait, in place of all that waited since the batches in `opened`."""
-        if not opened and later.isEmpty():
-            return
-
-        def commit(options: CommitOptions) -> None:
-            table.existing(later, self.waiting, [_BATCH], evolve=False)
-            if not opened:
-                table.append(later, self.waiting, [_BATCH], options)
-                return
-            replaced = ", ".join(map(str, sorted({*opened, batch.number, _UNMATCHED})))
-            writer = options.on(table.plain(later).write.format("delta").mode("overwrite"))
-            writer.option("replaceWhere", f"{_BATCH} IN ({replaced})").save(self.waiting)
-
-        commit_once(later.sparkSession, self.waiting, batch, _WAITING, commit, {})
+        rows = {ROWS: waiting.plain(tried.where(issued).drop(_STATE))}
+        return Append(self.path, step=self.step).write(rows, batch, rows_out=count)
 
 
 def _is(state: str) -> Column:

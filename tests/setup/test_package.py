@@ -30,19 +30,7 @@ def test_the_package_is_the_one_of_this_checkout() -> None:
     assert Path(tidegate.__file__).resolve() == ROOT / "lib" / "__init__.py"
 
 
-def test_the_wheel_holds_every_file_of_lib_and_conf(tmp_path: Path) -> None:
-    build = [
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(tmp_path),
-        str(ROOT),
-    ]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("tidegate-*.whl")
+def test_the_wheel_holds_every_file_of_lib_and_conf(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     library = {f"tidegate/{name.removeprefix('lib/')}" for name in tracked("lib")}
     wanted = library | {f"tidegate/{name}" for name in (*tracked("conf"), "conf/jars.lock")}
@@ -53,19 +41,7 @@ def test_the_wheel_holds_every_file_of_lib_and_conf(tmp_path: Path) -> None:
     assert "tidegate = tidegate.command:main" in commands.splitlines()
 
 
-def test_a_wheel_used_as_a_zip_still_finds_its_conf(tmp_path: Path) -> None:
-    build = [
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(tmp_path),
-        str(ROOT),
-    ]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("tidegate-*.whl")
+def test_a_wheel_used_as_a_zip_still_finds_its_conf(wheel: Path, tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
         "from tidegate.runtime.process.installation import conf; print(conf(sys.argv[2]))"
