@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.joins import IntervalJoin
+from tidegate.joins import IntervalJoin, JoinEmission
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
@@ -64,7 +66,7 @@ def by_hand(spark: SparkSession, place: Place) -> None:
     writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
 
-def by_tidegate(spark: SparkSession, place: Place) -> None:
+def by_tidegate(spark: SparkSession, place: Place, *, emission: JoinEmission) -> None:
     """Join by the library, in a job of its own."""
     inputs = {
         part: Input(
@@ -85,7 +87,7 @@ def by_tidegate(spark: SparkSession, place: Place) -> None:
     job = Job(
         name="bench",
         inputs=inputs,
-        transform=IntervalJoin("id", within=WITHIN, how="inner"),
+        transform=IntervalJoin("id", within=WITHIN, how="inner", emission=emission),
         sink=Append(path=str(place.folder / "table")),
         checkpoint=str(place.folder / "checkpoint"),
         dead=str(place.folder / "dead"),
@@ -96,7 +98,8 @@ def by_tidegate(spark: SparkSession, place: Place) -> None:
 JOINS: dict[str, Contestant] = {
     "tumbling": CONTESTANTS["tumbling"],
     "join by hand": by_hand,
-    "stream_stream": by_tidegate,
+    "stream_stream, early": partial(by_tidegate, emission="early"),
+    "stream_stream, final": partial(by_tidegate, emission="final"),
 }
 """By name. The ratio of each is taken to "tumbling" of the same round, over as many messages."""
 

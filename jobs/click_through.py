@@ -4,10 +4,12 @@ spark-submit jobs/click_through.py [--config PATH] [--set section.key=value]... 
 [--verbose]
 
 A click belongs to a search of its session, from `before` before it to `after` after it; it may
-arrive first. A search comes out, clicked or not, with all of its clicks, when no further click of
-it can come: what comes out is final.
+arrive first. With join.emission = "early" a search and its click come out as soon as both are
+there, and a search without a click as soon as none can come any more. With "final" a search comes
+out, clicked or not, with all of its clicks, when no further click of it can come.
 
-With result.kind = "rates" the table has for each window of the searches' time and each page
+With result.kind = "rates", which needs the final way, the table has for each window of the
+searches' time and each page
 
     searches    different searches
     clicked     those of them with a click; clicked / searches is the click-through rate
@@ -15,7 +17,7 @@ With result.kind = "rates" the table has for each window of the searches' time a
 
 Sums are kept and not their ratio, since sums of pages and windows add up to larger ones. A window's
 row grows until the last of its searches has come out. With "rows" the table has a row for each
-search and click, or search without a click.
+search and click, or search without a click; its emission is early unless said.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import Aggregate, count, total
 from tidegate.columns import quoted, require
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.joins import IntervalJoin
+from tidegate.joins import IntervalJoin, JoinEmission
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import (
     Columns,
@@ -60,19 +62,27 @@ class JoinSection(Section):
     on: Names = Field(default=["session_id"])
     before: str = "0 seconds"
     after: str = "1 hour"
+    emission: JoinEmission | None = None
 
     @model_validator(mode="after")
     def _ranged(self) -> JoinSection:
         try:
-            self.value()
+            self.value("final")
         except TidegateError as error:
             raise ConfigError(f"[join]: {error.given}", error.allowed, error.hint) from None
         return self
 
-    def value(self) -> IntervalJoin:
-        """Return the join: every search, with its clicks where it has any."""
-        within = (self.before, self.after)
-        return IntervalJoin(self.on, within=within, how="left", suffixes=SUFFIXES)
+    def value(self, otherwise: JoinEmission) -> IntervalJoin:
+        """Return the join: every search, with its clicks where it has any.
+
+        otherwise: the emission, where none is said."""
+        return IntervalJoin(
+            self.on,
+            within=(self.before, self.after),
+            how="left",
+            suffixes=SUFFIXES,
+            emission=self.emission or otherwise,
+        )
 
 
 class RatesSection(Section):
@@ -121,6 +131,21 @@ class ClickThrough(Config, name="click_through"):
     result: ResultSection = ResultSection()
     output: Tables
 
+    @model_validator(mode="after")
+    def _counts_whole_searches(self) -> ClickThrough:
+        if self.result.kind == "rates" and self.join.emission == "early":
+            raise ConfigError(
+                'result.kind is "rates" and join.emission is "early": a search whose clicks come '
+                "out one by one would be counted with each.",
+                'join.emission = "final" for rates.',
+                'result.kind = "rows"',
+            )
+        return self
+
+    def joined(self) -> IntervalJoin:
+        """Return the join: final for rates, and early for rows unless said."""
+        return self.join.value("final" if self.result.kind == "rates" else "early")
+
 
 def job(config: ClickThrough) -> Job:
     """Return the job of a configuration."""
@@ -130,7 +155,7 @@ def job(config: ClickThrough) -> Job:
         "clicks": config.as_input(config.clicks),
     }
     late = {"searches": output.late_searches, "clicks": output.late_clicks}
-    join = config.join.value()
+    join = config.joined()
     if config.result.kind == "rows":
         return config.as_job(inputs=inputs, transform=join, sink=Append(output.table), late=late)
 
@@ -153,7 +178,7 @@ def job(config: ClickThrough) -> Job:
 def rates(rows: DataFrame, config: ClickThrough) -> DataFrame:
     """Count the searches and clicks of joined rows.
 
-    All rows of a search come out of the join in one batch, so that no search is counted twice.
+    All rows of a search come out of a final join in one batch, so that none is counted twice.
     """
     own = [SEARCHED, *config.window.by, config.result.search]
     clicks = F.count_distinct(quoted(config.result.click)).alias("clicks")

@@ -1,7 +1,7 @@
 """Two inputs -> one."""
 
 from ._as_of import VALID_FROM, VALID_TO
-from .stream_stream import IntervalJoin, stream_stream
+from .stream_stream import IntervalJoin, JoinEmission, stream_stream
 from .stream_table import TableJoin, stream_table, versions
 from .table_table import WEIGHT, table_table
 
@@ -10,6 +10,7 @@ __all__ = [
     "VALID_TO",
     "WEIGHT",
     "IntervalJoin",
+    "JoinEmission",
     "TableJoin",
     "stream_stream",
     "stream_table",

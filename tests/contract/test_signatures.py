@@ -78,7 +78,7 @@ PINNED: dict[Callable[..., object], str] = {
     joins.stream_stream: (
         "(left: DataFrame, right: DataFrame, on: str | Sequence[str], *, within: Within, how: How, "
         "time: str | tuple[str, str] = 'event_time', suffixes: tuple[str, str] = ('_left', "
-        "'_right')) -> DataFrame"
+        "'_right'), emission: JoinEmission = 'early') -> DataFrame"
     ),
     joins.table_table: (
         "(left: DataFrame, right: DataFrame, *, on: str | Sequence[str], how: JoinKind = 'inner') "

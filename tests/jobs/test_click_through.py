@@ -59,7 +59,9 @@ def test_joined_rows_and_their_rates_are_those_of_the_ledger_and_no_record_is_lo
 
 def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refused() -> None:
     config = configured(ClickThrough)
-    assert config.join.value().within == ("0 seconds", "1 hour")
+    assert config.joined().within == ("0 seconds", "1 hour")
+    assert config.joined().emission == "final"
+    assert configured(ClickThrough, {}, "result.kind=rows").joined().emission == "early"
     assert set(config.output.tables()) == {
         f"output.{name}" for name in ("table", "dead_letters", "late_searches", "late_clicks")
     }
@@ -69,6 +71,7 @@ def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refus
         "window.kind=session",
         "window.size=1 month",
         "result.kind=ratio",
+        "join.emission=early",
     ):
         with pytest.raises(ConfigError):
             configured(ClickThrough, {}, override)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.joins import stream_stream
-from tidegate.joins.stream_stream import How
+from tidegate.joins.stream_stream import How, JoinEmission
 
 SECOND = 1_000_000
 BASE = 1_760_000_000 * SECOND
@@ -100,12 +100,22 @@ def side(events: DataFrame, name: str) -> DataFrame:
     return events.where((F.col("side") == name) | F.col("event_time").isNull()).drop("side")
 
 
-def every_kind(events: DataFrame, bounds: Bounds, kinds: Sequence[How] = KINDS) -> DataFrame:
+def every_kind(
+    events: DataFrame,
+    bounds: Bounds,
+    kinds: Sequence[How] = KINDS,
+    emission: JoinEmission = "early",
+) -> DataFrame:
     """Join by each kind, as rows of the oracle's columns."""
     made = []
     for kind in kinds:
         rows = stream_stream(
-            side(events, "left"), side(events, "right"), "key", within=bounds.within, how=kind
+            side(events, "left"),
+            side(events, "right"),
+            "key",
+            within=bounds.within,
+            how=kind,
+            emission=emission,
         )
         ids = ("id_left", "id_right") if "id_left" in rows.columns else ("id", None)
         left, right = (F.lit(None).cast("int") if name is None else F.col(name) for name in ids)

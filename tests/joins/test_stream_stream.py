@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
 from tidegate.joins import IntervalJoin, stream_stream
-from tidegate.joins.stream_stream import How
+from tidegate.joins.stream_stream import How, JoinEmission
 from tidegate.testing import StreamDriver
 
 from .intervals import (
@@ -51,10 +51,12 @@ def counted(rows: list[Row]) -> Counter[Answer]:
     return Counter((row.kind, row.left, row.right) for row in rows)
 
 
-def taken(arrival: Arrival) -> list[Event]:
+def taken(arrival: Arrival, emission: JoinEmission) -> list[Event]:
     """Return the rows that are not late, by the watermark that the batches before their own have
     left."""
-    width, watermark, kept = slice_of(arrival.bounds), 0, list[Event]()
+    width = 1 if emission == "early" else slice_of(arrival.bounds)
+    watermark = 0
+    kept = list[Event]()
     for batch in arrival.batches:
         kept += [
             event for event in batch if (BASE + event.micros) // width * width + width > watermark
@@ -68,41 +70,47 @@ def slice_of(drawn: Bounds) -> int:
     return -(-max(abs(drawn.before), abs(drawn.after), SECOND) // 8)
 
 
+@pytest.mark.parametrize("emission", ["early", "final"])
 @pytest.mark.parametrize(
     "kinds", [("inner", "left", "semi"), ("right", "full", "anti")], ids="-".join
 )
 def test_stream_batch_and_plain_python_agree_for_every_kind_on_the_rows_that_are_not_late(
-    spark: SparkSession, kinds: tuple[How, ...]
+    spark: SparkSession, kinds: tuple[How, ...], emission: JoinEmission
 ) -> None:
     seed = Random().randrange(2**32)
     print(f"arrived({seed})")
     arrival = arrived(seed)
-    kept = taken(arrival)
+    kept = taken(arrival, emission)
     assert 0 < len(kept) < sum(map(len, arrival.batches))
     expected = joined(kept, arrival.bounds, kinds)
     assert counted(every_kind(frame(spark, kept), arrival.bounds, kinds).collect()) == expected
-    assert streamed(spark, arrival, kinds) == expected
+    assert streamed(spark, arrival, kinds, emission) == expected
 
 
-def test_a_row_is_late_from_the_end_of_its_slice_on(spark: SparkSession) -> None:
-    join = IntervalJoin("key", within=Bounds(SECOND, 0).within, how="inner")
+@pytest.mark.parametrize(
+    ("emission", "ends"),
+    [
+        ("early", [1, 2, 125_000, 125_001, SECOND + 1]),
+        ("final", [125_000, 125_000, 125_000, 250_000, SECOND + 125_000]),
+    ],
+)
+def test_a_row_is_late_once_the_watermark_has_passed_it_or_its_slice(
+    spark: SparkSession, emission: JoinEmission, ends: list[int]
+) -> None:
+    join = IntervalJoin("key", within=Bounds(SECOND, 0).within, how="inner", emission=emission)
     events = [Event("left", micros, "a", 0) for micros in (0, 1, 124_999, 125_000, SECOND)]
-    ends = frame(spark, events).select(F.unix_micros(join.late_at(F.col("event_time"))))
-    assert [row[0] - BASE for row in ends.collect()] == [
-        125_000,
-        125_000,
-        125_000,
-        250_000,
-        SECOND + 125_000,
-    ]
+    found = frame(spark, events).select(F.unix_micros(join.late_at(F.col("event_time"))))
+    assert [row[0] - BASE for row in found.collect()] == ends
 
 
-def streamed(spark: SparkSession, arrival: Arrival, kinds: tuple[How, ...]) -> Counter[Answer]:
+def streamed(
+    spark: SparkSession, arrival: Arrival, kinds: tuple[How, ...], emission: JoinEmission
+) -> Counter[Answer]:
     """Run the arrival as a stream, restarts included, to its end, and give what came out."""
     with StreamDriver(
         spark,
         SCHEMA,
-        lambda events: every_kind(events, arrival.bounds, kinds),
+        lambda events: every_kind(events, arrival.bounds, kinds, emission),
         lateness=timedelta(microseconds=LATENESS),
     ) as stream:
         for number, batch in enumerate(arrival.batches):
@@ -113,7 +121,7 @@ def streamed(spark: SparkSession, arrival: Arrival, kinds: tuple[How, ...]) -> C
         return counted(stream.results().collect())
 
 
-def test_a_click_may_come_before_its_search_and_rows_come_out_once_when_they_are_certain(
+def test_with_final_emission_rows_come_out_once_when_nothing_can_match_any_more(
     spark: SparkSession,
 ) -> None:
     # search  a 0            b 5
@@ -121,7 +129,10 @@ def test_a_click_may_come_before_its_search_and_rows_come_out_once_when_they_are
     click, search = Event("right", 60 * SECOND, "a", 1), Event("left", 0, "a", 0)
     beyond, lonely = Event("right", 60 * SECOND + 1, "a", 2), Event("left", 5 * SECOND, "b", 3)
     with StreamDriver(
-        spark, SCHEMA, lambda events: every_kind(events, MINUTE), lateness=timedelta(seconds=70)
+        spark,
+        SCHEMA,
+        lambda events: every_kind(events, MINUTE, emission="final"),
+        lateness=timedelta(seconds=70),
     ) as stream:
         assert stream.feed(frame(spark, [click, beyond])) == []
         assert stream.feed(frame(spark, [search, lonely])) == []

@@ -34,6 +34,7 @@ from .oracle import SECOND, Event
 from .strategies import BASE, SPAN, events
 
 LATENESS = SECOND
+NEAR = ("1 second", "1 second")
 FEW = settings(
     max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
@@ -76,7 +77,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "session, bare": bare(Session("2 seconds")),
     "session, cut": merging(Session("2 seconds", longest="8 seconds")),
     "deduplication": lambda: Deduplication("key", "4 seconds", hold="2 seconds", order="value"),
-    "join": lambda: Sides(IntervalJoin("key", within=("1 second", "1 second"), how="left")),
+    "join, early": lambda: Sides(IntervalJoin("key", within=NEAR, how="full")),
+    "join, final": lambda: Sides(IntervalJoin("key", within=NEAR, how="left", emission="final")),
 }
 
 
