@@ -126,7 +126,7 @@ def stream_stream(
 
     emission: when rows of a stream come out, once each, in append mode. With "early" a pair comes
     out in the batch in which the second of its rows arrives, as does a row of a semi join with its
-    first match. A row that matches nothing comes out when the watermark is two milliseconds past
+    first match. A row that matches nothing comes out when the watermark is three milliseconds past
     the last instant at which a match could come, and at once where its key has a null. With "final"
     all rows of a left row come out together, when nothing can match any more: when the watermark
     has passed it by at most `after`, a pane and a slice. A pane is as long as the farther bound,

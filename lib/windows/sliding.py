@@ -9,26 +9,17 @@ from datetime import timedelta
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    FractionalType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from ..aggregates import Aggregate
-from ..columns import interval, microseconds, names, quoted, require, require_free
-from ..errors import ArgumentError, ColumnTypeError
-from ._grid import Grid, pane
-from ._grouping import SPAN, Grouping, grouping, marked
+from ..columns import microseconds, names, quoted, require, require_free
+from ..errors import ArgumentError
+from ._grid import Grid
+from ._grouping import Grouping, grouping
 from ._rolling import Rolling, Windows
+from ._slices import EVENTS, Layout, collected, key, layout, reaching, slice_length
 from .merging import WINDOW
 from .window import result_time
-
-EVENTS = "tidegate:events"
-_BEGIN = "tidegate:begin"
 
 
 @dataclass(frozen=True)
@@ -71,15 +62,15 @@ class Sliding:
     ) -> DataFrame:
         """Return the aggregates of each window: window, the by and kept columns, the aggregates."""
         rows = grouping(events, by, aggs, time)
-        width = microseconds(self.size)
         kept = names(self.keep, "keep")
         _require_kept(rows, kept)
-        pairs = _pairs(_panes(rows, width, kept), rows, width)
-        return _answers(rows, _rolled(pairs, rows, width, kept, self.windows), kept)
+        laid = layout(rows, microseconds(self.size))
+        slices = reaching(collected(rows, laid, kept), laid)
+        return _answers(rows, _rolled(slices, rows, laid, kept, self), kept)
 
     def late_at(self, time: Column) -> Column:
-        """Return the end of an instant's pane, at most a size and a microsecond later."""
-        return Grid(pane(microseconds(self.size)), 0).window(time)["end"]
+        """Return the end of an instant's slice, which is an eighth of the size long."""
+        return Grid(slice_length(microseconds(self.size)), 0).window(time)["end"]
 
     def merging(self, by: str | Sequence[str]) -> None:
         """Return None: windows that are out cannot take up late rows."""
@@ -114,15 +105,17 @@ def sliding(
     they hold a set of their own. Events with a null time are in no window; a null key is a key of
     its own.
 
-    Each key's events are collected in panes of one size and a microsecond; the rolling part is done
-    in numpy over two neighbouring panes that have closed. The cost grows with n log n of a pane's
-    events, not with their square.
+    On a stream events are collected in slices, an eighth of the size long; the rolling part is done
+    in numpy over a slice that has closed and the eight before it. The cost grows with n log n of
+    these slices' events, not with their square.
 
-    State on a stream: the aggregated columns of the events of the last two to three panes. A row is
-    late once its pane has closed, at most a size and a microsecond after it; it is then in no
+    State on a stream: the aggregated and kept columns of the events of the open slices, and of
+    those before them that their windows reach back to, four to five sizes together. The events of a
+    slice are kept in 64 parts by key; a part, with all that it reaches back to, stands in one row
+    of state and must stay below 2 GB. A row is late once its slice has closed, and is then in no
     window at all. A window comes out once, in append mode, when the watermark has passed the end of
-    its last pane: it is final then. The result has no watermark of its own. A checkpoint is bound
-    to size, by, aggs, keep and windows.
+    the slice in which it ends: it is final then. The result has no watermark of its own. A
+    checkpoint is bound to size, by, aggs, keep and windows.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
@@ -162,70 +155,10 @@ def _require_kept(rows: Grouping, kept: list[str]) -> None:
     require_free([WINDOW, *rows.by, *rows.aggs], kept, "keep")
 
 
-def _panes(rows: Grouping, width: int, kept: list[str]) -> DataFrame:
-    length = pane(width)
-    lifted = [
-        _widened(rows.events, fold.lift(rows.at), fold.operation).alias(f"{index}:{name}")
-        for index, agg in enumerate(rows.aggs.values())
-        if isinstance(agg, Aggregate)
-        for name, fold in agg.folds
-    ]
-    event = F.struct(
-        rows.at.alias("time"), *[quoted(name).alias(f"keep:{name}") for name in kept], *lifted
-    )
-    own = F.window(rows.at, interval(length)).alias(WINDOW)
-    return rows.events.groupBy(own, *rows.groups).agg(F.collect_list(event).alias(EVENTS))
-
-
-def _pairs(panes: DataFrame, rows: Grouping, width: int) -> DataFrame:
-    """Bring each pane together with the one before it: columns window, "key:0" and so on, events.
-
-    The events of a pane have closed with it, so that a late row is in neither pair of its pane.
-    """
-    length = pane(width)
-    start = F.unix_micros(quoted(WINDOW)["start"])
-    begins = F.explode(F.array(start - F.lit(length), start)).alias(_BEGIN)
-    spread = panes.select("*", begins)
-    span = F.struct(
-        F.timestamp_micros(quoted(_BEGIN)).alias("start"),
-        F.timestamp_micros(quoted(_BEGIN) + F.lit(2 * length)).alias("end"),
-    )
-    # Whatever a key is called, the function of Arrow batches finds it by a name of ours.
-    keys = [quoted(name).alias(_key(at)) for at, name in enumerate(rows.by)]
-    grouped = marked(spread, WINDOW, span).groupBy(quoted(SPAN).alias(WINDOW), *keys)
-    return grouped.agg(F.flatten(F.collect_list(EVENTS)).alias(EVENTS))
-
-
-def _key(at: int) -> str:
-    return f"key:{at}"
-
-
-def _widened(events: DataFrame, lifted: Column, operation: str) -> Column:
-    found = events.select(lifted).schema[0].dataType
-    if operation != "sum":
-        _refuse_nested(found)
-        return lifted
-    if isinstance(found, DecimalType):
-        return lifted.cast(DecimalType(min(38, found.precision + 10), found.scale))
-    return lifted.cast("double" if isinstance(found, FractionalType) else "bigint")
-
-
-def _refuse_nested(found: DataType) -> None:
-    fields = [field.dataType for field in found] if isinstance(found, StructType) else [found]
-    if any(isinstance(field, StructType | ArrayType) for field in fields):
-        raise ColumnTypeError(
-            f"an aggregate in a sliding window orders values of type {found.simpleString()}.",
-            "values of a plain type: numbers, text, times, booleans, bytes.",
-        )
-
-
 def _rolled(
-    panes: DataFrame, rows: Grouping, width: int, kept: list[str], windows: Windows
+    groups: DataFrame, rows: Grouping, laid: Layout, kept: list[str], window: Sliding
 ) -> DataFrame:
-    collected = panes.schema[EVENTS].dataType
-    if not isinstance(collected, ArrayType) or not isinstance(collected.elementType, StructType):
-        raise TypeError(f"collected events are {collected.simpleString()}")
-    event = collected.elementType
+    event = _event(groups)
     folds = [
         fold.operation
         for agg in rows.aggs.values()
@@ -233,12 +166,18 @@ def _rolled(
         for _, fold in agg.folds
     ]
     rolling = Rolling(
-        width=width, keys=len(rows.by), kept=len(kept), operations=tuple(folds), windows=windows
+        width=microseconds(window.size),
+        slice=laid.slice,
+        outer=len(laid.outer),
+        inner=len(laid.inner),
+        kept=len(kept),
+        operations=tuple(folds),
+        windows=window.windows,
     )
     schema = StructType(
         [
-            panes.schema[WINDOW],
-            *[panes.schema[_key(at)] for at in range(len(rows.by))],
+            groups.schema[WINDOW],
+            *[groups.schema[key(at)] for at in laid.outer],
             *[StructField(field.name, field.dataType) for field in event.fields[1:]],
         ]
     )
@@ -247,7 +186,16 @@ def _rolled(
         for batch in batches:
             yield from rolling.roll(batch)
 
-    return panes.mapInArrow(roll, schema)
+    return groups.mapInArrow(roll, schema)
+
+
+def _event(groups: DataFrame) -> StructType:
+    """Return the type of the events that the groups hold, a list for each slice."""
+    lists = groups.schema[EVENTS].dataType
+    found = lists.elementType.elementType  # type: ignore[attr-defined]
+    if not isinstance(found, StructType):
+        raise TypeError(f"collected events are {lists.simpleString()}")
+    return found
 
 
 def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
@@ -261,6 +209,6 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
                 else F.struct(*[value.alias(key) for key, value in fields.items()])
             )
             answers.append(agg.finish(partial).alias(name))
-    keys = [quoted(_key(at)).alias(name) for at, name in enumerate(rows.by)]
+    keys = [quoted(key(at)).alias(name) for at, name in enumerate(rows.by)]
     bears = [quoted(f"keep:{name}").alias(name) for name in kept]
     return rolled.select(quoted(WINDOW), *keys, *bears, *answers)
