@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -50,8 +51,11 @@ class EarlyJoin(Join):
     def _given(self, side: Side, name: str) -> DataFrame:
         """Return a side's columns by names of their own, of which the time alone has a mark."""
         # The optimiser would move conditions on the keys below the watermark, which all rows have
-        # to move on; it moves none through a condition that is not deterministic.
-        told = side.frame.where((F.spark_partition_id() >= 0) & side.at.isNotNull())
+        # to move on; it moves none through a condition that is not deterministic. And no two sides
+        # may look alike: of several joins in one query Spark would read some sides from another
+        # join's exchange, and these joins then drop rows, and let rows go, at a wrong watermark.
+        alone = -1 - uuid4().int % 2**30
+        told = side.frame.where((F.spark_partition_id() >= alone) & side.at.isNotNull())
         plain: dict[str, Any] = {}
         marked = {WATERMARK_KEY: (side.frame.schema[side.time].metadata or {})[WATERMARK_KEY]}
         later = F.timestamp_micros(F.unix_micros(side.at) + F.lit(1))

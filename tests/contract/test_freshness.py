@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import count
 from tidegate.joins import IntervalJoin, stream_table
 from tidegate.runtime.process.installation import project_root
-from tidegate.sketches import near_duplicates
 from tidegate.testing import StreamDriver
 from tidegate.windows import (
     Cumulative,
@@ -71,10 +70,6 @@ def titled(events: DataFrame) -> DataFrame:
     return stream_table(events, titles, "key")
 
 
-def alike(events: DataFrame) -> DataFrame:
-    return near_duplicates(events, "key", key="value", threshold=0.9, within="1 minute", words=1)
-
-
 CASES = {
     "`tumbling`": Case(windowed(Tumbling("8 seconds")), [1], 8, 0, 0),
     "`hopping`": Case(windowed(Hopping("8 seconds", "4 seconds")), [1], 4, 0, 0),
@@ -91,7 +86,6 @@ CASES = {
         lambda events: near(events, "final", (0, 1)), [0, 1], 0.5, 8.5, 9
     ),
     "`deduplicate`": Case(Deduplication("key", "8 seconds", hold="2 seconds"), [0], 0, 2, 2),
-    "`near_duplicates`": Case(alike, [1, 1.5], 1.5, AT_ONCE, 0),
     "`stream_table`": Case(titled, [1], 1, AT_ONCE, 0),
 }
 
@@ -131,4 +125,4 @@ def test_a_result_comes_out_as_long_after_the_watermark_as_the_page_says(
 
 
 def rows(times: Iterable[float]) -> list[tuple[datetime, str, float]]:
-    return [(START + timedelta(seconds=at), "a", at) for at in times]
+    return [(START + timedelta(seconds=at), "a", float(at)) for at in times]

@@ -256,9 +256,9 @@ def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession)
     )
     assert sum(row["count"] for row in pairs(frame(spark, events)).collect()) == expected.total()
     with StreamDriver(spark, SCHEMA, pairs, lateness="1 second") as stream:
-        stream.feed(frame(spark, events))
-        rows = stream.advance_to(instant(100 * SECOND))
+        rows = stream.feed(frame(spark, events))
         assert Counter(("inner", row.id_left, row.id_right) for row in rows) == expected
+        assert stream.advance_to(instant(100 * SECOND)) == []
 
 
 def watermarked(spark: SparkSession) -> DataFrame:
