@@ -75,7 +75,8 @@ class JoinSection(Section):
     def value(self, otherwise: JoinEmission) -> IntervalJoin:
         """Return the join: every search, with its clicks where it has any.
 
-        otherwise: the emission, where none is said."""
+        otherwise: the emission, where none is said.
+        """
         return IntervalJoin(
             self.on,
             within=(self.before, self.after),

@@ -14,7 +14,8 @@ with each change of the row, and `event_time`:
     users    op "delete", or another one such as "user", user_id; name
 
 The timelines are a view of a view: posts and users make named posts, and these and follows the
-timelines."""
+timelines.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ class Aggregate:
     finish: from a partial, the answer.
     inputs: the columns that it reads, and what they must be; checked when a transform is called.
     folds: by name, the fields of the partial, where each is a fold; empty for a sketch. A sole
-    field named "" means that the partial is no struct but that field."""
+    field named "" means that the partial is no struct but that field.
+    """
 
     partial: Callable[[Column], Column]
     merge: Callable[[Column], Column]
@@ -111,14 +112,16 @@ def total(value: str | Column) -> Aggregate:
 
     Whole numbers add up to a bigint and decimals to a wider decimal, exactly; doubles up to
     rounding, which depends on the order of the rows. A sum beyond its type is an error, as Spark's
-    ANSI mode has it."""
+    ANSI mode has it.
+    """
     return folded({"": Fold(lambda time: column(value), "sum")}, inputs=[(value, "number")])
 
 
 def mean(value: str | Column) -> Aggregate:
     """Take the arithmetic mean of the values that are not null; null when there is none.
 
-    A double, or a decimal of decimals."""
+    A double, or a decimal of decimals.
+    """
     folds = {
         "total": Fold(lambda time: column(value), "sum"),
         "count": Fold(lambda time: _ones(value), "sum"),
@@ -141,14 +144,16 @@ def largest(value: str | Column) -> Aggregate:
 def first(value: str | Column) -> Aggregate:
     """Take the value of the earliest event, null or not.
 
-    Of events at the same instant it is the least value, null first."""
+    Of events at the same instant it is the least value, null first.
+    """
     return _by_time(value, "min")
 
 
 def last(value: str | Column) -> Aggregate:
     """Take the value of the latest event, null or not.
 
-    Of events at the same instant it is the greatest value, null first."""
+    Of events at the same instant it is the greatest value, null first.
+    """
     return _by_time(value, "max")
 
 
@@ -160,7 +165,8 @@ def _by_time(value: str | Column, operation: Operation) -> Aggregate:
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
     """Return the same aggregates, left unfinished: a transform then returns partials.
 
-    Partials can be stored, and merged later."""
+    Partials can be stored, and merged later.
+    """
     return {name: replace(agg, finish=_itself) for name, agg in aggs.items()}
 
 
@@ -211,7 +217,8 @@ def merged(frame: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggrega
 def finished(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
     """Turn the columns of partials into answers, under the same names.
 
-    Other columns stay as they are."""
+    Other columns stay as they are.
+    """
     require(frame, aggs, "aggs")
     return frame.select(
         *[

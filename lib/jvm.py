@@ -27,7 +27,8 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
     Spark adds up the
     counts of every task that ended: a stage that ran twice after a lost executor counts twice, so
     these numbers are to be checked against rows counted, never trusted alone. Observe numbers and
-    text only, no timestamps."""
+    text only, no timestamps.
+    """
     execution = _jvm_query(query).lastExecution()
     if execution is None:
         return None
@@ -115,7 +116,8 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
 
     Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
-    does not fit."""
+    does not fit.
+    """
     jvm: Any = spark._jvm
     file = jvm.org.apache.hadoop.fs.Path(path)
     conf = _session(spark).sessionState().newHadoopConf()
@@ -141,7 +143,8 @@ class WholeFiles:
     """A folder of small files, each written whole or not at all, as Spark writes its checkpoints.
 
     Hadoop's check sums beside them are not looked at: of a writer that was killed they may be those
-    of the content before. The files must bear a hash of their own. Each method raises OSError."""
+    of the content before. The files must bear a hash of their own. Each method raises OSError.
+    """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         jvm: Any = spark._jvm
@@ -292,7 +295,8 @@ class KafkaClient:
     """Asks a broker of its topics, by Kafka's own client and the `kafka.*` options of a source.
 
     A context manager, and usable by several threads. Each question raises OSError where the broker
-    gives no answer within ten seconds."""
+    gives no answer within ten seconds.
+    """
 
     def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
@@ -410,7 +414,8 @@ def jvm_signals(
 
     Under spark-submit the JVM is the parent, and a signal to the whole process group reaches it as
     well: by itself it would stop Spark in the middle of a batch. `action` runs in a thread of its
-    own."""
+    own.
+    """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     signals: Any = spark._jvm.sun.misc.Signal  # type: ignore[union-attr]
     handler = SignalHandler(action)

@@ -1,7 +1,8 @@
 """What a job asks of a transform: the rows, which rows are late, and when a result is there.
 
 Windows, joins of two streams and deduplication are values that answer all of it. A function of
-one's own becomes such a value as `Stateless` or `Stateful`."""
+one's own becomes such a value as `Stateless` or `Stateful`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Transform(Protocol):
         """Return the instant from which a row is late, and is left out.
 
         The row is late once the watermark has reached that instant. None says that no row is ever
-        late, since the transform keeps no state."""
+        late, since the transform keeps no state.
+        """
 
     @property
     def reach(self) -> timedelta | None:
@@ -39,7 +41,8 @@ class Transform(Protocol):
     def result_time(self) -> Column | None:
         """The event time of a result row, which is final once all rows up to it have been read.
 
-        None where it is unknown."""
+        None where it is unknown.
+        """
 
 
 @dataclass(frozen=True)

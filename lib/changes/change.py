@@ -109,7 +109,8 @@ def _require_comparable(name: str, kind: DataType) -> None:
 def moved(changes: DataFrame) -> DataFrame:
     """Add a delete of the old key for each update that gave its row another key.
 
-    Maxwell writes one update; Debezium writes the delete by itself."""
+    Maxwell writes one update; Debezium writes the delete by itself.
+    """
     keys = key_names(changes)
     old_key = F.struct(*[F.col("before").getField(name).alias(name) for name in keys])
     is_moved = (F.col("op") == F.lit(UPDATE)) & ~old_key.eqNullSafe(F.col("key"))

@@ -150,7 +150,8 @@ def _asked(name: str) -> str:
 def _timeline(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
     """Return the versions that changes make, each key's in the order of their times.
 
-    `versions` says the rules, which are applied here one after the other."""
+    `versions` says the rules, which are applied here one after the other.
+    """
     key = [quoted(name) for name in keys]
     placed = _one_a_position(_placed(rows, key), key)
     timed = _one_an_instant(_with_timed_tombstones(placed, key), key)

@@ -40,7 +40,8 @@ class Commit:
 class TableLog:
     """The stamped commits of a table, the oldest first; `whole` where none has been cleaned up.
 
-    newest_end: the end of the newest window in the table's statistics, where it has windows."""
+    newest_end: the end of the newest window in the table's statistics, where it has windows.
+    """
 
     path: str
     commits: Sequence[Commit]

@@ -1,6 +1,7 @@
 """The exactly-once kernel: a batch's plan, its stamp, the protocol, and Delta's log.
 
-Nothing here knows a sink."""
+Nothing here knows a sink.
+"""
 
 from ..offsets import Offsets
 from .batch import EPOCH, Batch, planned

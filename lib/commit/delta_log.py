@@ -46,7 +46,8 @@ _RETENTION = "delta.setTransactionRetentionDuration"
 class _Known:
     """What a table's log said up to a version: the last number of an application id.
 
-    `commit` is the hash of that version's commit, by which a restored table is noticed."""
+    `commit` is the hash of that version's commit, by which a restored table is noticed.
+    """
 
     version: int
     number: int | None
@@ -61,7 +62,8 @@ the few commits since the version that is known here are read in milliseconds.""
 class DeltaCommitLog:
     """The log of the Delta table at `path`.
 
-    `write` makes one commit on the table with the options that it is given."""
+    `write` makes one commit on the table with the options that it is given.
+    """
 
     def __init__(
         self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]
@@ -135,7 +137,8 @@ class DeltaCommitLog:
     def _last_number(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
         """Return the last number out of the commits after the version that is known.
 
-        Delta is asked where these commits are many, or no longer all there."""
+        Delta is asked where these commits are many, or no longer all there.
+        """
         oldest = 0 if known is None else known.version
         if not 0 <= state.version - oldest <= _FEW:
             return state.transaction(app_id)
@@ -158,7 +161,8 @@ class DeltaCommitLog:
         """Return the stamp of the commit that bears this application id and number.
 
         A RESTORE leaves the numbers as they are and takes the rows: commits that one has undone
-        are passed over."""
+        are passed over.
+        """
         state = self.state or delta_state(self.spark, self.path)
         version = state.version
         while version >= 0:
@@ -175,7 +179,8 @@ class DeltaCommitLog:
     def last_stamp(self, job: str, step: str) -> Stamp | None:
         """Return the newest stamp of a job's step, whatever the query; None where the log has none.
 
-        A replay of late rows is no query of the job."""
+        A replay of late rows is no query of the job.
+        """
         state = self._looked_at()
         for version in range(state.version, -1, -1):
             content = self._content(state, version)

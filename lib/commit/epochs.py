@@ -20,7 +20,8 @@ class EpochFiles:
     """The files `tidegate/identity-<epoch>.json` of a checkpoint.
 
     A start claims its epoch by making the next file, and writes no other: what a driver of an
-    older epoch still writes changes nothing for those after it."""
+    older epoch still writes changes nothing for those after it.
+    """
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self.spark = spark

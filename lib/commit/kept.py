@@ -33,7 +33,8 @@ class Found(Protocol):
     def restores(self, since: int) -> Mapping[int, int | None]:
         """Return the commits after a version that put an older one back, and which one.
 
-        None where the log does not say which."""
+        None where the log does not say which.
+        """
 
     def writers(self) -> Sequence[str]:
         """Return every application id that has written to it."""

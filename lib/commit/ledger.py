@@ -25,7 +25,8 @@ from .stamp import Stamp
 class Ledger:
     """The identity of a checkpoint in the hands of the driver that has claimed it; a `Claim`.
 
-    steps: the path of each step's table, as the job has it now; of these alone a note is made."""
+    steps: the path of each step's table, as the job has it now; of these alone a note is made.
+    """
 
     def __init__(self, files: EpochFiles, identity: Identity, steps: Mapping[str, str]) -> None:
         self.files = files
@@ -103,7 +104,8 @@ class Ledger:
     def require_tables(self, spark: SparkSession) -> None:
         """Refuse tables that were deleted, replaced or put back since the last batch.
 
-        Asked before a batch writes anything: a sink reads its tables before it commits."""
+        Asked before a batch writes anything: a sink reads its tables before it commits.
+        """
         for step in self.identity.tables:
             path = self._steps.get(step)
             mark = self._mark(step)
@@ -114,7 +116,8 @@ class Ledger:
         """Write down that a batch is in all of its tables, before Spark notes it as committed.
 
         A driver that another has taken the place of must not let Spark note it: the other's
-        identity would not know of the commit."""
+        identity would not know of the commit.
+        """
         self.require_newest()
         number = batch.number - self.identity.base
         with self._writing:
@@ -127,7 +130,8 @@ class Ledger:
     def committed(self) -> None:
         """Note the last batch's file in the log of commits, once Spark has written it.
 
-        A file system that fails now is left for the next batch to tell, which notes it too."""
+        A file system that fails now is left for the next batch to tell, which notes it too.
+        """
         with self._writing, suppress(OSError):
             identity = self._with_commit(self.identity, self.identity.batch)
             if identity != self.identity:

@@ -71,7 +71,8 @@ class CommitOptions:
 
         These three take the options from the session alone. The options are unset whatever happens,
         since Delta would skip each later write of the session in silence. Spark gives every
-        streaming query a session of its own, so that two queries do not disturb each other."""
+        streaming query a session of its own, so that two queries do not disturb each other.
+        """
         try:
             for name, key in _SETTINGS.items():
                 spark.conf.set(key, str(getattr(self, name)))

@@ -33,7 +33,8 @@ class CommitLog(Protocol):
 class Claim(Protocol):
     """What a driver has claimed: its epoch, and the tables as its last batch left them.
 
-    Its methods are called with the log that the commit is for, looked at just before."""
+    Its methods are called with the log that the commit is for, looked at just before.
+    """
 
     def require_newest(self) -> None:
         """Refuse to go on where a later driver has claimed the checkpoint."""
@@ -133,7 +134,8 @@ def _require_same_plan(log: CommitLog, stamp: Stamp, found: Stamp) -> None:
 def current(log: CommitLog, stamp: Stamp) -> None:
     """Refuse a table that is ahead of the batch that a run begins with.
 
-    The heart of `require_current`, for any CommitLog."""
+    The heart of `require_current`, for any CommitLog.
+    """
     last = log.done(stamp.app_id)
     if last is not None and last > stamp.batch:
         raise ReplayMismatchError(

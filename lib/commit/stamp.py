@@ -30,7 +30,8 @@ class Stamp:
     epoch, plan: the start of the job that wrote it, and a hash of what its query was.
     latest: the newest event time that had been read, in microseconds since 1970.
 
-    Stamps that were written before there were epochs have none of the last three."""
+    Stamps that were written before there were epochs have none of the last three.
+    """
 
     job: str
     query: str
@@ -67,7 +68,8 @@ class Stamp:
     def app_id(self) -> str:
         """Delta's txnAppId, of which each step of a query has its own.
 
-        Delta skips the second write under one id and number."""
+        Delta skips the second write under one id and number.
+        """
         return app_id(self.job, self.query, self.step)
 
     def text(self) -> str:

@@ -16,7 +16,8 @@ from .options import CommitOptions
 def plain(frame: DataFrame) -> DataFrame:
     """Return the frame without the streaming query's marks on its columns.
 
-    The table's readers would inherit the query's watermark by them."""
+    The table's readers would inherit the query's watermark by them.
+    """
     return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
 
 

@@ -165,7 +165,8 @@ class ChangeFormat:
     def _reason(self) -> Column:
         """Return why a record is no change; null where it is one, and where it could not be read.
 
-        The first rule that holds gives the reason."""
+        The first rule that holds gives the reason.
+        """
         rules = [*self._record_rules(), *self._row_rules(), self._position_rule()]
         return _first(rules)
 

@@ -23,7 +23,8 @@ def debezium_position(source: Column) -> Column:
     """Return the position that Debezium's `source` names; null where it names none.
 
     PostgreSQL: [lsn]. MySQL and MariaDB: [number of the binlog file, pos, row]. SQL Server and Db2:
-    [the parts of commit_lsn, those of change_lsn, event_serial_no]. Oracle: [scn]."""
+    [the parts of commit_lsn, those of change_lsn, event_serial_no]. Oracle: [scn].
+    """
     return F.coalesce(
         F.when(source["lsn"].isNotNull(), F.array(source["lsn"])),
         _mysql(source),
@@ -35,7 +36,8 @@ def debezium_position(source: Column) -> Column:
 def maxwell_position(position: Column, xoffset: Column) -> Column:
     """Return [number of the binlog file, pos, xoffset] for Maxwell's "file:pos".
 
-    Null where the text is none; xoffset is the row's place in its transaction."""
+    Null where the text is none; xoffset is the row's place in its transaction.
+    """
     parts = F.split(position, ":")
     number = _binlog(F.get(parts, F.lit(0)))
     pos = F.get(parts, F.lit(1)).try_cast("bigint")

@@ -2,7 +2,8 @@
 
 Spark's parser takes a time without a date for one of the day on which it runs, and writes half a
 surrogate pair as a question mark. A text in which such a thing may be is read a second time; all
-others are only searched for it."""
+others are only searched for it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def times_as_text(
 ) -> Column:
     """Return the schema's times as text, in structs as they are in the record.
 
-    Null for a record whose times all begin with a date, unless they are asked for `always`."""
+    Null for a record whose times all begin with a date, unless they are asked for `always`.
+    """
     read = F.from_json(text, _as_texts(schema), options)
     return read if always else F.when(_may_be_odd(text, schema), read)
 
@@ -77,7 +79,8 @@ def has_times(kind: DataType) -> bool:
 def odd_times(value: Column, text: Column, kind: DataType) -> Column:
     """Return whether a value holds a time whose text does not begin with a date.
 
-    False for a null, and where there is no text. Numbers of seconds are times as well."""
+    False for a null, and where there is no text. Numbers of seconds are times as well.
+    """
     return F.coalesce(reduce(or_, _odd(value, text, kind), F.lit(False)), F.lit(False))
 
 
@@ -126,7 +129,8 @@ def _may_be_odd(text: Column, schema: StructType) -> Column:
     """Return whether a text may hold a time that does not begin with a date.
 
     The names of times are looked for as they stand. A text with escapes by which one could be
-    written differently may hold one too."""
+    written differently may hold one too.
+    """
     named = list(_named(schema))
     if any(name is None for name, _ in named):
         return F.lit(True)

@@ -13,7 +13,8 @@ class Format(Protocol):
 
     Both methods take and return DataFrames, batch or stream, and keep the columns of the raw rows.
     No row is dropped, and none raises an error. Every row of a stream is decoded, so that `decode`
-    must be quick; `diagnose` is asked about bad rows alone."""
+    must be quick; `diagnose` is asked about bad rows alone.
+    """
 
     @property
     def schema(self) -> StructType:

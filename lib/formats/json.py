@@ -74,7 +74,8 @@ def json_format(
     read by Spark's parser, one by one: so a good block costs little, and a bad value costs itself.
     Both give the same rows; parser="spark" takes Spark's parser alone, which is slower. So does a
     schema with maps, with times that have no zone, or with dates, times or NOT NULL inside of other
-    types."""
+    types.
+    """
     given = schema_of(schema)
     lowered = [name.lower() for name in given.fieldNames()]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})

@@ -4,7 +4,8 @@ Spark's join differs from the join by definition in some places, and each is met
 at the watermark would be late: times go in a microsecond later than they are. In a full join null
 keys would match each other: a row without a key matches nothing by the join's condition, and so
 comes out at once and is never kept. Intervals of a day or more would follow the session's time
-zone: times are compared as numbers."""
+zone: times are compared as numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The join whose rows come out when nothing can match any more: rows wait in slices, then in panes.
 
-State is a few large rows, and the matching is done in numpy, pane by pane."""
+State is a few large rows, and the matching is done in numpy, pane by pane.
+"""
 
 from __future__ import annotations
 

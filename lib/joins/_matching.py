@@ -2,7 +2,8 @@
 
 Keys become numbers, times their rank, and both together one number by which the right rows are
 sorted. The right rows that match a left row then stand side by side, and two binary searches find
-them. The cost is n log n of a pane's rows, and the pairs."""
+them. The cost is n log n of a pane's rows, and the pairs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Side:
 
     group: the number of each row's group.
     time: the event time of each row, in microseconds.
-    columns: all columns of the rows: time, keys..., others..."""
+    columns: all columns of the rows: time, keys..., others...
+    """
 
     group: Ints
     time: Ints
@@ -54,7 +56,8 @@ class Side:
     def within(self, starts: Ints, length: int) -> Flags:
         """Return for each row whether it is in its group's own pane, not in a neighbour's.
 
-        starts: the begin of each group's pane, in microseconds, as `length` is."""
+        starts: the begin of each group's pane, in microseconds, as `length` is.
+        """
         begin = starts[self.group]
         own: Flags = (self.time >= begin) & (self.time < begin + length)
         return own
@@ -65,7 +68,8 @@ class Found:
     """The right rows that match each left row: they stand side by side in `right`.
 
     Row `left[i]` of the left side matches the rows `right[first[i] : first[i] + count[i]]` of the
-    right side."""
+    right side.
+    """
 
     left: Ints
     right: Ints
@@ -84,7 +88,8 @@ class Matching:
 
     A group's left rows are those of its pane, and its right rows all that these may match. For
     "full" both sides' rows are those of the pane and all that they may match; a row comes out with
-    its own pane."""
+    its own pane.
+    """
 
     before: int
     after: int
@@ -95,7 +100,8 @@ class Matching:
     def match(self, groups: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the joined rows: left time, right time, keys, left columns, right columns.
 
-        For "semi" and "anti" they are the left side's columns alone."""
+        For "semi" and "anti" they are the left side's columns alone.
+        """
         left = Side.of(groups.column(1))
         right = Side.of(groups.column(2))
         found = self._found(left, right)
@@ -166,7 +172,8 @@ def _left_alone(left: Side, rows: Ints) -> Iterator[pa.RecordBatch]:
 def _places(left: Side, right: Side, keys: int) -> tuple[Ints, Ints]:
     """Return the place of each left and of each right row: a number of its group and key.
 
-    Rows of one group with equal keys have the same place; a row whose key has a null has -1."""
+    Rows of one group with equal keys have the same place; a row whose key has a null has -1.
+    """
     place = np.concatenate([left.group, right.group])
     known = np.ones(len(place), dtype=bool)
     for key in range(1, 1 + keys):
@@ -183,7 +190,8 @@ def _places(left: Side, right: Side, keys: int) -> tuple[Ints, Ints]:
 def _pairs(found: Found, count: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Return the left rows and the right rows of all pairs, some pairs at a time.
 
-    count: how many of its matches each left row of `found` is paired with, none or all."""
+    count: how many of its matches each left row of `found` is paired with, none or all.
+    """
     ends = np.cumsum(count)
     at = 0
     done = 0

@@ -1,6 +1,7 @@
 """Where the rows of a stream-stream join wait.
 
-They wait in slices, by their own time, and then in panes, with all rows that they may match."""
+They wait in slices, by their own time, and then in panes, with all rows that they may match.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Panes:
 
     A right row at r matches a left row at l if l - before <= r <= l + after. Each row is in one
     slice, by its own time; slices lie side by side, SLICES of them to a pane. A pane is as long as
-    the farther bound, so that what its rows may meet lies in two or three panes."""
+    the farther bound, so that what its rows may meet lies in two or three panes.
+    """
 
     before: int
     after: int
@@ -68,7 +70,8 @@ class Panes:
     def until(self, *, full: bool) -> int:
         """Return how long after its start a pane has all rows that its left rows may match.
 
-        `full` asks the same of its right rows too."""
+        `full` asks the same of its right rows too.
+        """
         beyond = max(0, self.after, self.before if full else 0)
         return -(-(self.length + beyond) // self.slice) * self.slice
 

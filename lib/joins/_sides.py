@@ -124,7 +124,8 @@ def named(left: Side, right: Side, suffixes: tuple[str, str]) -> list[tuple[Side
     """Return each side's columns other than the keys: (side, name, name in the result).
 
     Names that clash are refused. A name that both sides have, or that is the result's own, gets the
-    suffix of its side."""
+    suffix of its side.
+    """
     if len(suffixes) != 2:
         raise ArgumentError(
             f"suffixes is {suffixes!r}.", "two texts: the left side's and the right side's."

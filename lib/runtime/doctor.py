@@ -153,7 +153,8 @@ def _read(preflight: Preflight) -> Offsets:
 def _orphans(checkpoint: Path) -> str:
     """Name the check sums without a file that a killed writer has left.
 
-    Spark takes one for a second query on the checkpoint when it writes the file that it is of."""
+    Spark takes one for a second query on the checkpoint when it writes the file that it is of.
+    """
     left = [
         str(file)
         for log in _LOGS

@@ -39,5 +39,6 @@ def remade(sink: Sink) -> frozenset[str]:
     """Return the steps whose table a sink makes anew where it is gone, out of its other tables.
 
     A sink of such a table says so by an attribute `remade`. Every other table that is gone stops
-    the job, as its rows would be missing."""
+    the job, as its rows would be missing.
+    """
     return frozenset(getattr(sink, "remade", ()))

@@ -1,7 +1,8 @@
 """How a Bloom filter lies in bytes: its bitmaps, its label, and the aggregate that makes it.
 
 A filter is a row of bitmaps, its slices, one for each hash function. They are made and merged by
-Spark's own bitmap aggregates, and stand one after the other in a checked envelope."""
+Spark's own bitmap aggregates, and stand one after the other in a checked envelope.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def filter_aggregate(
 ) -> Aggregate:
     """Return the aggregate that makes and merges filters of one block.
 
-    `keyed` is called when a plan is made, since there are no columns before there is a session."""
+    `keyed` is called when a plan is made, since there are no columns before there is a session.
+    """
     width = slice_bytes(size.bits)
 
     def partial(time: Column) -> Column:
@@ -127,7 +129,8 @@ def key_types(columns: Sequence[Column]) -> Column:
 def measured(stored: Column, types: Column | None = None) -> list[Column]:
     """Return a stored filter's `bitmaps`, `slices` and `bits`, after all checks of its envelope.
 
-    With `types`, the filter must also be one of keys of these types."""
+    With `types`, the filter must also be one of keys of these types.
+    """
     measures = F.substring_index(_label_of(stored), " key=", 1)
     wanted = F.lit(KIND)
     if types is not None:

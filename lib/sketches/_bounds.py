@@ -19,7 +19,8 @@ def require_deviations(deviations: int) -> None:
 def unsigned(sketch: Column, first: int, last: int) -> Column:
     """Return the little-endian number in bytes first to last, counted from 1.
 
-    A decimal; null where there are no such bytes."""
+    A decimal; null where there are no such bytes.
+    """
     backwards = range(last, first - 1, -1)
     digits = [F.hex(F.substring(sketch, at, 1)) for at in backwards]
     return F.conv(F.concat(*digits), 16, 10).cast("decimal(20, 0)")

@@ -1,7 +1,8 @@
 """Bloom filters in one value: which keys were there. No false negative, few false positives.
 
 In a window such a filter is an aggregate as any other; `BloomTable` makes a filter of any size from
-many such values."""
+many such values.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def might_contain(stored: str | Column, value: Key) -> Column:
     False for a key with a null, which is in no filter; null where there is no filter. Each row's
     filter is checked first, which costs more than the asking: where many keys meet one filter,
     `BloomTable` is faster. An error, when the query runs, for bytes that are no sound filter, and
-    for a key whose types are not those of the filter's keys."""
+    for a key whose types are not those of the filter's keys.
+    """
     columns = key_columns(value)
     given = column(stored)
 

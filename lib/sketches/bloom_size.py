@@ -22,7 +22,8 @@ class BloomSize:
     """The measures of a filter: `blocks` blocks, each of `slices` bitmaps of `bits` bits.
 
     A key belongs to one block and sets one bit in each of its slices. It is taken for known when
-    all of these bits are set."""
+    all of these bits are set.
+    """
 
     blocks: int
     slices: int
@@ -38,7 +39,8 @@ class BloomSize:
 
         The rate of one block is fill^slices, exactly in the mean, since slices fill independently.
         The rate of many blocks is the mean over the blocks, whose numbers of keys are binomial:
-        three points (Gauss-Hermite) stand for that distribution."""
+        three points (Gauss-Hermite) stand for that distribution.
+        """
         mean = keys / self.blocks
         spread = sqrt(3 * mean * (1 - 1 / self.blocks))
         rates = [

@@ -103,7 +103,8 @@ class BloomTable:
         False is certain. `rows` may be a stream. `table` has one row a block: where several writers
         have appended to it, `merged(table)` makes it so. Spark joins rows and table on the block,
         and sends a table that is small enough to all executors; `F.broadcast(table)` asks for
-        it."""
+        it.
+        """
         require_free(rows.columns, [into, _HASH, _BLOCK, _BITMAPS], "into")
         hashed = rows.withColumn(_HASH, self._hash(rows)).withColumn(_BLOCK, self._block())
         # Below the join, so that a block is checked once and not once for each key.

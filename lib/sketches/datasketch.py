@@ -82,7 +82,8 @@ def register_hash(value: str | bytes | int | float, *, precision: int, integers:
     """Return 64 bits from which datasketch takes the same register and rank as Spark's sketch.
 
     Spark's sketch takes the register from the low bits of one half of its hash, and the rank from
-    the leading zeros of the other half; datasketch takes both from one number."""
+    the leading zeros of the other half; datasketch takes both from one number.
+    """
     low, high = sketch_hash(spark_hash(value, integers=integers))
     register_bits = (1 << precision) - 1
     return high & ~register_bits | low & register_bits
@@ -94,7 +95,8 @@ def registers(sketch: bytes, precision: int) -> NDArray[np.int8]:
     Up to seven values stand in a list and more of them in a hash set, both as coupons: a register
     and a rank, 0 where there is none. Many values stand in registers.
 
-    Source: Apache DataSketches, HLL `PreambleUtil`."""
+    Source: Apache DataSketches, HLL `PreambleUtil`.
+    """
     size = 1 << precision
     mode = sketch[7]
     if mode == _REGISTERS and len(sketch) >= _REGISTERS_AT + size:

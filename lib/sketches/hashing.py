@@ -71,7 +71,8 @@ def xxhash64(data: bytes, seed: int = _SPARK_SEED) -> int:
 def sketch_hash(hashed: int) -> tuple[int, int]:
     """Return the two halves, low and high, of the hash that DataSketches makes of a 64-bit number.
 
-    Source: Appleby, MurmurHash3_x64_128."""
+    Source: Appleby, MurmurHash3_x64_128.
+    """
     length = 8
     high = _SKETCH_SEED ^ length
     low = (_SKETCH_SEED ^ _rotated(hashed * _C1 & _MASK, 31) * _C2 & _MASK) ^ length

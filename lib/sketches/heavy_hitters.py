@@ -141,7 +141,8 @@ def _errors(payload: Column, capacity: int) -> Column:
 
     A sketch that has dropped all its values is stored, and merged, as an empty one: its error is
     gone, and so is its share of the values counted. How many values are missing from all that were
-    counted tells how large the forgotten error can have been."""
+    counted tells how large the forgotten error can have been.
+    """
     own = F.coalesce(unsigned(payload, *_ERROR_AT), F.lit(0)).cast("bigint")
     weight = F.coalesce(unsigned(payload, *_WEIGHT_AT), F.lit(0)).cast("bigint")
     forgotten = F.ceil((_seen(payload) - weight) * F.lit(count_error(capacity)))

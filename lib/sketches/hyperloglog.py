@@ -80,7 +80,8 @@ def distinct_estimate(stored: str | Column) -> Column:
     """Return the distinct count of a stored partial of `distinct`, of any precision, as a bigint.
 
     Null where there is no partial. An error, when the query runs, for bytes that are no sound
-    sketch."""
+    sketch.
+    """
     return F.hll_sketch_estimate(opened(column(stored), KIND))
 
 
@@ -116,7 +117,8 @@ def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
 def hashed(value: str | Column) -> Column:
     """Return the 64-bit hash by which values of any type are counted; null for null.
 
-    Spark would give null a hash too."""
+    Spark would give null a hash too.
+    """
     return F.when(column(value).isNotNull(), F.xxhash64(column(value)))
 
 
@@ -131,7 +133,8 @@ def _unordered(sketch: Column) -> Column:
 
     A sketch also keeps a running estimate, a fifth closer, which depends on the order in which
     values came. The mark says that this estimate does not hold, as after a merge: so the answer
-    depends on the values alone."""
+    depends on the values alone.
+    """
     marked = F.overlay(sketch, F.lit(_OUT_OF_ORDER), _FLAGS_BYTE, 1)
     return F.when(_has_registers(sketch), marked).otherwise(sketch)
 

@@ -34,7 +34,8 @@ _BEGINNING = MAGIC + bytes([VERSION])
 def sealed(sketch: Column, label: str | Column) -> Column:
     """Put a sketch's bytes into an envelope.
 
-    Null stays null; a sketch too large to be read again is an error."""
+    Null stays null; a sketch too large to be read again is an error.
+    """
     name = _padded(label)
     most = LARGEST - HEADER_BYTES
 
@@ -57,7 +58,8 @@ def opened(stored: Column, wanted: str | Column) -> Column:
     """Take a sketch's bytes out of its envelope, after every check.
 
     `wanted` is a label, or its first words. Null stays null. Bytes that are no sound sketch are an
-    error, which says what was found, what is needed and what to do."""
+    error, which says what was found, what is needed and what to do.
+    """
 
     def checked(given: Column) -> Column:
         refusal = F.concat(
@@ -79,7 +81,8 @@ def once(value: Column, used: Callable[[Column], Column]) -> Column:
     """Return `used(value)`, with the value computed once, however often it is used.
 
     The value stands in the plan once, too: plans are made anew for each micro-batch, and a sketch's
-    expression copied for each check would make them slow."""
+    expression copied for each check would make them slow.
+    """
     return F.transform(F.array(value), used)[0]
 
 

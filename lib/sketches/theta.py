@@ -67,7 +67,8 @@ def union(left: str | Column, right: str | Column, *, precision: int = 12) -> Co
     """Return the stored sketch of the values that are in left or right.
 
     Both are stored partials of `theta`, or combinations of them; null where either is null. An
-    error, when the query runs, for a sketch of another precision."""
+    error, when the query runs, for a sketch of another precision.
+    """
     return _combined(lambda a, b: F.theta_union(a, b, precision), left, right, precision)
 
 
@@ -90,14 +91,16 @@ def intersection(left: str | Column, right: str | Column, *, precision: int = 12
 def difference(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
     """Return the stored sketch of the values that are in left and not in right.
 
-    Takes what `union` takes."""
+    Takes what `union` takes.
+    """
     return _combined(F.theta_difference, left, right, precision)
 
 
 def theta_estimate(stored: str | Column) -> Column:
     """Return the distinct count of a stored sketch of any precision, as a bigint.
 
-    The sketch is a partial of `theta`, or a combination of partials; null where it is null."""
+    The sketch is a partial of `theta`, or a combination of partials; null where it is null.
+    """
     return F.theta_sketch_estimate(opened(column(stored), KIND))
 
 
@@ -133,7 +136,8 @@ def _score_interval(estimate: Column, chance: Column, deviations: int) -> tuple[
     """Return the ends of Wilson's interval, for a sample that holds each value with `chance`.
 
     With h values held and z deviations, the ends are the n for which (h - n * chance)^2 is
-    z^2 * n * chance * (1 - chance)."""
+    z^2 * n * chance * (1 - chance).
+    """
     held = F.round(estimate * chance)
     spread = deviations**2 * (1 - chance)
     middle = 2 * held + spread

@@ -179,7 +179,8 @@ class Reading:
 
         Columns: topic, partition, offset, timestamp, key, value, value_bytes (the value's full
         length), headers, stage ("decode" or "event_time"), reason. The same range gives the same
-        rows, for as long as the broker keeps them."""
+        rows, for as long as the broker keeps them.
+        """
         raw = self.source.between(spark, start, end)
         judged = self._judged(raw, COLUMNS).where(quoted(_BAD))
         found = judged.select(

@@ -64,7 +64,8 @@ class Broker:
 
     Raises:
         SetupError: where Java or the jars are missing, the port is taken, or the broker does not
-            come up; the message then quotes the broker's last words."""
+            come up; the message then quotes the broker's last words.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """A seeded click stream, lifelike in its faults.
 
-It has disorder, duplicates, stragglers, broken records and a wrong clock."""
+It has disorder, duplicates, stragglers, broken records and a wrong clock.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Click:
     """One view of a page.
 
     `at` is the event time and `arrived` the broker's time, both in ms since 1970; `ms` is how long
-    the page took, `size` its bytes."""
+    the page took, `size` its bytes.
+    """
 
     event_id: str
     user: str
@@ -153,7 +155,8 @@ class _Honest:
     """Clicks without a fault: `span` ms from the instant `first`, in ms since 1970.
 
     Only uniform numbers are drawn, since numpy may change its other distributions from one release
-    to the next; and in this order, since every later number depends on it."""
+    to the next; and in this order, since every later number depends on it.
+    """
 
     first: int
     span: float

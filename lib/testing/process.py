@@ -32,7 +32,8 @@ class GuardedProcess:
         log: the file that its output goes to.
         name: what to call it in errors.
         env: its environment; by default the starter's.
-        scratch: a folder that is removed too, where the starter dies without stopping it."""
+        scratch: a folder that is removed too, where the starter dies without stopping it.
+    """
 
     def __init__(
         self,

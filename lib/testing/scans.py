@@ -28,7 +28,8 @@ class Scans:
     """Collects what is read inside a `with` block, by the name of the table's folder.
 
     A table that is read three times counts three times. Log and statistics of the tables are not
-    counted."""
+    counted.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

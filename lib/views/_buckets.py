@@ -3,7 +3,8 @@
 What a batch writes stands by itself at first, whatever its keys, in a file or two: a file for each
 bucket would be many small ones. Whoever looks a key up reads these recent rows as well. Now and
 then the recent rows are put into one file; when they have become many, all rows are put into the
-buckets where they belong."""
+buckets where they belong.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class Calendar:
     microseconds: where they show that twice, at the first time; where they skip it, as far after
     the skip as it is after the last time shown. For midnight this is the day's first instant, since
     clocks that skip midnight skip from it on (those of Toronto in 1919, from 23:30, are the one
-    exception in the zones' history). Weeks are periods of 7 days, counted from a Monday."""
+    exception in the zones' history). Weeks are periods of 7 days, counted from a Monday.
+    """
 
     length: int
     months: bool

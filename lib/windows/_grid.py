@@ -16,7 +16,8 @@ from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
 def floor(time: Column, width: int, start: int = 0) -> Column:
     """Return the last edge of a grid at or before the time.
 
-    The edges are `width` microseconds apart, and one is `start` microseconds after 1970 began."""
+    The edges are `width` microseconds apart, and one is `start` microseconds after 1970 began.
+    """
     micros = F.unix_micros(time)
     return F.timestamp_micros(micros - F.pmod(micros - F.lit(start), F.lit(width)))
 
@@ -29,7 +30,8 @@ def shift(offset: str | timedelta, width: int) -> int:
 def pane(width: int) -> int:
     """Return the length of a sliding window's panes, a microsecond more than its width.
 
-    Both ends belong to such a window."""
+    Both ends belong to such a window.
+    """
     return width + 1
 
 
@@ -37,7 +39,8 @@ def pane(width: int) -> int:
 class Grid:
     """Windows of `width` microseconds, side by side.
 
-    One of them starts `start` microseconds after 1970 began."""
+    One of them starts `start` microseconds after 1970 began.
+    """
 
     width: int
     start: int
@@ -58,7 +61,8 @@ class Steps:
     """Windows that grow by a step inside a cycle, and start anew with the next.
 
     A step of a fixed length counts from the start of its cycle, and the last one is cut at the
-    cycle's end; steps of a calendar are its own periods."""
+    cycle's end; steps of a calendar are its own periods.
+    """
 
     cycle: Grid | Calendar
     step: int | Calendar

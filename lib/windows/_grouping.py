@@ -90,7 +90,8 @@ class Grouping:
     def spanning(self, window: Column) -> DataFrame:
         """Aggregate the rows of each key and window.
 
-        The window is any struct of start and end that a row has."""
+        The window is any struct of start and end that a row has.
+        """
         spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
         return replace(self, events=spans).over(quoted(SPAN))
 
@@ -142,7 +143,8 @@ def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:
     """Add a column SPAN of windows, which Spark closes by the watermark of `time`.
 
     Spark knows a window by a mark on its column, and takes its second field for the end, whatever
-    has computed it."""
+    has computed it.
+    """
     watermark = (frame.schema[time].metadata or {}).get(WATERMARK_KEY)
     mark = {} if watermark is None else {WATERMARK_KEY: watermark}
     return frame.withColumn(SPAN, window).withMetadata(SPAN, {"spark.timeWindow": True, **mark})

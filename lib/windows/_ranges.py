@@ -7,7 +7,8 @@ difference of two running totals, exact even where those overflow. A sum of doub
 from blocks of 1, 2, 4, ... values, one for each binary digit of the length; a minimum from the two
 longest blocks that cover the range. Of these nothing is subtracted, so that a NaN or an infinity
 touches only the ranges that hold it. (Sparse tables: Bender and Farach-Colton, The LCA Problem
-Revisited, 2000.)"""
+Revisited, 2000.)
+"""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ def _digits(decimals: pa.Array) -> Ints:
     """Return the digits of 32 bits that decimals are made of, the lowest first.
 
     A decimal128 is a whole number of 16 bytes. Its digits have room in 64 bits, so that each place
-    can be summed apart and the carries joined at the end. The highest one bears the sign."""
+    can be summed apart and the carries joined at the end. The highest one bears the sign.
+    """
     words = np.frombuffer(decimals.buffers()[1], dtype="<u4")
     begin = _DIGITS * decimals.offset
     end = begin + _DIGITS * len(decimals)

@@ -26,7 +26,8 @@ class Spans:
 
     first, stop: a window holds the events first to stop, stop exclusive.
     start: where it starts, in microseconds since 1970.
-    event: the event that it ends at, or begins just after."""
+    event: the event that it ends at, or begins just after.
+    """
 
     first: Ints
     stop: Ints
@@ -50,7 +51,8 @@ class Events:
     time: in microseconds since 1970.
     number: orders the events; what is of one group and key has `room` numbers, one an instant.
     instants: all times there are, upwards.
-    last: where the last slice of each event's group begins."""
+    last: where the last slice of each event's group begins.
+    """
 
     time: Ints
     number: Ints
@@ -78,7 +80,8 @@ class Rolling:
 
     A row's span is as many slices as its last one's windows reach back to, and that one. `events`
     holds lists of structs (time, inner keys..., kept..., values...), in any order, one value for
-    each of `operations`. The windows that end in the last slice come out."""
+    each of `operations`. The windows that end in the last slice come out.
+    """
 
     width: int
     slice: int

@@ -56,7 +56,8 @@ class Layout:
 
     slice: the length of a slice in microseconds. slices: how many a window reaches back.
     inner: the keys that stand in the events, so that a group holds many keys: few large rows of
-    state are quicker than many small ones. outer: the keys that make groups."""
+    state are quicker than many small ones. outer: the keys that make groups.
+    """
 
     slice: int
     slices: int

@@ -196,7 +196,8 @@ def deduplicate(
 def _ordered(events: DataFrame, time: str, placed: list[str]) -> list[str]:
     """Return all columns, in the order in which they tell events apart.
 
-    Columns of a type without an order are refused."""
+    Columns of a type without an order are refused.
+    """
     first = [time, *[name for name in placed if name != time]]
     columns = first + [name for name in events.columns if name not in first]
     try:

@@ -103,7 +103,8 @@ class Hopping:
 class _Hops:
     """Where hopping windows begin and end; `size`, `hop` and `start` are in microseconds.
 
-    One window starts every `hop`, counted from `start` after 1970 began."""
+    One window starts every `hop`, counted from `start` after 1970 began.
+    """
 
     size: int
     hop: int

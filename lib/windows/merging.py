@@ -49,7 +49,8 @@ class Overlapping:
     def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
         """Return the stored sessions that meet a session that arrived.
 
-        No two stored sessions of a key meet each other, and no two that arrived."""
+        No two stored sessions of a key meet each other, and no two that arrived.
+        """
         old = _window_of(_STORED)
         new = _window_of(_ARRIVED)
         touching = [old["start"] <= new["end"], new["start"] <= old["end"]]
@@ -59,7 +60,8 @@ class Overlapping:
         """Add the session that each row's session becomes part of.
 
         Gaps and islands: in the order of their starts, a session that starts after all before it
-        have ended begins an island, and sessions of one island are one session."""
+        have ended begins an island, and sessions of one island are one session.
+        """
         start = quoted(WINDOW)["start"]
         end = quoted(WINDOW)["end"]
         keys = [quoted(name) for name in self.by] or [F.lit(0)]

@@ -29,7 +29,8 @@ class Window(Protocol):
     def late_at(self, time: Column) -> Column:
         """Return the instant from which a row is late.
 
-        The first result that the row would change may be out then."""
+        The first result that the row would change may be out then.
+        """
 
     def merging(self, by: str | Sequence[str]) -> Same | Overlapping | None:
         """Return how late rows are merged into windows that are out; None where they cannot be."""

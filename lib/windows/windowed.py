@@ -114,7 +114,8 @@ class Windowed:
     def late_at(self, time: Column) -> Column:
         """Return the instant from which a row is late.
 
-        The first result that the row would change may be out then."""
+        The first result that the row would change may be out then.
+        """
         at = self.window.late_at(time)
         return at if self.where is None else F.when(F.expr(self.where), at)
 

@@ -191,7 +191,8 @@ class LimitsSection(Section):
 class MetricsSection(Section):
     """[metrics]: the port at which Prometheus finds the run's numbers; none by default.
 
-    The address is this machine's own unless another is given: "0.0.0.0" answers everybody."""
+    The address is this machine's own unless another is given: "0.0.0.0" answers everybody.
+    """
 
     port: int | None = Field(default=None, gt=0, lt=65_536)
     address: str = LOOPBACK

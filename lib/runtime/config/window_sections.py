@@ -85,7 +85,8 @@ class SlidingSection(_OneKind):
 class SessionSection(_OneKind):
     """[window] of kind "session": events nearer to each other than the gap.
 
-    A size that stands in the file counts for nothing, so that `--set` can change the kind."""
+    A size that stands in the file counts for nothing, so that `--set` can change the kind.
+    """
 
     kind: Literal["session"]
     gap: Duration

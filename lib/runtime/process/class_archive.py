@@ -1,7 +1,8 @@
 """An archive of the classes that Spark loads, from which a JVM starts with half the CPU time.
 
 `make test` makes the archive. A JVM whose Java, Spark or class path is another one than the
-archive's starts without it."""
+archive's starts without it.
+"""
 
 from __future__ import annotations
 

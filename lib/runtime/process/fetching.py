@@ -1,7 +1,8 @@
 """The jars of an installed package: fetched once by the Ivy that pyspark brings, and kept.
 
 A checkout has its jars from `make setup`. Elsewhere the first session fetches those that
-conf/ivy.xml names, into a folder of the user's cache, and compares them with jars.lock."""
+conf/ivy.xml names, into a folder of the user's cache, and compares them with jars.lock.
+"""
 
 from __future__ import annotations
 

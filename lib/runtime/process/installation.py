@@ -1,6 +1,7 @@
 """Where things lie on this machine: the project, its conf folder, the jars, Java.
 
-The environment is read here."""
+The environment is read here.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def jars(kind: Literal["spark", "broker"]) -> list[Path]:
     """Return the jars for Spark's class path, or those of the embedded broker.
 
     They lie in `.jars/<kind>` of a checkout; the environment variable TIDEGATE_JARS names another
-    place of `.jars`. An installed package fetches them once, into the user's cache."""
+    place of `.jars`. An installed package fetches them once, into the user's cache.
+    """
     named = os.environ.get(JARS_VARIABLE)
     home = Path(named or project_root() / ".jars")
     if not named and not (project_root() / _LOCK).exists():

@@ -13,7 +13,8 @@ from ..locations import local
 def free(places: Iterable[str]) -> str:
     """Tell the free bytes of each of these places that is on this machine, the fullest first.
 
-    Places on one disk are told by the first of them."""
+    Places on one disk are told by the first of them.
+    """
     told: dict[int, tuple[int, Path]] = {}
     for place in places:
         folder = _existing(local(place))

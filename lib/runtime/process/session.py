@@ -155,7 +155,8 @@ def choose(
     """Merge the settings, and fit the partition numbers to one machine where nobody chose them.
 
     A value that equals the file's counts as the file's: spark-submit does not say where a setting
-    comes from."""
+    comes from.
+    """
     merged = {**file, **BUILT_IN, **already, **given}
     cores = local_cores(merged["spark.master"])
     for key in SMALL:

@@ -29,7 +29,8 @@ class Stop:
     """Whether a stop was asked for, and which batch is under way.
 
     The same signal often comes twice within a moment, once to the process and once to its group or
-    through the JVM; only one that comes a second or more after the first counts as the second."""
+    through the JVM; only one that comes a second or more after the first counts as the second.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -41,7 +41,8 @@ class Gap:
 def found_gaps(batch: Batch, earliest: Offsets) -> list[Gap]:
     """Return what of a batch's offsets is before the first that each partition still has.
 
-    Raises SourceError for a partition that ends before the batch begins: its log was cut back."""
+    Raises SourceError for a partition that ends before the batch begins: its log was cut back.
+    """
     found = []
     for topic, ends in batch.end.items():
         for partition, end in ends.items():
@@ -82,7 +83,8 @@ def told(gaps: Sequence[Gap]) -> str:
 def lost(gaps: Sequence[Gap], *, recorded: bool) -> SourceError:
     """Return the error of a batch of which a topic has lost records.
 
-    recorded: the input records what was lost, and the topic lost these while they were read."""
+    recorded: the input records what was lost, and the topic lost these while they were read.
+    """
     given = f"records that were not yet read are gone from the topic: {told(gaps)}."
     if recorded:
         return SourceError(
@@ -102,7 +104,8 @@ def require_exact(spark: SparkSession, parts: Iterable[Part]) -> None:
     """Refuse a batch with gaps that has rows out of them: a consumer had fetched these ahead.
 
     What is written as lost must not be in the target as well. The rows that are left are counted
-    once more, by a consumer of their own."""
+    once more, by a consumer of their own.
+    """
     for part in parts:
         source = part.input.reading.source
         if source.on_data_loss == "record":
@@ -120,7 +123,8 @@ def keep_gaps(table: SideTable, spark: SparkSession, batch: Batch, gaps: Sequenc
     """Write the ranges that the table does not have yet.
 
     A batch that runs again after a crash may have lost more than the first time: the rest then gets
-    a step of its own, since a step is written once in a batch."""
+    a step of its own, since a step is written once in a batch.
+    """
     rest = _without(gaps, _noted(table, spark, gaps))
     if not rest:
         return

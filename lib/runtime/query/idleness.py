@@ -1,7 +1,8 @@
 """Idleness: the watermark of an input goes on once it has been silent for long enough.
 
 `Idleness` decides which streams are idle and how far their watermarks may go; it knows a clock and
-nothing of Spark. `Heartbeat` reads a running query for it and writes the heartbeats."""
+nothing of Spark. `Heartbeat` reads a running query for it and writes the heartbeats.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a job's query is, part by part, in text that stays the same from start to start.
 
 A value is told by its class and by the fields that differ from their defaults, so that a field
-which a later version adds changes nothing; a function by its name and what it has closed over."""
+which a later version adds changes nothing; a function by its name and what it has closed over.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def replay_late(job: Job, spark: SparkSession) -> int:
     corrected as by a late row in time.
 
     Raises ConfigError for a job without corrections or without a late table; and what its sink
-    raises."""
+    raises.
+    """
     sink, windows, path = _kept(job)
     version = delta_state(spark, path).version
     if version < 0:

@@ -132,7 +132,8 @@ def _partitions(spark: SparkSession, source: KafkaSource) -> Mapping[str, Sequen
 def put_back(job: Job, spark: SparkSession, found: Resumed) -> None:
     """Delete what the side tables have at the offsets that are read again, or past them.
 
-    Done before the first batch; a second time it finds nothing."""
+    Done before the first batch; a second time it finds nothing.
+    """
     beside = [job.places.gaps, job.places.dead, *job.places.late.values()]
     for path, step in ((table.path, table.step) for table in beside):
         if not DeltaTable.isDeltaTable(spark, path):

@@ -63,7 +63,8 @@ def run(
     recreate: the steps whose table is gone and is to begin anew, empty; "all" for all of them.
 
     A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
-    Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal."""
+    Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal.
+    """
     if not isinstance(spark, SparkSession):
         raise SetupError(
             f"the session is a {type(spark).__module__}.{type(spark).__name__}.",
@@ -136,7 +137,8 @@ def claimed(checks: Preflight) -> Ledger:
 def going_on(job: Job, spark: SparkSession, ledger: Ledger) -> Job:
     """Return the job as it goes on after a lost checkpoint; any other as it is.
 
-    Until the first batch is planned, what a lost batch has left beside the target is put back."""
+    Until the first batch is planned, what a lost batch has left beside the target is put back.
+    """
     found = ledger.identity.resumed
     if found is None:
         return job

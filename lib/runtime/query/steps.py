@@ -190,7 +190,8 @@ class Steps:
         """Return the gaps of a batch whose records are in no table, and in no state.
 
         A batch that runs again may have lost records that the target has already. Of a query with
-        state these are missing all the same: its state is made anew out of what is left."""
+        state these are missing all the same: its state is made anew out of what is left.
+        """
         sink, batch = self._job.sink, found.batch
         if found.gaps and not self._job.keeps_state:
             done = last_batch(spark, sink.path, batch, sink.step)

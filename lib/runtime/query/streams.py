@@ -1,6 +1,7 @@
 """The streams of a job: one for each input, or for each share of its partitions.
 
-Each stream has a watermark of its own."""
+Each stream has a watermark of its own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Stream:
     """One source under a watermark of its own; Spark takes the smallest of a query's.
 
     name: its topics, or its partitions, as the progress shows it. observation: the name of its
-    counts."""
+    counts.
+    """
 
     name: str
     reading: Reading

@@ -28,7 +28,8 @@ class Topics:
     """Looks after the topics of a run, by one client for each of its inputs.
 
     A context manager. Where a broker does not answer, nothing is said of its topics: Spark waits
-    for it, and tells. But what was lost has to be known of an input that records it."""
+    for it, and tells. But what was lost has to be known of an input that records it.
+    """
 
     def __init__(
         self,
@@ -69,14 +70,16 @@ class Topics:
         """Return what a batch would have to read and is gone, of the inputs that record it.
 
         To be asked before anything of the batch is read. Raises SourceError for a topic whose log
-        ends before the batch begins, and for a broker that does not answer."""
+        ends before the batch begins, and for a broker that does not answer.
+        """
         return self._gaps(batch, self._recording)
 
     def require_same(self, batch: Batch) -> None:
         """Refuse a batch whose topics were made again, or lost records while they were read.
 
         To be asked when the batch, without what `lost` told, has been read, and before anything of
-        it is written."""
+        it is written.
+        """
         for name in self._sources:
             with suppress(OSError):
                 states = self._states(name)

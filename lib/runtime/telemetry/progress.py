@@ -45,7 +45,8 @@ def gauge(progress: Mapping[str, Any]) -> Gauge:
     """Read a query's progress report.
 
     The lag is the broker's end offsets minus those read; a count of state rows that Spark does not
-    keep is 0."""
+    keep is 0.
+    """
     sources, states = progress.get("sources") or [], progress.get("stateOperators") or []
     lags = [_behind(source) for source in sources]
     known = [lag for lag in lags if lag is not None]
