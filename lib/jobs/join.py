@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from ..errors import ConfigError, TidegateError
 from ..joins import IntervalJoin
-from ..joins.stream_stream import How
+from ..joins.stream_stream import How, JoinEmission
 from ..runtime.config import Config, InputSection, Names, Section, Table
 from ..runtime.job import Job
 from ..sources.reading import EVENT_TIME
@@ -22,6 +22,7 @@ class JoinSection(Section):
     before: str = Field(default="0 seconds", description="how long before the left row")
     after: str = Field(description="how long after the left row")
     how: How = "inner"
+    emission: JoinEmission = Field(default="early", description="when rows come out")
     suffixes: Names = Field(
         default=["_left", "_right"], description="of a column that both sides have"
     )
@@ -40,7 +41,13 @@ class JoinSection(Section):
         """Return the join."""
         left, right = self.suffixes
         within = (self.before, self.after)
-        return IntervalJoin(self.on, within=within, how=self.how, suffixes=(left, right))
+        return IntervalJoin(
+            self.on,
+            within=within,
+            how=self.how,
+            suffixes=(left, right),
+            emission=self.emission,
+        )
 
 
 class JoinTables(PartitionedSection):
