@@ -105,10 +105,13 @@ class JsonFormat:
         if reader is None:
             return self._decoded(raw, F.col("value"))
         quick = F.col(_QUICK)
-        read = self._read_quickly(raw, reader)
-        decoded = self._decoded(read, F.when(quick.isNull(), F.col("value")))
+        opened = self._read_quickly(raw, reader)
+        decoded = self._decoded(opened, F.when(quick.isNull(), F.col("value")))
         record = F.coalesce(quick, F.col("record"))
-        bad = quick.isNull() & F.col("bad")
+        # Spark would move a filter of the fields down to its parser, take a record for one that is
+        # there whenever its text is, and fail where it is null. It moves no filter through columns
+        # of which one is not deterministic; the number of a partition counts as such.
+        bad = quick.isNull() & F.col("bad") & (F.spark_partition_id() >= 0)
         return decoded.withColumns({"record": record, "bad": bad}).drop(_QUICK)
 
     def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:

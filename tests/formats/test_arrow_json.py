@@ -203,3 +203,15 @@ def test_types_that_arrow_reads_differently_are_left_to_spark(kind: str) -> None
 def test_another_parser_is_refused() -> None:
     with pytest.raises(ArgumentError, match="parser is 'simd'"):
         json_format("s STRING", parser="simd")  # type: ignore[arg-type]
+
+
+def test_a_filter_of_the_fields_stays_behind_the_decision_whether_a_value_is_good(
+    spark: SparkSession,
+) -> None:
+    good = [f'{{"s":"x","t":"2026-01-01T00:00:{n:02}Z"}}'.encode() for n in range(40)]
+    given = [*good, None, b"", b'{"s":1', b'{"s":7}']
+    raw = spark.createDataFrame(list(enumerate(given)), "id INT, value BINARY")
+    decoded = json_format("s STRING NOT NULL, t TIMESTAMP").decode(raw)
+    flat = decoded.where("not bad").select("record.t")
+    closes = F.window("t", "10 seconds")["end"]
+    assert flat.where(closes <= F.lit("2026-01-01T00:00:30Z").cast("timestamp")).count() == 30
