@@ -94,7 +94,8 @@ PINNED: dict[Callable[..., object], str] = {
         "DataFrame"
     ),
     formats.json_format: (
-        "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead') -> JsonFormat"
+        "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead', "
+        "parser: Literal['arrow', 'spark'] = 'arrow') -> JsonFormat"
     ),
     formats.keyed_json: (
         "(schema: str | StructType, *, key: str, time: str = 'event_time', "
@@ -189,10 +190,10 @@ PINNED: dict[Callable[..., object], str] = {
         " None"
     ),
     sinks.History: "(path: str, *, partition_by: Sequence[str] = (), step: str = history) -> None",
-    sinks.Mapped: "(*, rows: Callable[[DataFrame], DataFrame], sink: Sink) -> None",
+    sinks.Mapped: "(*, sink: Sink, rows: Callable[[DataFrame], DataFrame]) -> None",
     sinks.SideTable: "(path: str, *, step: str = dead) -> None",
     sinks.Snapshot: (
-        "(*, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], sink: Sink, "
+        "(*, sink: Sink, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], "
         "version: str = table_version) -> None"
     ),
     sinks.TemporalJoin: (
