@@ -81,7 +81,7 @@ def test_a_project_that_is_begun_passes_its_own_test(
     assert config.output.table.endswith("/.run/page_hits")
     assert module.job(config).name == "page_hits"
     would = subprocess.run(
-        ["make", "-n", "run", "SET=trigger.kind=continuous"],
+        ["make", "--no-print-directory", "-n", "run", "SET=trigger.kind=continuous"],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -63,7 +63,8 @@ def test_the_shipped_configuration_holds_and_a_range_that_holds_nothing_is_refus
     assert config.joined().emission == "final"
     assert configured(ClickThrough, {}, "result.kind=rows").joined().emission == "early"
     assert set(config.output.tables()) == {
-        f"output.{name}" for name in ("table", "dead_letters", "late_searches", "late_clicks")
+        f"output.{name}"
+        for name in ("table", "dead_letters", "gaps", "late_searches", "late_clicks")
     }
     for override in (
         "join.before=-2 hours",

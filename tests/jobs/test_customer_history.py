@@ -69,7 +69,7 @@ def test_the_tables_are_those_of_the_ledger_though_the_job_dies_between_them(
 def test_the_shipped_configuration_holds_and_a_key_is_asked_for(spark: SparkSession) -> None:
     config = configured(CustomerHistory)
     assert set(config.output.tables()) == {
-        f"output.{name}" for name in ("table", "history", "dead_letters")
+        f"output.{name}" for name in ("table", "history", "dead_letters", "gaps")
     }
     assert job(config).inputs["changes"].reading.format.schema.names[:2] == ["op", "key"]
     assert job(configured(CustomerHistory, {}, "changes.format=maxwell")).one_to_one

@@ -101,7 +101,7 @@ def test_the_shipped_configuration_holds_and_a_hold_beyond_the_horizon_is_refuse
     config = configured(Deduplicated)
     assert (config.deduplicate.key, config.deduplicate.keys) == (["event_id"], 20_000_000)
     assert set(config.output.tables()) == {
-        f"output.{name}" for name in ("table", "dead_letters", "late", "repeated", "seen")
+        f"output.{name}" for name in ("table", "dead_letters", "gaps", "late", "repeated", "seen")
     }
     with pytest.raises(ConfigError, match="hold"):
         configured(Deduplicated, {}, "deduplicate.hold=1 hour")

@@ -89,7 +89,7 @@ def test_the_shipped_configuration_holds_and_what_is_missing_is_told(spark: Spar
         "user_id",
         None,
     )
-    tables = {"table", "dead_letters", "versions", "waiting", "misses"}
+    tables = {"table", "dead_letters", "gaps", "versions", "waiting", "misses"}
     assert set(config.output.tables()) == {f"output.{name}" for name in tables}
     assert len(job(config).inputs) == 2
     with pytest.raises(ConfigError, match="without a table"):

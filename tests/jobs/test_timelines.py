@@ -56,7 +56,7 @@ def test_the_shipped_configuration_holds_and_two_tables_at_one_place_are_refused
     spark: SparkSession,
 ) -> None:
     config = configured(Timelines)
-    names = ("table", "dead_letters", "named_posts", "posts", "follows", "users")
+    names = ("table", "dead_letters", "gaps", "named_posts", "posts", "follows", "users")
     assert set(config.output.tables()) == {f"output.{name}" for name in names}
     view = job(config).sink
     assert isinstance(view, View)

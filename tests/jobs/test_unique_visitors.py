@@ -60,6 +60,6 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
 def test_the_shipped_configuration_is_whole() -> None:
     config = configured(UniqueVisitors)
     assert set(config.output.tables()) == {
-        f"output.{t}" for t in ("table", "hours", "days", "dead_letters")
+        f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "gaps")
     }
     assert timedelta(0) == datetime.now(ZoneInfo(config.roll_up.zone)).utcoffset()

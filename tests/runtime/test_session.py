@@ -71,7 +71,7 @@ def test_what_a_user_has_set_stays() -> None:
 
 
 def test_a_session_that_has_all_is_given_back_as_it_is(spark: SparkSession) -> None:
-    assert spark_session("other") is spark
+    assert spark_session("other").sparkContext is spark.sparkContext
     assert not has_class(spark, "io.delta.NoSuchClass")
 
 

@@ -203,7 +203,7 @@ def test_sets_meet_within_their_bounds(spark: SparkSession) -> None:
         (lambda: rank_error(7), "8 to 65535"),
         (lambda: top("x", 0), "1 <= n"),
         (lambda: top("x", 5, capacity=4), "1 <= n"),
-        (lambda: top("x", 5, capacity=2_000_000), "capacity <= 999999"),
+        (lambda: top("x", 5, capacity=2_000_000), "1 to 999,999"),
     ],
 )
 def test_arguments_out_of_range_are_refused(
