@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from tidegate.columns import microseconds
+from tidegate.durations import microseconds
 from tidegate.errors import ConfigError
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.columns import microseconds
+from tidegate.durations import microseconds
 from tidegate.errors import ArgumentError
 
 SECOND = 1_000_000

@@ -7,7 +7,8 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ..columns import column, microseconds
+from ..columns import column
+from ..durations import microseconds
 from .guard import instant
 
 

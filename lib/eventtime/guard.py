@@ -7,7 +7,7 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ..columns import microseconds
+from ..durations import microseconds
 from ..errors import ArgumentError
 
 _FIRST = -62_135_596_800_000_000

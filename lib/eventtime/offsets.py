@@ -8,14 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from ..columns import (
-    interval,
-    microseconds,
-    quoted,
-    require,
-    require_event_time,
-    require_free,
-)
+from ..columns import quoted, require, require_event_time, require_free
+from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._steps import levels, median, steps
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ..columns import WATERMARK_KEY, interval, quoted
+from ..columns import WATERMARK_KEY, quoted
+from ..durations import interval
 from ._join import LEFT, RIGHT, Join, has_null
 from ._matching import Matching
 from ._panes import span

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ..columns import microseconds
+from ..durations import microseconds
 from ..errors import ArgumentError, ColumnTypeError
 
 Within = tuple[str | timedelta, str | timedelta]

@@ -9,7 +9,8 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-from ..columns import microseconds, nested_names, require_storable
+from ..columns import nested_names, require_storable
+from ..durations import microseconds
 from ..errors import ArgumentError
 from ..sinks import Corrected, SideTable, Sink
 from ..sources import Reading

@@ -13,10 +13,11 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..columns import microseconds, quoted, require, require_storable
+from ..columns import quoted, require, require_storable
 from ..commit.batch import Batch
 from ..commit.once import last_batch, require_current
 from ..commit.outcome import Outcome
+from ..durations import microseconds
 from ..errors import ArgumentError, ReplayMismatchError
 from ..frames import ROWS, named
 from ..joins import stream_table

@@ -9,11 +9,12 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ..columns import microseconds, names, quoted, require
+from ..columns import names, quoted, require
 from ..commit import table
 from ..commit.batch import Batch
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
+from ..durations import microseconds
 from ..joins import VALID_FROM, versions
 from ..jvm import delta_state
 from ._targets import require_target

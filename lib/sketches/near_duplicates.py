@@ -8,7 +8,8 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import microseconds, quoted, require, require_event_time
+from ..columns import quoted, require, require_event_time
+from ..durations import microseconds
 from ..errors import ArgumentError
 from .minhash import signature
 

@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, TimestampType
 
-from ..columns import column, interval, microseconds, quoted
+from ..columns import column, quoted
+from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of, instant
 from ..eventtime.watermark import watermarked

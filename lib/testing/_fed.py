@@ -15,15 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from ..columns import (
-    first_line,
-    interval,
-    microseconds,
-    quoted,
-    require,
-    require_event_time,
-    schema_of,
-)
+from ..columns import first_line, quoted, require, require_event_time, schema_of
+from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ..eventtime.watermark import BEAT, watermarked
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import DURATION_FORMS, microseconds
+from ..durations import DURATION_FORMS, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 
 DAY = 86_400_000_000

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ..columns import microseconds
+from ..durations import microseconds
 from ..errors import ArgumentError
 from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
 

@@ -23,7 +23,8 @@ from pyspark.sql.types import (
 )
 
 from ..aggregates import Aggregate
-from ..columns import interval, quoted
+from ..columns import quoted
+from ..durations import interval
 from ..errors import ColumnTypeError
 from ._grid import pane
 from ._grouping import BUCKETS, SPAN, Grouping, marked

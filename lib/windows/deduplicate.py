@@ -12,7 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import interval, microseconds, names, quoted, require, require_event_time
+from ..columns import names, quoted, require, require_event_time
+from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._grid import Grid
 from ._grouping import SPAN, marked

@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import microseconds, names
+from ..columns import names
+from ..durations import microseconds
 from ..errors import ArgumentError
 from ._grid import floor, shift
 from ._grouping import grouping

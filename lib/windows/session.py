@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DayTimeIntervalType
 
 from ..aggregates import Aggregate
-from ..columns import WATERMARK_KEY, interval, microseconds, names, quoted, type_of
+from ..columns import WATERMARK_KEY, names, quoted, type_of
+from ..durations import interval, microseconds
 from ..errors import ColumnTypeError
 from ._grid import Grid, floor
 from ._grouping import SPAN, Grouping, grouping, restored

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ..aggregates import Aggregate
-from ..columns import microseconds, names, quoted, require, require_free
+from ..columns import names, quoted, require, require_free
+from ..durations import microseconds
 from ..errors import ArgumentError
 from ._grid import Grid
 from ._grouping import Grouping, grouping

@@ -12,13 +12,14 @@ import tidegate
 
 LIB = Path(tidegate.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
-ROOT = {"errors", "columns", "aggregates", "frames", "offsets", "transform"}
+ROOT = {"errors", "columns", "durations", "aggregates", "frames", "offsets", "transform"}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
 BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
 """What a runner stands on."""
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": {"errors"},
+    "durations": {"errors"},
     "aggregates": {"errors", "columns"},
     "frames": {"errors"},
     "offsets": set(),

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from tidegate import aggregates, sketches
 from tidegate.errors import ConfigError
-from tidegate.runtime.config.aggregate_text import aggregates_of, named, read
+from tidegate.runtime.config._aggregate_call import named
+from tidegate.runtime.config.aggregate_text import aggregates_of, read
 from tidegate.windows import tumbling
 
 

@@ -20,14 +20,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from tidegate.columns import microseconds
+from tidegate.durations import microseconds
 
 spark = SparkSession.builder.appName("smoke").getOrCreate()
 
 @F.udf("string")
 def where(size):
     import tidegate
-    from tidegate.columns import microseconds
+    from tidegate.durations import microseconds
     return f"{tidegate.__file__} {microseconds(size)}"
 
 rows = spark.range(0, 1000, numPartitions=4).withColumn("where", where(F.lit("1 minute")))

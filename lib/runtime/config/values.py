@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, ValidationInfo
 
-from ...columns import DURATION_TEXT, microseconds
+from ...durations import DURATION_TEXT, microseconds
 from ...errors import ConfigError, TidegateError
 from ...windows._calendar import is_period
 from ..locations import whole

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...columns import microseconds
 from ...commit import EPOCH
+from ...durations import microseconds
 from ..job import Job
 from ..summary import Summary
 from ..telemetry.progress import offsets

@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql.types import DataType
 
 from ...aggregates import Aggregate
-from ...columns import microseconds
+from ...durations import microseconds
 from ...errors import TidegateError
 from ...sources import KafkaSource, Reading
 from ..job import Job

@@ -15,8 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...columns import interval, microseconds, nested_names, require_storable
+from ...columns import nested_names, require_storable
 from ...commit.ledger import Ledger
+from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
 from ...jvm import jvm_signals, names_in
 from ...sinks.sink import remade

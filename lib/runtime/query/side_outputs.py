@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...columns import microseconds
 from ...commit import EPOCH, Batch
+from ...durations import microseconds
 from ...jvm import observed
 from ...sinks import SideTable
 from ...sources.reading import EVENT_TIME

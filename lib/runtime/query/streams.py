@@ -11,8 +11,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...columns import microseconds
 from ...commit.batch import last_planned
+from ...durations import microseconds
 from ...errors import ArgumentError, CheckpointError, SourceError
 from ...offsets import Offsets
 from ...sources import Heartbeats, KafkaSource, Reading

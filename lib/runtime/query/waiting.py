@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ...columns import microseconds
+from ...durations import microseconds
 from ...windows import Windowed
 from ..job import Job
 from ..summary import Summary
