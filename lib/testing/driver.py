@@ -6,6 +6,7 @@ import inspect
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from ..errors import ArgumentError, ColumnTypeError
 from ..jvm import between_batches
+from ..runtime.process.local_files import bare_checkpoint
 from ._fed import EVENTS, fed_inputs
 
 OutputMode = Literal["append", "update"]
@@ -90,9 +92,11 @@ class StreamDriver:
         self._result: StructType | None = None
         self._came: list[Row] = []
         self._fed = 0
+        self._held = ExitStack()
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
+        self._held.enter_context(bare_checkpoint(self._spark, str(self._folder)))
         try:
             for name in self._inputs:
                 (self._folder / name).mkdir()
@@ -208,6 +212,7 @@ class StreamDriver:
         if self._query is not None:
             self._query.stop()
             self._query = None
+        self._held.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

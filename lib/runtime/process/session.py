@@ -21,6 +21,7 @@ from ..config.secrets import SECRET
 from . import class_archive
 from .installation import conf as conf_file
 from .installation import jars
+from .local_files import use_bare_files
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ def spark_session(
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    use_bare_files(made)
+    return made
 
 
 def require_equipped(spark: SparkSession) -> None:

@@ -25,6 +25,7 @@ from .._checks import require_type
 from ..job import Job
 from ..locations import local
 from ..process.failures import is_of_a_disk, is_of_a_topic
+from ..process.local_files import bare_checkpoint
 from ..process.room import with_room
 from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
@@ -74,12 +75,24 @@ def run(
             "spark_session(...) of tidegate.runtime, or spark-submit.",
         )
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    stop = stop or Stop()
-    show = show or Show()
-    summary = Summary(job=job.name)
     began = time.monotonic()
+    with bare_checkpoint(spark, job.places.checkpoint):
+        summary = _run(job, spark, stop or Stop(), show or Show(), resume_from_table, recreate)
+    summary.seconds = round(time.monotonic() - began, 3)
+    return summary
+
+
+def _run(
+    job: Job,
+    spark: SparkSession,
+    stop: Stop,
+    show: Show,
+    resume: bool,
+    recreate: Sequence[str],
+) -> Summary:
+    summary = Summary(job=job.name)
     prepare(job)
-    checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
+    checks = Preflight(job, spark, resume=resume, recreate=recreate)
     ledger = claimed(checks)
     job = going_on(checks.job, spark, ledger)
     inputs = streams(job, spark)
@@ -114,7 +127,7 @@ def run(
                 missing = missing_topic(job, spark) if is_of_a_topic(failure) else None
                 raise (missing or failure) from (steps.failure or error)
         ledger.committed()
-    summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
+    summary.stopped = stop.asked
     return summary
 
 
