@@ -16,6 +16,7 @@ ROOT = Path(tidegate.__file__).parents[1]
 OF_THE_DRIVER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
+@pytest.mark.timeout(1800)
 def test_the_notebooks_run_from_top_to_bottom_and_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OF_THE_DRIVER:
         monkeypatch.delenv(name, raising=False)
