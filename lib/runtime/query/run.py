@@ -75,24 +75,24 @@ def run(
             "spark_session(...) of tidegate.runtime, or spark-submit.",
         )
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    began = time.monotonic()
     with bare_checkpoint(spark, job.places.checkpoint):
-        summary = _run(job, spark, stop or Stop(), show or Show(), resume_from_table, recreate)
-    summary.seconds = round(time.monotonic() - began, 3)
-    return summary
+        return _run(job, spark, stop, show, resume_from_table, recreate)
 
 
 def _run(
     job: Job,
     spark: SparkSession,
-    stop: Stop,
-    show: Show,
-    resume: bool,
+    stop: Stop | None,
+    show: Show | None,
+    resume_from_table: bool,
     recreate: Sequence[str],
 ) -> Summary:
+    stop = stop or Stop()
+    show = show or Show()
     summary = Summary(job=job.name)
+    began = time.monotonic()
     prepare(job)
-    checks = Preflight(job, spark, resume=resume, recreate=recreate)
+    checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
     ledger = claimed(checks)
     job = going_on(checks.job, spark, ledger)
     inputs = streams(job, spark)
@@ -127,7 +127,7 @@ def _run(
                 missing = missing_topic(job, spark) if is_of_a_topic(failure) else None
                 raise (missing or failure) from (steps.failure or error)
         ledger.committed()
-    summary.stopped = stop.asked
+    summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
 
 
