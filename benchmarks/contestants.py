@@ -95,7 +95,15 @@ def exact_batch(spark: SparkSession, place: Place) -> None:
     )
 
 
-def _tidegate(window: Window, by: str, aggs: Mapping[str, Aggregate] = AGGS) -> Contestant:
+def ofof_tidegate(
+    window: Window,
+    by: str,
+    aggs: Mapping[str, Aggregate] = AGGS,
+    *,
+    backlog: int | None = None,
+) -> Contestant:
+    """Return the library's job of a window: as a stream, or with what waits as a batch first."""
+
     def contest(spark: SparkSession, place: Place) -> None:
         source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
         reading = Reading(
@@ -112,6 +120,7 @@ def _tidegate(window: Window, by: str, aggs: Mapping[str, Aggregate] = AGGS) -> 
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),
             dead=str(place.folder / "dead"),
+            backlog=backlog,
         )
         run(job, spark, show=Show())
 
@@ -121,17 +130,17 @@ def _tidegate(window: Window, by: str, aggs: Mapping[str, Aggregate] = AGGS) -> 
 CONTESTANTS: dict[str, Contestant] = {
     "floor": floor,
     "tumbling by hand": _by_hand(lambda: F.window("event_time", "10 seconds"), "page"),
-    "tumbling": _tidegate(Tumbling("10 seconds"), "page"),
+    "tumbling": of_tidegate(Tumbling("10 seconds"), "page"),
     "hopping by hand": _by_hand(lambda: F.window("event_time", "60 seconds", "10 seconds"), "page"),
-    "hopping": _tidegate(Hopping("60 seconds", "10 seconds"), "page"),
-    "sliding": _tidegate(Sliding("60 seconds"), "user"),
+    "hopping": of_tidegate(Hopping("60 seconds", "10 seconds"), "page"),
+    "sliding": of_tidegate(Sliding("60 seconds"), "user"),
     "session by hand": _by_hand(lambda: F.session_window("event_time", "30 seconds"), "user"),
-    "session": _tidegate(Session("30 seconds"), "user"),
+    "session": of_tidegate(Session("30 seconds"), "user"),
     "distinct exactly, batch": exact_batch,
     "distinct by hand": _by_hand(
         lambda: F.window("event_time", "10 seconds"), "page", _approximate
     ),
-    "distinct": _tidegate(Tumbling("10 seconds"), "page", {"users": distinct("user")}),
+    "distinct": of_tidegate(Tumbling("10 seconds"), "page", {"users": distinct("user")}),
 }
 """By name. The ratio of each is taken to "tumbling by hand" of the same round."""
 

@@ -71,6 +71,10 @@ class FencedError(TidegateError, RuntimeError):
     """Another driver has taken the checkpoint over; this one must not write any more."""
 
 
+class DifferenceError(TidegateError, RuntimeError):
+    """A job's tables hold other rows than its log gives."""
+
+
 class SetupError(TidegateError, RuntimeError):
     """Something outside the library is missing: Java, jars, a port, disk space."""
 

@@ -346,16 +346,25 @@ class KafkaClient:
 
     def earliest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
         """Return the first offset that each partition still has, by topic and number."""
-        options = self._package.ListOffsetsOptions().timeoutMs(_KAFKA_MS)
-        first = self._package.OffsetSpec.earliest()
+        return self._offsets(partitions, self._package.OffsetSpec.earliest())
+
+    def latest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
+        """Return where each partition ends, without transactions that are open."""
+        return self._offsets(partitions, self._package.OffsetSpec.latest())
+
+    def _offsets(
+        self, partitions: Mapping[str, Iterable[int]], spec: Any
+    ) -> dict[str, dict[int, int]]:
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._package.ListOffsetsOptions(committed).timeoutMs(_KAFKA_MS)
         made = self._jvm.org.apache.kafka.common.TopicPartition
         wanted = self._jvm.java.util.HashMap()
         places = [(topic, part) for topic, parts in partitions.items() for part in parts]
         asked = {place: made(*place) for place in places}
         for place in asked.values():
-            wanted.put(place, first)
+            wanted.put(place, spec)
         offsets: dict[str, dict[int, int]] = {}
-        with self._answered("does not tell the first offsets"):
+        with self._answered("does not tell the offsets"):
             found = self._client.listOffsets(wanted, options).all().get()
             for (topic, part), place in asked.items():
                 offsets.setdefault(topic, {})[part] = int(found.get(place).offset())

@@ -14,6 +14,8 @@ from .produce import produce
 from .status import status
 from .topics import topics
 
+COMPARE = "Compute a job's rows anew as one batch over its log, and compare them with its table."
+
 app = typer.Typer(
     name="tidegate",
     help="Stream jobs from Kafka to Delta: run them, and see where each record went.",
@@ -23,9 +25,15 @@ app = typer.Typer(
 )
 jobs = typer.Typer(no_args_is_help=True, help="Run a job that needs no code, from a TOML file.")
 app.add_typer(jobs, name="run")
+compared = typer.Typer(
+    no_args_is_help=True, help="Compare a job's table with the batch over its log."
+)
+app.add_typer(compared, name="compare")
 for name, ready in READY.items():
     run = entry(ready.model, ready.build, about=ready.about, result=ready.result, shipped=False)
     jobs.command(name)(run)
+    compare = entry(ready.model, ready.build, about=COMPARE, shipped=False, compares=True)
+    compared.command(name)(compare)
 for command in (status, topics, produce, init):
     app.command()(command)
 

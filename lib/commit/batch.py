@@ -127,6 +127,24 @@ def last_planned(spark: SparkSession, checkpoint: str) -> list[Offsets]:
     return parsed(path, _read(spark, path))[1]
 
 
+def first_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
+    """Return the offsets at which a checkpoint began to read.
+
+    Where two sources of the query read one partition, the smaller counts.
+
+    Raises:
+        CheckpointError: for a file that is missing, or not what Spark writes.
+    """
+    found: Offsets = {}
+    for index, ends in enumerate(last_planned(spark, checkpoint)):
+        # A source without ends is no Kafka topic, or has read nothing.
+        for topic, parts in (_initial(spark, checkpoint, index) if ends else {}).items():
+            first = found.setdefault(topic, {})
+            for part, at in parts.items():
+                first[part] = min(first.get(part, at), at)
+    return found
+
+
 def _only(offsets: Offsets, topics: Collection[str]) -> Offsets:
     return {topic: partitions for topic, partitions in offsets.items() if topic in topics}
 

@@ -46,6 +46,34 @@ class Resumed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """What a new checkpoint has read as one batch, before its stream begins.
+
+    query: the query by which the commits of both are told.
+    start, end: the offsets that the batch reads, end exclusive.
+    again: the offsets at which the stream begins: rows from there on may matter to its results.
+    until: results before this instant are the batch's, all others the stream's, in microseconds
+        since 1970; None where no state is kept, and a row's result is where the row is.
+    """
+
+    query: str
+    start: Offsets
+    end: Offsets
+    again: Offsets
+    until: int | None
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the batch reads, by which its commits are told from those of another."""
+        return _digest(asdict(self))
+
+    @property
+    def whole(self) -> int | None:
+        """The last instant whose results are the batch's, in microseconds since 1970."""
+        return None if self.until is None else self.until - 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identity:
     """What a checkpoint belongs to, as its last whole batch left it.
 
@@ -58,6 +86,7 @@ class Identity:
     plan: what the query is, part by part, in readable text.
     latest: the newest event time that was read, in microseconds since 1970.
     resumed: where a lost checkpoint ended; None for one that began by itself.
+    backlog: what was read as one batch, which is batch 0 of the tables; None for a stream alone.
     """
 
     job: str
@@ -72,15 +101,25 @@ class Identity:
     plan: Mapping[str, str] = field(default_factory=dict)
     latest: int | None = None
     resumed: Resumed | None = None
+    backlog: Backlog | None = None
 
     @property
     def base(self) -> int:
         """What is added to a batch's number in the checkpoint, for its number in the tables."""
-        return 0 if self.resumed is None else self.resumed.base
+        if self.resumed is not None:
+            return self.resumed.base
+        return 0 if self.backlog is None else 1
+
+    @property
+    def whole(self) -> int | None:
+        """Up to which instant results are left out, in microseconds since 1970; None for none."""
+        found = self.resumed or self.backlog
+        return None if found is None else found.whole
 
     def written_as(self, query: str) -> str:
         """Return the query by which commits are told."""
-        return query if self.resumed is None else self.resumed.query
+        found = self.resumed or self.backlog
+        return query if found is None else found.query
 
     def after(
         self,
@@ -138,6 +177,7 @@ class Identity:
                 "commits": _by_number(found["commits"]),
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
                 "resumed": _resumed(found["resumed"]),
+                "backlog": _backlog(found.get("backlog")),
             }
         )
 
@@ -160,6 +200,13 @@ def _resumed(found: Mapping[str, Any] | None) -> Resumed | None:
     if found is None:
         return None
     return Resumed(**{**found, "start": by_partition(found["start"])})
+
+
+def _backlog(found: Mapping[str, Any] | None) -> Backlog | None:
+    if found is None:
+        return None
+    places = {name: by_partition(found[name]) for name in ("start", "end", "again")}
+    return Backlog(**{**found, **places})
 
 
 def _digest(told: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from .batch import Batch
 from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles
 from .fence import claimed, require_newest
-from .identity import Identity, TableMark, plan_hash
+from .identity import Backlog, Identity, TableMark, plan_hash
 from .kept import require_kept, require_own
 from .logs import digest
 from .once import untouched
@@ -50,6 +50,20 @@ class Ledger:
     def reads(self, streams: Mapping[str, int]) -> None:
         """Note of how many streams each input is made, which a checkpoint is bound to."""
         self.identity = replace(self.identity, streams=dict(streams))
+
+    def plans(self, backlog: Backlog) -> None:
+        """Note what a batch before the stream reads, before anything of it is written."""
+        self.require_newest()
+        with self._writing:
+            self._write(replace(self.identity, backlog=backlog))
+
+    def worked_off(self, latest: int | None) -> None:
+        """Note that the batch before the stream is in all of its tables."""
+        self.require_newest()
+        with self._writing:
+            tables = {**self.identity.tables, **self._own}
+            self._write(replace(self.identity, tables=tables, latest=latest))
+            self._own = {}
 
     def begins(self, number: int) -> None:
         """Take up what a driver before this one has finished since this one was started.

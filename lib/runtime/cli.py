@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from .config.job_config import Config
@@ -20,6 +22,8 @@ from .process.installation import project_root
 from .process.logs import log_to
 from .process.session import quiet, spark_session
 from .process.stop import leave
+from .query.compare import compare as against_log
+from .query.compare import require_agreement
 from .query.replay import replay_late
 from .query.run import run, write_summary
 from .query.waiting import waiting
@@ -38,6 +42,13 @@ Resume = Annotated[
         help="The checkpoint is lost: a new one goes on where the target ends.",
     ),
 ]
+Backlog = Annotated[
+    bool,
+    typer.Option(
+        "--backlog",
+        help="A new checkpoint works off what waits as one batch first, however little it is.",
+    ),
+]
 Recreate = Annotated[
     list[str] | None,
     typer.Option(help="A step whose table is gone and begins anew, empty; or 'all'."),
@@ -54,6 +65,14 @@ ReplayLate = Annotated[
 Doctor = Annotated[
     bool,
     typer.Option("--doctor", help="Check what a start would check, show what was found, and end."),
+]
+Compare = Annotated[
+    bool,
+    typer.Option("--compare", help="Compare the target with the batch over its log, and end."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(help="With --compare: a column that is not compared; repeatable."),
 ]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
 Verbose = Annotated[
@@ -82,11 +101,12 @@ def entry(
     about: str,
     result: str = "written",
     shipped: bool = True,
+    compares: bool = False,
 ) -> Callable[..., None]:
     """Return the function that a command line calls to run a job; it never returns.
 
     The arguments are those of `command`. shipped: whether a file that comes with the job counts
-    where none is given.
+    where none is given. compares: whether the command compares unless it is told not to.
     """
 
     def main(
@@ -97,7 +117,10 @@ def entry(
         replay: ReplayLate = False,
         resume_from_table: Resume = False,
         recreate: Recreate = None,
+        backlog: Backlog = False,
         doctor: Doctor = False,
+        compare: Compare = compares,
+        ignore: Ignore = None,
         log_json: LogJson = False,
         verbose: Verbose = False,
     ) -> None:
@@ -118,11 +141,14 @@ def entry(
                 findings = examine(build(loaded.config), spark, **ways)
                 Console(width=None if sys.stdout.isatty() else 160).print(shown(findings))
                 require_sound(findings)
+            elif compare:
+                compared(build(loaded.config), spark, ignore or ())
             elif replay:
                 merged = replay_late(build(loaded.config), spark)
                 log.info("%s: %s late rows merged", loaded.config.job.name, f"{merged:,}")
             else:
                 job = build(loaded.config)
+                job = replace(job, backlog=0) if backlog else job
                 done = run(job, spark, **ways)
                 log.info("%s", _told(done, result))
                 still_open = waiting(job, spark, done)
@@ -136,6 +162,13 @@ def entry(
 
     main.__doc__ = f"{about}\n\n{exit_codes()}"
     return main
+
+
+def compared(job: Job, spark: SparkSession, ignore: Sequence[str]) -> None:
+    """Compare a job's target with its log, and say what was found; raise where they differ."""
+    found = against_log(job, spark, ignore=ignore)
+    require_agreement(job, found)
+    typer.echo(f"{job.sink.path}: {found}.")
 
 
 def exit_codes() -> str:

@@ -16,6 +16,7 @@ from ..sinks import Corrected, SideTable, Sink
 from ..sources import Reading
 from ..transform import Stateless, Transform
 from . import _checks as checks
+from ._backlog import require_backlog
 from .locations import keep_apart, whole
 from .telemetry.metrics import LOOPBACK
 
@@ -107,13 +108,17 @@ class Job:
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
     every: the interval of a job that runs on; None reads what there is, then ends.
+    backlog: from how many waiting records on a new checkpoint works them off as one batch before
+        its stream begins: the same rows, faster. 0 does it whatever waits; None, the default, reads
+        everything as a stream. The batch leaves out no row as late.
     metrics_port, metrics_address: where the run's numbers are served, to this machine alone unless
         the address says otherwise: see `tidegate.runtime.telemetry.metrics`.
 
     Raises ArgumentError and ColumnTypeError, at construction, for parts that do not fit together:
     inputs that may read the same topic, a transform that does not say what is late or takes another
     number of frames, tables and checkpoint within one another, an idle time-out in a job that ends
-    by itself, and corrections without windows that can be corrected.
+    by itself, corrections without windows that can be corrected, and a backlog that cannot be
+    worked off as a batch.
     """
 
     name: str
@@ -129,6 +134,7 @@ class Job:
     gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
     every: str | timedelta | None = None
+    backlog: int | None = None
     metrics_port: int | None = None
     metrics_address: str = LOOPBACK
 
@@ -144,6 +150,9 @@ class Job:
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
         self._require_places()
         self._require_storable()
+        if self.backlog is not None:
+            checks.require_count(self.backlog, "backlog")
+            require_backlog(self)
 
     @property
     def places(self) -> Places:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, TimestampType
 
@@ -18,6 +18,7 @@ from ..eventtime.guard import ahead_of, instant
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
+from .before import Before
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
@@ -30,6 +31,8 @@ _BAD = "__tidegate_bad"
 _CLAMPED = "__tidegate_clamped"
 _UNREAD = "__tidegate_unread"
 _UNTIMED = "__tidegate_untimed"
+_AGAIN = "__tidegate_again"
+_LEFT_OUT = "__tidegate_left_out"
 
 
 @dataclass(frozen=True)
@@ -133,26 +136,64 @@ class Reading:
                 f"{self.time} BIGINT in the schema, or no time_unit.",
             )
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the good rows."""
+        fields = [name for name in self.format.schema.fieldNames() if name != EVENT_TIME]
+        return [*fields, EVENT_TIME, *map(self._kafka, self.keep)]
+
+    @property
+    def place(self) -> list[str]:
+        """What rows that bear their place call its topic, partition and offset."""
+        return [self._kafka(name) for name in PLACE[:3]]
+
     def stream(
         self,
         spark: SparkSession,
         observation: str = OBSERVATION,
         heartbeats: Heartbeats | None = None,
+        before: Before | None = None,
     ) -> DataFrame:
         """Return the good rows: the fields, `event_time`, then the kept Kafka columns.
 
         The watermark is that of all good rows, whatever the transform then filters out. Two
         readings in one query need an `observation`, the name of their counts, each of its own.
-        `heartbeats` can move the watermark on without an event.
+        `heartbeats` can move the watermark on without an event. Rows that a batch has read `before`
+        are rows of the stream too, and are not counted again.
         """
-        good = self._good(self.source.stream(spark), observation)
+        good = self._good(self.source.stream(spark), observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
             return watermarked(good, EVENT_TIME, delay)
         return heartbeats.below(good, EVENT_TIME, delay)
 
-    def _good(self, raw: DataFrame, observation: str) -> DataFrame:
+    def batch(
+        self,
+        spark: SparkSession,
+        start: Offsets,
+        end: Offsets,
+        observation: Observation,
+        before: Before | None = None,
+    ) -> DataFrame:
+        """Return the good rows of one offset range as a batch, with the columns of the stream.
+
+        Counted are the same numbers; with `before` also `left_out`, the good rows at its offsets or
+        before them of which its `late` is true. No row is left out.
+        """
+        raw = self.source.between(spark, start, end)
+        return self._good(raw, observation, before, batch=True)
+
+    def _good(
+        self,
+        raw: DataFrame,
+        observation: str | Observation,
+        before: Before | None = None,
+        *,
+        batch: bool = False,
+    ) -> DataFrame:
         """Count all rows, and keep the good ones."""
+        if before is not None:
+            return self._good_again(raw, observation, before, batch=batch)
         bad = quoted(_BAD)
         judged = self._judged(raw)
         known = F.when(~bad, F.unix_micros(EVENT_TIME))
@@ -168,6 +209,34 @@ class Reading:
             counts.append(F.count_if(~bad & quoted(_CLAMPED)).alias("clamped"))
         rows = judged.select(*self._kept(self.keep), *marks).observe(observation, *counts)
         return rows.where(~bad).drop(*marks)
+
+    def _good_again(
+        self, raw: DataFrame, observation: str | Observation, before: Before, *, batch: bool
+    ) -> DataFrame:
+        """Count the rows, and keep the good ones, of which some were read before."""
+        judged = self._judged(raw)
+        place = [quoted(name) for name in self.place]
+        late = F.lit(False) if before.late is None else F.coalesce(before.late, F.lit(False))
+        marked = judged.withColumns({_AGAIN: before.again(*place), _LEFT_OUT: late})
+        marks = [name for name in (_BAD, _AGAIN, _LEFT_OUT, _CLAMPED) if name in marked.columns]
+        good = ~quoted(_BAD)
+        counted = F.lit(True) if batch else ~quoted(_AGAIN)
+        time = F.unix_micros(EVENT_TIME)
+        counts = [
+            F.count_if(counted).alias("rows"),
+            F.count_if(counted & quoted(_BAD)).alias("dead"),
+            F.min(F.when(good & counted, time)).alias("earliest"),
+            # Rows that are read again move the watermark like any others.
+            F.max(F.when(good, time)).alias("latest"),
+        ]
+        if _CLAMPED in marks:
+            counts.append(F.count_if(counted & good & quoted(_CLAMPED)).alias("clamped"))
+        if batch:
+            left_out = good & quoted(_AGAIN) & quoted(_LEFT_OUT)
+            counts.append(F.count_if(left_out).alias("left_out"))
+        rows = marked.select(*self._kept(self.keep), *marks).observe(observation, *counts)
+        kept = good if batch else good & (quoted(_AGAIN) | ~quoted(_LEFT_OUT))
+        return rows.where(kept).drop(*marks)
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of PLACE."""

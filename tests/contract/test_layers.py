@@ -12,7 +12,16 @@ import tidegate
 
 LIB = Path(tidegate.__file__).parent
 MODULES = sorted(LIB.rglob("*.py"))
-ROOT = {"errors", "columns", "durations", "aggregates", "frames", "offsets", "transform"}
+ROOT = {
+    "errors",
+    "columns",
+    "durations",
+    "aggregates",
+    "frames",
+    "offsets",
+    "transform",
+    "differences",
+}
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
 BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
 """What a runner stands on."""
@@ -22,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "durations": {"errors"},
     "aggregates": {"errors", "columns"},
     "frames": {"errors"},
+    "differences": {"errors", "columns"},
     "offsets": set(),
     "transform": {"errors", "columns"},
     "jvm": {"errors"},

@@ -126,6 +126,7 @@ class Config(Section):
             gaps=self.output.gaps,
             limits=Limits(**self.limits.model_dump()),
             every=self.trigger.every,
+            backlog=self.trigger.backlog,
             metrics_port=self.metrics.port,
             metrics_address=self.metrics.address,
         )

@@ -199,10 +199,19 @@ class MetricsSection(Section):
 
 
 class TriggerSection(Section):
-    """[trigger]: read what there is and end, or run on and look every `interval`."""
+    """[trigger]: read what there is and end, or run on and look every `interval`.
+
+    `backlog`: from how many waiting records on a new checkpoint works them off as one batch first.
+    """
 
     kind: Literal["available-now", "continuous"] = "available-now"
     interval: Wait = "10 seconds"
+    backlog: int | None = Field(
+        default=None,
+        ge=0,
+        description="from so many waiting records on a new checkpoint begins "
+        "with one batch over them",
+    )
 
     @property
     def every(self) -> str | None:

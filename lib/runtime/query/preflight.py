@@ -120,8 +120,7 @@ class Preflight:
     @property
     def query(self) -> str | None:
         """The query by which the checkpoint's commits are told; None before its first start."""
-        resumed = self.identity.resumed
-        return self.logs.query if resumed is None else resumed.query
+        return self.identity.written_as(self.logs.query or "") or None
 
     def _new(self) -> Identity:
         """Return the identity of a new checkpoint, which may go on where a lost one ended."""
@@ -217,7 +216,8 @@ class Preflight:
 
     def _plan(self) -> str:
         noted = self.noted
-        if noted is None or not noted.plan or self.logs.newest == NEVER:
+        nothing = noted is None or (self.logs.newest == NEVER and noted.backlog is None)
+        if noted is None or not noted.plan or nothing:
             return f"{plan_hash(self.plan)}"
         changed = plans.changes(noted.plan, self.plan)
         self._require_whole_batch(noted, changed)

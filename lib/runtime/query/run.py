@@ -7,7 +7,9 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import nested_names, require_storable
+from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
 from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
@@ -31,6 +34,8 @@ from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.metrics import Metrics, served
 from ..telemetry.progress import Show, gauge, line
+from .backlog import work_off
+from .bridge import at_once, before
 from .brokers import answers
 from .frames import streaming
 from .idleness import Heartbeat
@@ -39,13 +44,10 @@ from .resume import put_back, starting_at, told
 from .steps import Steps, cause
 from .streams import frames, streams
 from .topics import Topics, missing_topic
+from .watching import watch
 
 _LOG = logging.getLogger(__name__)
-_POLL_SECONDS = 1
-_COMMIT_SECONDS = 30.0
 _LOW_DISK = 2 * 1024**3
-Look = Callable[[StreamingQuery, Mapping[str, Any]], None]
-"""What is done with a query and its progress report, every second and at its end."""
 
 
 def run(
@@ -94,41 +96,79 @@ def _run(
     prepare(job)
     checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
     ledger = claimed(checks)
-    job = going_on(checks.job, spark, ledger)
-    inputs = streams(job, spark)
-    ledger.reads({name: len(each) for name, each in inputs.items()})
-    topics = Topics(job, inputs, spark)
-    steps = Steps(job, inputs, topics, stop, summary, ledger)
-    heartbeat = Heartbeat(job, inputs, summary)
     metrics = Metrics(summary)
-
-    def look(query: StreamingQuery, progress: Mapping[str, Any]) -> None:
-        metrics.last = gauge(progress)
-        show.batch(line(job.name, metrics.last, summary), metrics.last.batch)
-        topics.look()
-        ledger.committed()
-        if query.isActive and not stop.asked:
-            heartbeat.look(query, progress, spark)
-
     numbers = served(metrics, job.metrics_port, job.metrics_address)
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
-    with on_signals(stop), signals, topics, numbers, show:
-        try:
-            heartbeat.begin(spark)
-            query = start(job, frames(inputs, spark), steps, ledger)
-            watch(query, stop, look)
-        except PySparkException as error:
-            if not isinstance(steps.failure, StopAskedError):
-                failure = cause(steps.failure, error)
-                if isinstance(failure, CheckpointError):
-                    ledger.require_newest()
-                if is_of_a_disk(failure):
-                    raise with_room(failure, written(job)) from (steps.failure or error)
-                missing = missing_topic(job, spark) if is_of_a_topic(failure) else None
-                raise (missing or failure) from (steps.failure or error)
+    with on_signals(stop), signals, numbers, show:
+        work_off(checks.job, spark, ledger, checks.logs.newest, summary)
+        job = going_on(checks.job, spark, ledger)
+        if reads_again(spark, ledger) and not stop.asked:
+            _Query(at_once(job), spark, ledger, stop, summary, metrics, show, ends=True).run()
+        if not stop.asked:
+            ends = job.every is None
+            _Query(job, spark, ledger, stop, summary, metrics, show, ends=ends).run()
         ledger.committed()
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A job's query, from its start to its end.
+
+    ends: whether it reads what there is, then ends.
+    """
+
+    job: Job
+    spark: SparkSession
+    ledger: Ledger
+    stop: Stop
+    summary: Summary
+    metrics: Metrics
+    show: Show
+    _: KW_ONLY
+    ends: bool
+
+    def run(self) -> None:
+        """Run it, and raise what went wrong as the library's error."""
+        inputs = streams(self.job, self.spark)
+        self.ledger.reads({name: len(each) for name, each in inputs.items()})
+        with Topics(self.job, inputs, self.spark) as topics:
+            steps = Steps(self.job, inputs, topics, self.stop, self.summary, self.ledger)
+            heartbeat = Heartbeat(self.job, inputs, self.summary)
+            read = frames(inputs, self.spark, before(self.job, self.ledger.identity.backlog))
+            try:
+                heartbeat.begin(self.spark)
+                query = start(self.job, read, steps, self.ledger, ends=self.ends)
+                watch(query, self.stop, partial(self._look, topics, heartbeat))
+            except PySparkException as error:
+                self._raise(steps, error)
+
+    def _look(
+        self,
+        topics: Topics,
+        heartbeat: Heartbeat,
+        query: StreamingQuery,
+        progress: Mapping[str, Any],
+    ) -> None:
+        last = self.metrics.last = gauge(progress)
+        self.show.batch(line(self.job.name, last, self.summary), last.batch)
+        topics.look()
+        self.ledger.committed()
+        if query.isActive and not self.stop.asked:
+            heartbeat.look(query, progress, self.spark)
+
+    def _raise(self, steps: Steps, error: PySparkException) -> None:
+        """Raise what stopped the query, unless it was asked to stop."""
+        if isinstance(steps.failure, StopAskedError):
+            return
+        failure = cause(steps.failure, error)
+        if isinstance(failure, CheckpointError):
+            self.ledger.require_newest()
+        if is_of_a_disk(failure):
+            raise with_room(failure, written(self.job)) from (steps.failure or error)
+        missing = missing_topic(self.job, self.spark) if is_of_a_topic(failure) else None
+        raise (missing or failure) from (steps.failure or error)
 
 
 def claimed(checks: Preflight) -> Ledger:
@@ -149,30 +189,37 @@ def claimed(checks: Preflight) -> Ledger:
 
 
 def going_on(job: Job, spark: SparkSession, ledger: Ledger) -> Job:
-    """Return the job as it goes on after a lost checkpoint; any other as it is.
+    """Return the job as it goes on after a lost checkpoint or a backlog; any other as it is.
 
     Until the first batch is planned, what a lost batch has left beside the target is put back.
     """
-    found = ledger.identity.resumed
-    if found is None:
+    resumed, backlog = ledger.identity.resumed, ledger.identity.backlog
+    if (resumed or backlog) is None or names_in(spark, f"{job.places.checkpoint}/offsets"):
         return job
-    if not names_in(spark, f"{job.places.checkpoint}/offsets"):
-        put_back(job, spark, found)
-        return starting_at(job, spark, found.start)
-    return job
+    if resumed is not None:
+        put_back(job, spark, resumed)
+        return starting_at(job, spark, resumed.start)
+    return job if backlog is None else starting_at(job, spark, backlog.again)
+
+
+def reads_again(spark: SparkSession, ledger: Ledger) -> bool:
+    """Return whether the stream has yet to read again what its results need of a backlog."""
+    identity = ledger.identity
+    if identity.backlog is None or identity.backlog.until is None or identity.resumed is not None:
+        return False
+    return identity.batch == NEVER
 
 
 def start(
-    job: Job, inputs: Mapping[str, DataFrame], steps: Steps, ledger: Ledger
+    job: Job, inputs: Mapping[str, DataFrame], steps: Steps, ledger: Ledger, *, ends: bool
 ) -> StreamingQuery:
     """Start the query, and tell its steps which it is."""
-    found = ledger.identity.resumed
-    rows = streaming(job, inputs, whole=None if found is None else found.whole)
+    rows = streaming(job, inputs, whole=ledger.identity.whole)
     if job.transform is not None and job.each_batch is None:
         require_storable(nested_names(rows.schema), "the job's result")
     writer = rows.writeStream.queryName(job.name)
     writer = writer.option("checkpointLocation", job.places.checkpoint).foreachBatch(steps)
-    if job.every is None:
+    if ends or job.every is None:
         writer = writer.trigger(availableNow=True)
     else:
         every = microseconds(job.every, "every", least=0)
@@ -180,38 +227,6 @@ def start(
     query = writer.start()
     steps.query.set_result(query)
     return query
-
-
-def watch(query: StreamingQuery, stop: Stop, look: Look) -> None:
-    """Look at the query's progress until it ends, or stop it when that was asked for."""
-    ended = False
-    while not ended:
-        ended = bool(query.awaitTermination(_POLL_SECONDS))
-        if stop.asked and not ended:
-            finish(query, stop)
-            ended = True
-        last = query.lastProgress
-        if last is not None:
-            look(query, json.loads(last.json))
-
-
-def finish(query: StreamingQuery, stop: Stop) -> None:
-    """Let the batch that runs be written and committed, then end the query."""
-    while not stop.wait(_POLL_SECONDS) and query.isActive:
-        pass
-    deadline = time.monotonic() + _COMMIT_SECONDS
-    while query.isActive and not committed(query, stop) and time.monotonic() < deadline:
-        query.awaitTermination(_POLL_SECONDS)
-    query.stop()
-
-
-def committed(query: StreamingQuery, stop: Stop) -> bool:
-    """Return whether Spark has noted the last batch as done.
-
-    Without that note the batch would run again, and be skipped.
-    """
-    last = query.lastProgress
-    return stop.batch is None or (last is not None and last.batchId >= stop.batch)
 
 
 def prepare(job: Job) -> None:

@@ -20,6 +20,7 @@ from ..process.failures import plain
 from ..process.stop import Stop
 from ..summary import Counted, Summary
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
+from .bridge import after_backlog, unread
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .preflight import steps
@@ -128,6 +129,8 @@ class Steps:
             base=ledger.identity.base,
         )
         batch = replace(batch, epoch=ledger.identity.epoch, plan=ledger.plan, claim=ledger)
+        if ledger.identity.backlog is not None:
+            batch = after_backlog(batch, ledger.identity.backlog)
         if not self._begun:
             require_tables(self._job, spark, batch)
             self._begun = True
@@ -139,6 +142,8 @@ class Steps:
         parts = []
         for name, given in self._job.inputs.items():
             own = batch if alone else batch.of(given.reading.source.named)
+            if self._ledger.identity.backlog is not None:
+                own = unread(own, self._ledger.identity.backlog.end)
             parts.append(counted(query, name, given, self._inputs[name], own))
         return parts
 

@@ -16,6 +16,7 @@ from ...durations import microseconds
 from ...errors import ArgumentError, CheckpointError, SourceError
 from ...offsets import Offsets
 from ...sources import Heartbeats, KafkaSource, Reading
+from ...sources.before import Before
 from ...sources.reading import OBSERVATION
 from ...sources.topics import topic_states
 from ..job import Input, Job
@@ -55,13 +56,17 @@ def streams(job: Job, spark: SparkSession) -> dict[str, list[Stream]]:
     }
 
 
-def frames(inputs: Mapping[str, Sequence[Stream]], spark: SparkSession) -> dict[str, DataFrame]:
-    """Return one DataFrame for each input."""
-    return {name: _united(streams, spark) for name, streams in inputs.items()}
+def frames(
+    inputs: Mapping[str, Sequence[Stream]], spark: SparkSession, before: Before | None = None
+) -> dict[str, DataFrame]:
+    """Return one DataFrame for each input; `before` is what a batch has read already."""
+    return {name: _united(streams, spark, before) for name, streams in inputs.items()}
 
 
-def _united(streams: Sequence[Stream], spark: SparkSession) -> DataFrame:
-    parts = [each.reading.stream(spark, each.observation, each.heartbeats) for each in streams]
+def _united(streams: Sequence[Stream], spark: SparkSession, before: Before | None) -> DataFrame:
+    parts = [
+        each.reading.stream(spark, each.observation, each.heartbeats, before) for each in streams
+    ]
     return reduce(DataFrame.unionByName, parts)
 
 

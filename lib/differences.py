@@ -1,0 +1,158 @@
+"""Two answers to one question, row by row: what is missing, what is extra, what is different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, FloatType, MapType
+
+from .columns import names, quoted, require
+from .errors import ColumnTypeError
+
+_TIMES = "__tidegate_times"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Differences:
+    """How an answer that was found differs from the one that was expected.
+
+    rows: how many were expected. missing, extra: rows that only one of the two has; of rows of one
+        key that differ in their other columns each pair counts in `different` instead.
+    late: rows that were left out of both, since the stream has left them out as late.
+    due: rows of results that are not out yet, and so no fault where they are missing.
+    samples: some of the rows, as text, each with the side that has it.
+    """
+
+    rows: int
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    late: int = 0
+    due: int = 0
+    samples: Sequence[str] = ()
+
+    @property
+    def agree(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.missing or self.extra or self.different)
+
+    def __str__(self) -> str:
+        beside = [
+            f"{number:,} {what}"
+            for number, what in ((self.late, "late rows left out"), (self.due, "not due yet"))
+            if number
+        ]
+        told = f"{self.rows:,} rows expected"
+        if self.agree:
+            return ", ".join([f"{told}, all of them found and no other", *beside])
+        found = f"{self.missing:,} missing, {self.extra:,} extra, {self.different:,} different"
+        return "\n".join([", ".join([told, found, *beside]), *self.samples])
+
+
+def differences(
+    expected: DataFrame,
+    found: DataFrame,
+    *,
+    keys: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    due: Column | None = None,
+    late: int = 0,
+) -> Differences:
+    """Return how the rows of a batch differ from those that were expected.
+
+    Rows are compared as multisets, by the columns of `expected` without those of `ignore`. Numbers
+    with a fraction are compared by their first twelve digits, or six of a float: sums depend on
+    the order in which they are added up.
+
+    keys: columns that tell rows apart, by which a row that differs is told from one that is not
+        there.
+    due: a condition on rows of `expected` which need not be found yet.
+
+    Raises ColumnError, for a column that one of the two does not have; ColumnTypeError for a map,
+    which cannot be compared.
+    """
+    left_out = set(names(ignore, "ignore"))
+    columns = [name for name in expected.columns if name not in left_out]
+    require(expected, [*ignore, *keys], "ignore and keys")
+    require(found, columns, "the rows that were found")
+    waits = F.lit(False) if due is None else F.coalesce(due, F.lit(False))
+    both = _marked(expected, columns, waits, 1).unionByName(
+        _marked(found, columns, F.lit(False), -1)
+    )
+    weights = [F.sum(_TIMES).alias(_TIMES), F.max("__tidegate_due").alias("__tidegate_due")]
+    odd = both.groupBy(*map(quoted, columns)).agg(*weights).where(quoted(_TIMES) != 0).persist()
+    try:
+        return _told(odd, [name for name in keys if name in columns], expected.count(), late)
+    finally:
+        odd.unpersist()
+
+
+def _marked(frame: DataFrame, columns: Sequence[str], due: Column, times: int) -> DataFrame:
+    same = [
+        _comparable(quoted(name), frame.schema[name].dataType, name).alias(name) for name in columns
+    ]
+    marks = [F.lit(times).cast("bigint").alias(_TIMES), due.alias("__tidegate_due")]
+    return frame.select(*same, *marks)
+
+
+def _comparable(value: Column, kind: DataType, name: str) -> Column:
+    if isinstance(kind, MapType):
+        raise ColumnTypeError(
+            f"{name!r} is a {kind.simpleString()}.",
+            "types whose values can be compared.",
+            f"ignore=[{name!r}]",
+        )
+    if isinstance(kind, DoubleType | FloatType):
+        digits = "%.11e" if isinstance(kind, DoubleType) else "%.5e"
+        return F.when(value.isNotNull(), F.format_string(digits, value))
+    return value
+
+
+def _told(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Differences:
+    """Count what is odd, and show some of it."""
+    late_ones = (quoted(_TIMES) > 0) & quoted("__tidegate_due")
+    waiting = F.when(late_ones, quoted(_TIMES)).otherwise(0)
+    missing = F.when((quoted(_TIMES) > 0) & ~late_ones, quoted(_TIMES)).otherwise(0)
+    extra = F.greatest(-quoted(_TIMES), F.lit(0))
+    sums = [
+        F.coalesce(F.sum(value), F.lit(0)).alias(name)
+        for name, value in (("missing", missing), ("extra", extra), ("due", waiting))
+    ]
+    if keys:
+        by_key = odd.groupBy(*map(quoted, keys)).agg(*sums)
+        pairs = F.least("missing", "extra")
+        found = by_key.select(
+            (F.col("missing") - pairs).alias("missing"),
+            (F.col("extra") - pairs).alias("extra"),
+            F.col("due"),
+            pairs.alias("pairs"),
+        )
+        totals = _first(found.agg(*[F.sum(name).alias(name) for name in found.columns]))
+    else:
+        totals = _first(odd.agg(*sums))
+    shown = odd.where(~late_ones).limit(_SHOWN).collect()
+    return Differences(
+        rows=rows,
+        missing=totals.get("missing") or 0,
+        extra=totals.get("extra") or 0,
+        different=totals.get("pairs") or 0,
+        late=late,
+        due=totals.get("due") or 0,
+        samples=[_sample(row) for row in shown],
+    )
+
+
+def _first(frame: DataFrame) -> dict[str, int]:
+    row = frame.head()
+    return {} if row is None else row.asDict()
+
+
+def _sample(row: Row) -> str:
+    values = row.asDict(recursive=True)
+    side = "expected" if values.pop(_TIMES) > 0 else "found"
+    values.pop("__tidegate_due")
+    return f"{side}: " + ", ".join(f"{name}={value}" for name, value in values.items())

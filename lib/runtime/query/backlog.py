@@ -1,0 +1,261 @@
+"""A backlog worked off as one batch, before the stream of a new checkpoint begins.
+
+What the batch reads is noted with the checkpoint before anything of it is written, and its rows
+are batch 0 of the tables, by a query's id that the stream goes on with. So a start after a crash
+does the same batch again, and each table takes it once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from math import ceil
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from ...commit import EPOCH, Batch, Stamp
+from ...commit.identity import NEVER, Backlog
+from ...commit.ledger import Ledger
+from ...commit.once import untouched
+from ...commit.protocol import current
+from ...offsets import Offsets
+from ...sources.before import Before
+from ...sources.topics import client
+from ..job import Job, Limits
+from ..process.failures import plain
+from ..summary import Counted, Summary
+from . import cut
+from .accounting import check_flood, check_one_to_one, tally
+from .frames import handed_on, streaming
+from .gaps import found_gaps, lost
+from .preflight import steps
+from .side_outputs import Part, keep_dead, reasons
+from .streams import streams
+from .topics import Topics
+from .unread import in_sessions, planned, reach
+
+_LOG = logging.getLogger(__name__)
+_MICRO = timedelta(microseconds=1)
+
+
+def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, summary: Summary) -> None:
+    """Write what a backlog gives as one batch, where a job asks for it and its checkpoint is new.
+
+    newest: the last batch that the checkpoint has planned; one that has any is not new. A backlog
+    that was begun is finished, whatever the job says now.
+
+    Raises the library's errors, before anything is written; see `run`.
+    """
+    if newest != NEVER or ledger.identity.resumed is not None:
+        return
+    backlog = ledger.identity.backlog
+    if backlog is None:
+        backlog = planned(job, spark)
+    elif _is_done(job, spark, ledger, backlog):
+        return
+    if backlog is None:
+        return
+    with Topics(job, streams(job, spark), spark) as topics:
+        work = _Work(job, spark, ledger, topics, backlog)
+        try:
+            counted = work.done(begun=ledger.identity.backlog is not None)
+        except Exception as error:
+            named = topics.explained(error, work.batch)
+            if named is None and isinstance(error, PySparkException):
+                named = plain(error)
+            if named is None:
+                raise
+            raise named from error
+    if counted is not None:
+        summary.add(counted)
+
+
+def _is_done(job: Job, spark: SparkSession, ledger: Ledger, backlog: Backlog) -> bool:
+    """Return whether the target has the batch, which it gets last, and note its tables then."""
+    batch = _batch(job, ledger, backlog)
+    latest = None
+    if untouched(spark, job.sink.path).done(Stamp.of(batch, job.sink.step, {}).app_id) is None:
+        return False
+    for step, path in steps(job).items():
+        log = untouched(spark, path)
+        stamp = Stamp.of(batch, step, {})
+        current(log, stamp)
+        found = log.stamp(stamp.app_id, 0)
+        if found is not None:
+            ledger.note(log, stamp)
+            latest = found.latest
+    ledger.worked_off(latest)
+    return True
+
+
+def _batch(job: Job, ledger: Ledger, backlog: Backlog) -> Batch:
+    return Batch(
+        job=job.name,
+        query_id=backlog.query,
+        run_id=str(uuid4()),
+        number=0,
+        offsets_hash=backlog.digest,
+        start=backlog.start,
+        end=backlog.end,
+        watermark=EPOCH + (backlog.until or 0) * _MICRO,
+        late=0,
+        epoch=ledger.identity.epoch,
+        plan=ledger.plan,
+        claim=ledger,
+    )
+
+
+@dataclass
+class _Work:
+    """One backlog in the works."""
+
+    job: Job
+    spark: SparkSession
+    ledger: Ledger
+    topics: Topics
+    backlog: Backlog
+
+    @property
+    def batch(self) -> Batch:
+        """The batch, without its counts."""
+        return _batch(self.job, self.ledger, self.backlog)
+
+    def done(self, *, begun: bool) -> Counted | None:
+        """Read, check and write the batch; None where the stream has to read everything.
+
+        begun: whether it is noted already, by a start before this one.
+        """
+        self._require_there()
+        since = self._since() if not begun else None
+        if since is not None:
+            self.backlog = replace(self.backlog, again=self._again(since))
+        seen = {name: Observation() for name in self.job.inputs}
+        # Rows that the stream would have to read again, and would not.
+        known = None if since is None else Before(self.backlog.again, cut.strays(since))
+        frames = {
+            name: given.reading.batch(
+                self.spark, self._own(name).start, self._own(name).end, seen[name], known
+            )
+            for name, given in self.job.inputs.items()
+        }
+        rows = streaming(self.job, frames).persist()
+        try:
+            out = rows if self.backlog.until is None else rows.where(self._is_out)
+            number = out.count()
+            counts = {name: observation.get for name, observation in seen.items()}
+            if any(each.get("left_out") for each in counts.values()):
+                self.backlog = replace(self.backlog, again=self.backlog.start)
+            if not begun and in_sessions(self.job) and not self._reaches_back(rows):
+                return None
+            return self._written(out, number, counts, begun=begun)
+        finally:
+            rows.unpersist()
+
+    def _written(
+        self, out: DataFrame, number: int, counts: Mapping[str, dict[str, int]], *, begun: bool
+    ) -> Counted:
+        """Check the numbers, and write the dead letters and the target."""
+        job = self.job
+        parts = [self._part(name, counts[name]) for name in job.inputs]
+        rows_in = sum(part.seen.rows for part in parts)
+        dead = sum(part.seen.dead for part in parts)
+        for part in parts:
+            limits = _scaled(job.limits, part)
+            check_flood(part.batch, part.seen, limits, partial(reasons, self.spark, part))
+        if job.one_to_one:
+            check_one_to_one(self.batch, rows_in, dead, number)
+        self._require_there()
+        self.topics.require_same(self.batch)
+        if not begun:
+            self.ledger.plans(self.backlog)
+        latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
+        batch = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
+        self.ledger.require_newest()
+        self.ledger.require_tables(self.spark)
+        keep_dead(job.places.dead, self.spark, batch, parts)
+        with handed_on(job, out, []) as frames:
+            known = None if job.each_batch is not None else number
+            outcome = job.sink.write(frames, batch, rows_out=known)
+        self.ledger.worked_off(latest)
+        _LOG.info("%s: a backlog of %s rows was worked off", job.name, f"{rows_in:,}")
+        return Counted(
+            number=0,
+            rows_in=rows_in,
+            rows_out=number,
+            dead=dead,
+            late=0,
+            clamped=sum(part.seen.clamped for part in parts),
+            reached={},
+            outcome=outcome,
+        )
+
+    @property
+    def _is_out(self) -> Column:
+        """Which results are the batch's, and not the stream's."""
+        time = None if self.job.transform is None else self.job.transform.result_time
+        if time is None or self.backlog.until is None:
+            return F.lit(True)
+        return time < F.timestamp_micros(F.lit(self.backlog.until))
+
+    def _part(self, name: str, counts: dict[str, int]) -> Part:
+        own = self._own(name)
+        return Part(name, self.job.inputs[name], own, tally(own, [counts]), {})
+
+    def _own(self, name: str) -> Batch:
+        if len(self.job.inputs) == 1:
+            return self.batch
+        return self.batch.of(self.job.inputs[name].reading.source.named)
+
+    def _since(self) -> int | None:
+        """Return from which event time on rows are read again; None where it is not known yet."""
+        if self.backlog.until is None or in_sessions(self.job):
+            return None
+        return self.backlog.until - reach(self.job)
+
+    def _again(self, since: int) -> Offsets:
+        """Return the offsets from which on rows may have such event times."""
+        again: Offsets = {}
+        for name, given in self.job.inputs.items():
+            own = self._own(name)
+            again |= cut.offsets_since(self.spark, given.reading, own.start, own.end, since)
+        return again
+
+    def _reaches_back(self, rows: DataFrame) -> bool:
+        """Let the stream begin with the oldest session that is open; False where it cannot."""
+        start = F.unix_micros(F.col("window")["start"])
+        until = self.backlog.until or 0
+        oldest = rows.where(~self._is_out).agg(F.min(start)).head()
+        since = min([until, *[at for at in oldest or [] if at is not None]])
+        if since <= 0:
+            _LOG.warning("%s: a session is open since 1970; all is read as a stream", self.job.name)
+            return False
+        again = self._again(since)
+        for name, given in self.job.inputs.items():
+            earlier = given.reading.rows(self.spark, self._own(name).start, again)
+            if not earlier.where(cut.strays(since)).isEmpty():
+                again = self.backlog.start
+        self.backlog = replace(self.backlog, again=again)
+        return True
+
+    def _require_there(self) -> None:
+        """Refuse topics that have lost some of the batch."""
+        for name, given in self.job.inputs.items():
+            own = self._own(name)
+            with client(self.spark, given.reading.source) as asked:
+                gaps = found_gaps(own, asked.earliest(own.end))
+            if gaps:
+                raise lost(gaps, recorded=False)
+
+
+def _scaled(limits: Limits, part: Part) -> Limits:
+    """Return the limits for as many rows as the stream would read in several batches."""
+    most = part.input.reading.source.max_rows
+    if limits.dead_rows is None or most is None:
+        return limits
+    return replace(limits, dead_rows=limits.dead_rows * max(1, ceil(part.seen.rows / most)))

@@ -1,0 +1,129 @@
+"""Where a backlog ends and the stream begins: the instant, and the offsets of each partition.
+
+The instant divides the results: those before it are the batch's, all others the stream's. It is
+at or before the watermark of a stream that had read the same, so that no row within the lateness
+is late for it; and it is an instant at which rows become late, such as the end of a window or of
+a slice. So each row that comes later and is not late by then changes none of the batch's results.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ...durations import microseconds
+from ...offsets import Offsets
+from ...sources import Reading
+from ...sources.reading import EVENT_TIME
+from ...transform import Transform
+from ...windows import Windowed
+from ..job import Input, Job
+
+Newest = dict[tuple[str, int], int]
+
+TAIL = 10_000
+"""How many of a partition's last offsets are read to learn its newest event time."""
+_LOOKS = 64
+_FARTHEST = 52
+
+
+def watermark(job: Job, spark: SparkSession, start: Offsets, end: Offsets) -> int | None:
+    """Return the least of the partitions' newest event times less the lateness, in microseconds.
+
+    None where a stream that had read as much might have no watermark yet. The newest event of a
+    partition is looked for at its end: one that is older makes the batch's part smaller, and
+    changes no answer.
+    """
+    marks = []
+    for given in job.inputs.values():
+        newest = _newest(spark, given.reading, start, end)
+        lateness = microseconds(given.reading.lateness, "lateness", least=0)
+        if not newest or (given.watermarks != 1 and len(newest) < _partitions(given, end)):
+            return None
+        marks.append(min(newest.values()) - lateness)
+    return min(marks)
+
+
+def boundary(spark: SparkSession, transform: Transform, at: int) -> int | None:
+    """Return the last instant up to another at which rows become late, in microseconds."""
+    window = transform.window if isinstance(transform, Windowed) else transform
+    back = {1 << power for power in range(_FARTHEST)}
+    if transform.reach is not None:
+        reach = transform.reach // timedelta(microseconds=1)
+        back |= {max(1, reach * look // _LOOKS) for look in range(1, 2 * _LOOKS)}
+    instants = spark.createDataFrame([(at - each,) for each in sorted(back)], "at bigint")
+    late = window.late_at(F.timestamp_micros("at"))
+    assert late is not None  # Refused where the job was made.
+    found = instants.select(F.unix_micros(late).alias("late")).where(F.col("late") <= F.lit(at))
+    row = found.agg(F.max("late")).head()
+    return None if row is None else row[0]
+
+
+def offsets_since(
+    spark: SparkSession, reading: Reading, start: Offsets, end: Offsets, since: int
+) -> Offsets:
+    """Return offsets from which on a topic's rows have event times at an instant or after it.
+
+    Looked for from the end backwards, until half of what is looked at has none: rows before that
+    are counted by the batch, which reads them all (`strays`).
+    """
+    length = TAIL
+    while True:
+        first = _tail(start, end, length)
+        rows = reading.rows(spark, first, end).where(F.unix_micros(EVENT_TIME) >= F.lit(since))
+        found = _by_partition(reading, rows, F.min)
+        again = {
+            topic: {part: found.get((topic, part), stop) for part, stop in parts.items()}
+            for topic, parts in end.items()
+        }
+        if all(
+            first[topic][part] == start.get(topic, {}).get(part, 0)
+            or 2 * (again[topic][part] - first[topic][part]) >= stop - first[topic][part]
+            for topic, parts in end.items()
+            for part, stop in parts.items()
+        ):
+            return again
+        length *= 4
+
+
+def strays(since: int) -> Column:
+    """Return which rows are at an instant or after it."""
+    return F.unix_micros(EVENT_TIME) >= F.lit(since)
+
+
+def _newest(spark: SparkSession, reading: Reading, start: Offsets, end: Offsets) -> Newest:
+    own = _own(reading, end)
+    rows = reading.rows(spark, _tail(start, own, TAIL), own)
+    return _by_partition(reading, rows, F.max, F.unix_micros(EVENT_TIME))
+
+
+def _by_partition(
+    reading: Reading, rows: DataFrame, fold: Any, value: Column | None = None
+) -> Newest:
+    topic, partition, offset = reading.place
+    found = rows.groupBy(topic, partition).agg(fold(offset if value is None else value))
+    return {(row[0], row[1]): row[2] for row in found.collect()}
+
+
+def _own(reading: Reading, offsets: Offsets) -> Offsets:
+    source = reading.source
+    return {
+        topic: parts for topic, parts in offsets.items() if source.pattern or topic in source.named
+    }
+
+
+def _tail(start: Offsets, end: Offsets, length: int) -> Offsets:
+    return {
+        topic: {
+            part: max(start.get(topic, {}).get(part, 0), stop - length)
+            for part, stop in parts.items()
+        }
+        for topic, parts in end.items()
+    }
+
+
+def _partitions(given: Input, end: Offsets) -> int:
+    return sum(len(parts) for parts in _own(given.reading, end).values())

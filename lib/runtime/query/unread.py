@@ -1,0 +1,79 @@
+"""How much waits for a new checkpoint, and where a batch over it would end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from ...commit.identity import Backlog
+from ...errors import SourceError
+from ...offsets import Offsets
+from ...sources.topics import client, states_of
+from ...transform import Stateless
+from ...windows import Session, Windowed
+from ..job import Job
+from . import cut
+
+_LOG = logging.getLogger(__name__)
+_MICRO = timedelta(microseconds=1)
+
+
+def planned(job: Job, spark: SparkSession) -> Backlog | None:
+    """Return what a batch would read; None where there is too little, or no watermark yet."""
+    start, end = _waiting(job, spark)
+    waits = sum(stop - start[topic][part] for topic, ps in end.items() for part, stop in ps.items())
+    if job.backlog is None or waits <= job.backlog:
+        return None
+    found = Backlog(query=str(uuid4()), start=start, end=end, again=end, until=None)
+    if job.transform is None or isinstance(job.transform, Stateless):
+        return found
+    at = cut.watermark(job, spark, start, end)
+    until = None if at is None else cut.boundary(spark, job.transform, at)
+    if until is None or until - reach(job) <= 0:
+        _LOG.warning("%s: %s records wait, and are read as a stream: no watermark", job.name, waits)
+        return None
+    return replace(found, until=until)
+
+
+def _waiting(job: Job, spark: SparkSession) -> tuple[Offsets, Offsets]:
+    """Return from where and up to where each partition has records that a job is to read."""
+    start: Offsets = {}
+    end: Offsets = {}
+    for given in job.inputs.values():
+        source = given.reading.source
+        try:
+            with client(spark, source) as asked:
+                counts = {name: range(s.partitions) for name, s in states_of(asked, source).items()}
+                parts = source.partitions or counts
+                first, last = asked.earliest(parts), asked.latest(parts)
+        except OSError as error:
+            raise SourceError(
+                f"{error}.", "a broker that tells how much waits, for a backlog."
+            ) from error
+        asked_for = source.start if isinstance(source.start, Mapping) else {}
+        for topic, ends in last.items():
+            own = {part: asked_for.get(topic, {}).get(part, -2) for part in ends}
+            start[topic] = {
+                part: {-2: first[topic][part], -1: stop}.get(own[part], own[part])
+                for part, stop in ends.items()
+            }
+            end[topic] = {part: max(stop, start[topic][part]) for part, stop in ends.items()}
+    return start, end
+
+
+def reach(job: Job) -> int:
+    """Return how far before the cut rows matter to the stream; sessions say it by their rows."""
+    transform = job.transform
+    if transform is None or transform.reach is None or in_sessions(job):
+        return 0
+    return transform.reach // _MICRO
+
+
+def in_sessions(job: Job) -> bool:
+    """Return whether a job's results are sessions, which say themselves how far back they reach."""
+    return isinstance(job.transform, Windowed) and isinstance(job.transform.window, Session)

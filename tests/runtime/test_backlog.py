@@ -1,0 +1,159 @@
+"""A backlog is worked off as one batch: the same rows, each once, and the stream goes on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.aggregates import count
+from tidegate.command.kafka import Cluster
+from tidegate.errors import ArgumentError
+from tidegate.joins import IntervalJoin
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.query.compare import compare
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append, Upsert
+from tidegate.testing import Broker
+from tidegate.transform import Stateful, Transform
+from tidegate.windows import Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
+
+from ..tables import rows
+from .topics import reading, sent
+
+pytestmark = pytest.mark.broker
+
+HOPS = Windowed(Hopping("20 seconds", "5 seconds"), by="page", aggs={"n": count()})
+TRANSFORMS: dict[str, Transform | None] = {
+    "hopping": HOPS,
+    "session": Windowed(Session("7 seconds"), by="page", aggs={"n": count()}),
+    "deduplication": Deduplication("page", "9 seconds", hold="3 seconds"),
+    "no state": None,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Topics of two partitions that are sent in two parts, and a job that reads them."""
+
+    broker: Broker
+    root: Path
+    topics: tuple[str, ...]
+
+    def send(self, first: int, last: int, *others: float | str) -> None:
+        """Send a record for every second, somewhat out of order, after others."""
+        drawn = random.Random(first)
+        for topic in self.topics:
+            for partition in (0, 1):
+                values = [float(s) for s in range(first, last) if drawn.random() < 0.6]
+                values.sort(key=lambda second: second + drawn.uniform(0, 4))
+                sent(self.broker.servers, topic, [*others, *values], partition)
+
+    def sent(self) -> int:
+        """Return how many records there are."""
+        cluster = Cluster(self.broker.servers, ())
+        return sum(cluster.ends(dict.fromkeys(self.topics, range(2))).values())
+
+    def job(self, transform: Transform | None, **others: Any) -> Job:
+        """Return the job."""
+        names = ["left", "right"][: len(self.topics)]
+        inputs = {
+            name: Input(reading(self.broker.servers, topic, lateness="5 seconds", max_rows=20))
+            for name, topic in zip(names, self.topics, strict=True)
+        }
+        parts = {"inputs": inputs, "transform": transform, "sink": Append(f"{self.root}/rows")}
+        return Job(**{"name": "worked-off", **parts, **others})
+
+    def aside(self, table: str) -> Counter[tuple[str, int, int]]:
+        """Return the places of a side table's rows."""
+        found = rows(self.root / f"rows.{table}", ["topic", "partition", "offset"])
+        return Counter((row["topic"], row["partition"], row["offset"]) for row in found)
+
+
+@pytest.fixture
+def world(broker: Broker, topic: str, tmp_path: Path) -> World:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    return World(broker, tmp_path, (topic,))
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=list(TRANSFORMS))
+def test_the_stream_goes_on_where_the_batch_ended(
+    spark: SparkSession, world: World, transform: Transform | None
+) -> None:
+    world.send(0, 100, "no record")
+    job = world.job(transform, backlog=0)
+    done = run(job, spark)
+    assert done.dead == 2
+    in_batch = rows(world.root / "rows")
+    assert in_batch
+    # 30 is late for windows and sessions that are out, and 99 is not.
+    world.send(100, 150, 30, "nor this", 99)
+    after = run(job, spark)
+    stateless = transform is None
+    assert (after.dead, after.late) == (2, 0 if stateless else 2)
+    assert done.rows_in + after.rows_in == world.sent()
+    assert len(world.aside("dead_letters")) == 4
+    assert max(world.aside("dead_letters").values()) == 1
+    found = compare(job, spark)
+    assert found.agree, str(found)
+    assert (found.rows > len(in_batch)) or stateless
+    assert found.late == after.late
+
+
+def test_joins_go_on_with_both_topics(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    topics = (f"{topic}-l", f"{topic}-r")
+    for each in topics:
+        broker.create_topic(each, partitions=2, retention_ms=-1)
+    world = World(broker, tmp_path, topics)
+    world.send(0, 60)
+    near = IntervalJoin("page", within=("1 second", "2 seconds"), how="left")
+    job = world.job(near, backlog=0)
+    run(job, spark)
+    world.send(60, 90, 20)
+    after = run(job, spark)
+    assert after.late == 4
+    found = compare(job, spark)
+    assert found.agree, str(found)
+    assert found.rows > 100
+
+
+def test_few_records_are_read_as_a_stream_alone(spark: SparkSession, world: World) -> None:
+    world.send(0, 20)
+    done = run(world.job(HOPS, backlog=1_000), spark)
+    assert done.batches > 1
+    assert compare(world.job(HOPS), spark).agree
+
+
+SEMI = IntervalJoin("page", within=("1s", "1s"), how="semi")
+BY_ANOTHER = Windowed(Tumbling("1 minute"), aggs={"n": count()}, time="at")
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a semi join": ("ab", {"transform": SEMI}),
+    "a transform by at": ("a", {"transform": BY_ANOTHER}),
+    "sliding windows with windows='all'": (
+        "a",
+        {"transform": Windowed(Sliding("5s", windows="all"), aggs={"n": count()})},
+    ),
+    "Stateful, of which": ("a", {"transform": Stateful(lambda rows: rows, late=lambda at: at)}),
+    "an Upsert by page": ("a", {"sink": Upsert("/nowhere/rows", keys=["page"])}),
+    "backlog is -1": ("a", {"backlog": -1}),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_cannot_be_worked_off_is_refused_by_name(says: str) -> None:
+    topics, others = REFUSED[says]
+    parts = {
+        "name": "refused",
+        "inputs": {topic: Input(reading("nowhere:9092", topic)) for topic in topics},
+        "sink": Append("/nowhere/rows"),
+        "backlog": 0,
+    }
+    with pytest.raises(ArgumentError, match=says):
+        Job(**{**parts, **others})

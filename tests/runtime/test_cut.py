@@ -1,0 +1,132 @@
+"""A log cut in two: the batch's results before the cut and the stream's after it are the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.aggregates import count, total
+from tidegate.joins import IntervalJoin
+from tidegate.joins.stream_stream import How, JoinEmission
+from tidegate.runtime.query.cut import boundary
+from tidegate.testing import StreamDriver
+from tidegate.transform import Transform
+from tidegate.windows import (
+    Cumulative,
+    Deduplication,
+    Hopping,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+    Windowed,
+)
+
+from ..windows.frames import SCHEMA, batch, instant
+from ..windows.oracle import SECOND, Event
+from ..windows.strategies import BASE, LATENESS, SPAN, Arrival, arrivals
+
+FEW = settings(
+    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+DELAY = f"{LATENESS // SECOND} seconds"
+
+
+def windows(window: Window) -> Windowed:
+    return Windowed(window, by="key", aggs={"n": count(), "sum": total("value")})
+
+
+def join(how: How, emission: JoinEmission) -> IntervalJoin:
+    return IntervalJoin("key", within=("1 second", "2 seconds"), how=how, emission=emission)
+
+
+ONE: dict[str, Transform] = {
+    "tumbling": windows(Tumbling("5 seconds", offset="-2 seconds")),
+    "hopping": windows(Hopping("7 seconds", "2 seconds")),
+    "cumulative": windows(Cumulative("2 seconds", "10 seconds")),
+    "session": windows(Session("1 second")),
+    "session cut": windows(Session("2 seconds", longest="8 seconds")),
+    "sliding": windows(Sliding("3 seconds")),
+    "deduplication": Deduplication("key", "4 seconds", hold="1 second", order="value"),
+}
+TWO: dict[str, Transform] = {
+    "inner early": join("inner", "early"),
+    "full early": join("full", "early"),
+    "left final": join("left", "final"),
+}
+
+
+def told(frame: DataFrame) -> Counter[str]:
+    return Counter(map(str, frame.collect()))
+
+
+def since(transform: Transform, rows: DataFrame, until: int) -> int:
+    """Return from which event time on the stream needs the rows that the batch has read."""
+    window = getattr(transform, "window", None)
+    if not isinstance(window, Session):
+        assert transform.reach is not None
+        return until - round(transform.reach.total_seconds() * SECOND)
+    open_ones = rows.where(F.col("window.end") >= F.timestamp_micros(F.lit(until)))
+    oldest: Any = open_ones.agg(F.min(F.unix_micros("window.start"))).collect()[0][0]
+    return until if oldest is None else min(until, oldest)
+
+
+def cut_in_two(
+    spark: SparkSession, transform: Transform, log: list[list[Event]], at: int
+) -> Counter[str]:
+    """Return the rows of the batch over the log's first events, and of the stream after it."""
+    read = [events[:at] for events in log]
+    newest = [max((event.micros for event in events), default=None) for events in read]
+    if None in newest:
+        return told(transform(*[batch(spark, events) for events in log]))
+    until = boundary(spark, transform, min(filter(None, newest)) - LATENESS)
+    assert until is not None
+    whole = transform(*[batch(spark, events) for events in read])
+    time = transform.result_time
+    assert time is not None
+    done = told(whole.where(time < F.timestamp_micros(F.lit(until))))
+    again = since(transform, whole, until)
+    names = ["left", "right"][: len(log)]
+    schemas = dict.fromkeys(names, SCHEMA)
+
+    def after(*frames: DataFrame) -> DataFrame:
+        return transform(*frames).where(time >= F.timestamp_micros(F.lit(until)))
+
+    with StreamDriver(spark, schemas, after, lateness=DELAY) as stream:
+        kept = [[e for e in events if e.micros >= again] for events in read]
+        stream.feed(**{name: batch(spark, own) for name, own in zip(names, kept, strict=True)})
+        rest = [events[at:] for events in log]
+        stream.feed(**{name: batch(spark, own) for name, own in zip(names, rest, strict=True)})
+        stream.advance_to(instant(BASE + 10 * SPAN))
+        return done + told(stream.results())
+
+
+@pytest.mark.parametrize("transform", ONE.values(), ids=list(ONE))
+def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
+    spark: SparkSession, transform: Transform
+) -> None:
+    @FEW
+    @given(arrivals(), st.integers(20, 100))
+    def agree(arrival: Arrival, at: int) -> None:
+        events = arrival.events
+        assert cut_in_two(spark, transform, [events], at) == told(transform(batch(spark, events)))
+
+    agree()
+
+
+@pytest.mark.parametrize("transform", TWO.values(), ids=list(TWO))
+def test_joins_are_cut_in_two(spark: SparkSession, transform: Transform) -> None:
+    @FEW
+    @given(arrivals(), arrivals(), st.integers(10, 60))
+    def agree(left: Arrival, right: Arrival, at: int) -> None:
+        log = [left.events, right.events]
+        expected = told(transform(*[batch(spark, events) for events in log]))
+        assert cut_in_two(spark, transform, log, at) == expected
+
+    agree()
