@@ -1,4 +1,4 @@
-"""One job twice over one topic: as a stream, and with all that waits worked off as a batch first."""
+"""One job twice over one topic: as a stream, and with what waits as one batch first."""
 
 from __future__ import annotations
 

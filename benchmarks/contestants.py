@@ -95,7 +95,7 @@ def exact_batch(spark: SparkSession, place: Place) -> None:
     )
 
 
-def ofof_tidegate(
+def of_tidegate(
     window: Window,
     by: str,
     aggs: Mapping[str, Aggregate] = AGGS,

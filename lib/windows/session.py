@@ -61,9 +61,9 @@ class Session:
         rows = grouping(events, by, aggs, time)
         if isinstance(self.gap, Column):
             _require_interval(rows, self.gap)
-        if not events.isStreaming:
-            return rows.over(self._window(rows.at), *self._cuts(rows.at))
-        return self._of_closed_slices(rows)
+        if events.isStreaming:
+            return _whole(self._of_closed_slices(rows))
+        return _whole(rows.over(self._window(rows.at), *self._cuts(rows.at)))
 
     def late_at(self, time: Column) -> Column:
         """Return the end of the slice that holds an instant, an eighth of the gap long.
@@ -197,6 +197,17 @@ def session(
     ['window', 'user', 'clicks']
     """
     return Session(gap, longest).aggregate(events, by=by, aggs=aggs, time=time)
+
+
+def _whole(sessions: DataFrame) -> DataFrame:
+    """Keep a caller's filter of sessions from the events that they are made of.
+
+    Spark moves a filter on what rows are grouped by below the grouping. An event's own window is
+    not yet its session's: the filter would take events out of sessions that pass it. It moves none
+    through a condition that is not deterministic, such as one on the number of a partition, which
+    is never negative.
+    """
+    return sessions.where(F.spark_partition_id() >= 0)
 
 
 def _require_interval(rows: Grouping, gap: Column) -> None:

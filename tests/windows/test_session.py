@@ -29,6 +29,13 @@ def test_two_events_exactly_one_gap_apart_are_in_one_session(spark: SparkSession
     assert windows(found, "n") == [(0.0, 15.0, 3), (15.000001, 20.000001, 1)]
 
 
+def test_a_filter_of_sessions_takes_no_event_from_them(spark: SparkSession) -> None:
+    # 0 - 5 - 10 --- 15: Spark by itself would leave out the events whose own gap ends before 12
+    found = session(batch(spark, clicks(0, 5, 10)), "5 seconds", by="key", aggs=N)
+    late_ones = found.where(F.col("window.end") >= F.timestamp_seconds(F.lit(BASE // SECOND + 12)))
+    assert windows(late_ones.collect(), "n") == [(0.0, 15.0, 3)]
+
+
 def test_a_session_lasts_as_long_as_the_farthest_reach_of_its_events(spark: SparkSession) -> None:
     # 0 ----------------------- 20
     #   1 - 2     8 - 9   19 - 20     21 - 22
