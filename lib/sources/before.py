@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ..columns import quoted
 from ..offsets import Offsets
+
+_AGAIN = "__tidegate_again"
+_LATE = "__tidegate_late"
+_TIME = "event_time"
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,17 @@ class Before:
     end: Offsets
     late: Column | None = None
 
-    def again(self, topic: Column, partition: Column, offset: Column) -> Column:
-        """Return whether a row was read before."""
+    def marks(self, topic: Column, partition: Column, offset: Column) -> dict[str, Column]:
+        """Return the columns by which `counts` and `in_time` know a row, by their names."""
+        late = F.lit(False) if self.late is None else F.coalesce(self.late, F.lit(False))
+        return {_AGAIN: self._again(topic, partition, offset), _LATE: late}
+
+    @property
+    def in_time(self) -> Column:
+        """Which rows a stream takes: those that are read again, and those that are not late."""
+        return quoted(_AGAIN) | ~quoted(_LATE)
+
+    def _again(self, topic: Column, partition: Column, offset: Column) -> Column:
         none = F.lit(0).cast("bigint")
         ends = none
         for name, parts in self.end.items():
@@ -32,3 +46,27 @@ class Before:
                 own = F.try_element_at(F.map_from_arrays(keys, values), partition.cast("int"))
                 ends = F.when(topic == F.lit(name), F.coalesce(own, none)).otherwise(ends)
         return offset < ends
+
+
+def counts(
+    *, bad: Column, clamped: Column | None, before: Before | None, batch: bool
+) -> list[Column]:
+    """Return what is counted of a batch's rows, as `Reading` tells.
+
+    Rows that a stream reads again are not counted; they move its watermark like any others. A batch
+    counts all of its rows, and those of `before` that are late by themselves.
+    """
+    again = None if before is None else quoted(_AGAIN)
+    own = F.lit(True) if again is None or batch else ~again
+    time = F.unix_micros(_TIME)
+    found = [
+        F.count_if(own).alias("rows"),
+        F.count_if(own & bad).alias("dead"),
+        F.min(F.when(own & ~bad, time)).alias("earliest"),
+        F.max(F.when(~bad, time)).alias("latest"),
+    ]
+    if clamped is not None:
+        found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
+    if again is not None and batch:
+        found.append(F.count_if(~bad & again & quoted(_LATE)).alias("left_out"))
+    return found

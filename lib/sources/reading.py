@@ -18,7 +18,7 @@ from ..eventtime.guard import ahead_of, instant
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
-from .before import Before
+from .before import Before, counts
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
@@ -31,8 +31,6 @@ _BAD = "__tidegate_bad"
 _CLAMPED = "__tidegate_clamped"
 _UNREAD = "__tidegate_unread"
 _UNTIMED = "__tidegate_untimed"
-_AGAIN = "__tidegate_again"
-_LEFT_OUT = "__tidegate_left_out"
 
 
 @dataclass(frozen=True)
@@ -192,51 +190,23 @@ class Reading:
         batch: bool = False,
     ) -> DataFrame:
         """Count all rows, and keep the good ones."""
+        judged = self._judged(raw)
+        marks = {_BAD: quoted(_BAD)}
+        if _CLAMPED in judged.columns:
+            marks[_CLAMPED] = quoted(_CLAMPED)
         if before is not None:
-            return self._good_again(raw, observation, before, batch=batch)
-        bad = quoted(_BAD)
-        judged = self._judged(raw)
-        known = F.when(~bad, F.unix_micros(EVENT_TIME))
-        clamps = _CLAMPED in judged.columns
-        marks = [_BAD, _CLAMPED] if clamps else [_BAD]
-        counts = [
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(bad).alias("dead"),
-            F.min(known).alias("earliest"),
-            F.max(known).alias("latest"),
-        ]
-        if clamps:
-            counts.append(F.count_if(~bad & quoted(_CLAMPED)).alias("clamped"))
-        rows = judged.select(*self._kept(self.keep), *marks).observe(observation, *counts)
-        return rows.where(~bad).drop(*marks)
-
-    def _good_again(
-        self, raw: DataFrame, observation: str | Observation, before: Before, *, batch: bool
-    ) -> DataFrame:
-        """Count the rows, and keep the good ones, of which some were read before."""
-        judged = self._judged(raw)
-        place = [quoted(name) for name in self.place]
-        late = F.lit(False) if before.late is None else F.coalesce(before.late, F.lit(False))
-        marked = judged.withColumns({_AGAIN: before.again(*place), _LEFT_OUT: late})
-        marks = [name for name in (_BAD, _AGAIN, _LEFT_OUT, _CLAMPED) if name in marked.columns]
-        good = ~quoted(_BAD)
-        counted = F.lit(True) if batch else ~quoted(_AGAIN)
-        time = F.unix_micros(EVENT_TIME)
-        counts = [
-            F.count_if(counted).alias("rows"),
-            F.count_if(counted & quoted(_BAD)).alias("dead"),
-            F.min(F.when(good & counted, time)).alias("earliest"),
-            # Rows that are read again move the watermark like any others.
-            F.max(F.when(good, time)).alias("latest"),
-        ]
-        if _CLAMPED in marks:
-            counts.append(F.count_if(counted & good & quoted(_CLAMPED)).alias("clamped"))
-        if batch:
-            left_out = good & quoted(_AGAIN) & quoted(_LEFT_OUT)
-            counts.append(F.count_if(left_out).alias("left_out"))
-        rows = marked.select(*self._kept(self.keep), *marks).observe(observation, *counts)
-        kept = good if batch else good & (quoted(_AGAIN) | ~quoted(_LEFT_OUT))
-        return rows.where(kept).drop(*marks)
+            marks |= before.marks(*map(quoted, self.place))
+        rows = judged.select(
+            *self._kept(self.keep), *[at.alias(name) for name, at in marks.items()]
+        )
+        counted = counts(
+            bad=quoted(_BAD),
+            clamped=quoted(_CLAMPED) if _CLAMPED in marks else None,
+            before=before,
+            batch=batch,
+        )
+        kept = ~quoted(_BAD) if before is None or batch else ~quoted(_BAD) & before.in_time
+        return rows.observe(observation, *counted).where(kept).drop(*marks)
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of PLACE."""

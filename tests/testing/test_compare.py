@@ -50,7 +50,7 @@ def test_a_join_of_two_inputs_agrees(spark: SparkSession) -> None:
         lateness="1 minute",
     )
     assert found.agree
-    assert found.rows == 5
+    assert found.rows == 6
 
 
 def test_a_transform_that_hangs_on_its_batches_is_found_out(spark: SparkSession) -> None:
