@@ -23,7 +23,6 @@ from tidegate.windows import (
     Hopping,
     Session,
     Sliding,
-    Tumbling,
     Window,
     Windowed,
 )
@@ -33,7 +32,7 @@ from ..windows.oracle import SECOND, Event
 from ..windows.strategies import BASE, LATENESS, SPAN, Arrival, arrivals
 
 FEW = settings(
-    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 DELAY = f"{LATENESS // SECOND} seconds"
 
@@ -47,16 +46,13 @@ def join(how: How, emission: JoinEmission) -> IntervalJoin:
 
 
 ONE: dict[str, Transform] = {
-    "tumbling": windows(Tumbling("5 seconds", offset="-2 seconds")),
     "hopping": windows(Hopping("7 seconds", "2 seconds")),
     "cumulative": windows(Cumulative("2 seconds", "10 seconds")),
     "session": windows(Session("1 second")),
-    "session cut": windows(Session("2 seconds", longest="8 seconds")),
     "sliding": windows(Sliding("3 seconds")),
     "deduplication": Deduplication("key", "4 seconds", hold="1 second", order="value"),
 }
 TWO: dict[str, Transform] = {
-    "inner early": join("inner", "early"),
     "full early": join("full", "early"),
     "left final": join("left", "final"),
 }
