@@ -67,7 +67,7 @@ def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, summary
             counted = work.done(begun=ledger.identity.backlog is not None)
         except Exception as error:
             named = topics.explained(error, work.batch)
-            if named is None and isinstance(error, PySparkException):
+            if named is None and isinstance(error, PySparkException | OSError):
                 named = plain(error)
             if named is None:
                 raise
