@@ -3,7 +3,7 @@
 python -m benchmarks.backlog [--rows 1000000] [--rounds 1] [--only NAME]...
 
 Both end with the same rows. The batch's part ends before the newest event less the lateness, and a
-stream reads the rest again, so a topic of little event time gains less than a long one. Each
+stream reads the rest again, so a log of little event time gains less than a long one. Each
 contestant is warmed up on a quarter of the messages."""
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import typer
 from .backlog_contestants import CONTESTANTS, RIVALS
 from .harness import PARTITIONS, Only, Output, Rounds, arena, chosen, report, table
 from .topic import fill
+
+RATE = 500
+"""Events a second: a log of half an hour and more, as backlogs are."""
 
 
 def main(
@@ -30,7 +33,7 @@ def main(
     with arena() as place:
         for topic, count in zip(topics, (max(1, rows // 4), rows), strict=True):
             place.broker.create_topic(topic, partitions=PARTITIONS, retention_ms=-1)
-            fill(place.broker.servers, topic, count, PARTITIONS)
+            fill(place.broker.servers, topic, count, PARTITIONS, rate=RATE)
         runs = place.race("backlog_contestants", names, topics=topics, rounds=rounds, rows=rows)
         made = table(runs, rows, RIVALS, title="a backlog", speed=True)
         report(place.console, made, output, {"rows": rows, "runs": runs})

@@ -15,9 +15,18 @@ _CHUNK = 100_000
 
 
 def fill(
-    servers: str, topic: str, rows: int, partitions: int, seed: int = 11, *, stragglers: float = 0.0
+    servers: str,
+    topic: str,
+    rows: int,
+    partitions: int,
+    seed: int = 11,
+    *,
+    stragglers: float = 0.0,
+    rate: int = EVENTS_A_SECOND,
 ) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
+
+    rate: how many happened in a second.
 
     A share of them, the `stragglers`, come LATE_MS after the others of their time.
     """
@@ -26,7 +35,8 @@ def fill(
     )
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):
-        for n, value in enumerate(_values(random, start, min(_CHUNK, rows - start), stragglers)):
+        count = min(_CHUNK, rows - start)
+        for n, value in enumerate(_values(random, start, count, stragglers, rate)):
             while True:
                 try:
                     producer.produce(topic, value, partition=n % partitions)
@@ -39,11 +49,11 @@ def fill(
     return sent // rows
 
 
-def _values(random: np.random.Generator, start: int, rows: int, stragglers: float) -> list[bytes]:
+def _values(
+    random: np.random.Generator, start: int, rows: int, stragglers: float, rate: int
+) -> list[bytes]:
     happened = (
-        START_MS
-        + (start + np.arange(rows)) * 1_000 // EVENTS_A_SECOND
-        - random.integers(0, DISORDER_MS, rows)
+        START_MS + (start + np.arange(rows)) * 1_000 // rate - random.integers(0, DISORDER_MS, rows)
     )
     if stragglers:
         happened -= np.where(random.random(rows) < stragglers, random.integers(*LATE_MS, rows), 0)
