@@ -147,7 +147,8 @@ class Identity:
 
     def text(self) -> str:
         """Return the file's content: JSON that bears a hash of itself."""
-        told = {"kind": _KIND, **asdict(self)}
+        # The hash is of the text's own order, in which the key "10" comes before "9".
+        told = json.loads(json.dumps({"kind": _KIND, **asdict(self)}))
         return json.dumps({**told, "sha256": _digest(told)}, indent=1) + "\n"
 
     @classmethod
@@ -160,7 +161,9 @@ class Identity:
         try:
             found: dict[str, Any] = json.loads(content)
             said = found.pop("sha256")
-            whole = said == _digest(found) and found.pop("kind") == _KIND
+            # A file of before was hashed with its numbers in their own order.
+            whole = said == _digest(found) or said == _digest(_numbered(found))
+            whole = whole and found.pop("kind") == _KIND
         except (ValueError, TypeError, KeyError, AttributeError):
             whole = False
         if not whole:
@@ -190,6 +193,13 @@ def plan_hash(plan: Mapping[str, str]) -> str:
 
 def _newest(hashes: Mapping[int, str]) -> dict[int, str]:
     return {number: hashes[number] for number in sorted(hashes)[-_KEPT:]}
+
+
+def _numbered(told: Any) -> Any:
+    """Return what JSON holds, with keys that are numbers as such."""
+    if not isinstance(told, Mapping):
+        return told
+    return {int(key) if key.isdecimal() else key: _numbered(value) for key, value in told.items()}
 
 
 def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,18 @@ def test_an_identity_survives_its_own_text() -> None:
     assert Identity.parse(IDENTITY.text().encode(), "file") == IDENTITY
     bare = Identity(job="j")
     assert Identity.parse(bare.text().encode(), "file") == bare
+
+
+def test_an_identity_is_whole_at_batches_and_partitions_of_any_number_of_digits() -> None:
+    resumed = Resumed(query="p", base=4, start={"clicks": {9: 5, 10: 6}})
+    wide = replace(
+        IDENTITY, offsets={9: "a", 10: "b"}, commits={99: "c", 100: "d"}, resumed=resumed
+    )
+    assert Identity.parse(wide.text().encode(), "file") == wide
+    told = {"kind": "tidegate identity/1", **asdict(wide)}
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    of_before = {**told, "sha256": digest(text.encode())}
+    assert Identity.parse(json.dumps(of_before).encode(), "file") == wide
 
 
 def test_an_identity_with_any_byte_changed_cut_off_or_doubled_is_damaged() -> None:
