@@ -47,6 +47,10 @@ class SourceError(TidegateError, RuntimeError):
     """The input cannot be read as asked: broker, topic, offsets."""
 
 
+class RegistryError(SourceError):
+    """The schema registry does not answer, refuses, or does not answer as one."""
+
+
 class DeadLetterFloodError(TidegateError, RuntimeError):
     """More rows than the configured limit could not be read."""
 

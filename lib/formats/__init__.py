@@ -1,9 +1,11 @@
-"""Bytes -> typed rows: JSON, and the envelopes in which databases log their changes."""
+"""Bytes -> typed rows: JSON, Avro, and the envelopes in which databases log their changes."""
 
+from .avro import avro_format
 from .debezium import debezium
 from .format import Format
 from .json import json_format
 from .keyed_json import keyed_json
 from .maxwell import maxwell
+from .registry import Registry
 
-__all__ = ["Format", "debezium", "json_format", "keyed_json", "maxwell"]
+__all__ = ["Format", "Registry", "avro_format", "debezium", "json_format", "keyed_json", "maxwell"]

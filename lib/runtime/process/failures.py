@@ -11,6 +11,7 @@ from ...errors import (
     CheckpointError,
     ColumnError,
     ConfigError,
+    RegistryError,
     SetupError,
     SourceError,
     TidegateError,
@@ -125,6 +126,10 @@ _RULES = (
     ),
 )
 _TRACE = re.compile(r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)")
+# Spark hands on what a task of Python raised as text alone.
+_REGISTRY = re.compile(
+    r"tidegate\.errors\.RegistryError: (.*)(?:\n +allowed: (.*))?(?:\n +instead: (.*))?"
+)
 _CALLED = re.compile(r"^An error occurred while calling \S+ : ")
 _CLASSES = re.compile(r"^((?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): )+")
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
@@ -140,6 +145,9 @@ def plain(error: BaseException) -> TidegateError:
     # Of a failure inside a batch Spark hands on the text alone, which begins with the condition.
     named = [name for step in chain for name in conditions(step)] + _NAMED.findall(text)
     sentence = _sentence(error)
+    registry = _REGISTRY.search(text)
+    if registry is not None:
+        return RegistryError(*map(str.strip, registry.groups(default="")))
     for rule in _RULES:
         if rule.fits(named, text):
             return rule.kind(f"{rule.what}: {sentence}", hint=rule.hint)
