@@ -25,7 +25,7 @@ class ChangesSection(InputSection):
     time: Literal["event_time"] = "event_time"
     lateness: Wait = "0 seconds"
     key: Names
-    format: Literal["debezium", "maxwell"] = "debezium"
+    format: Literal["debezium", "maxwell"] = "debezium"  # type: ignore[assignment]
     position: Literal["source", "log"] = "source"
 
 

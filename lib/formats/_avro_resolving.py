@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ._arrow_types import arrow_of
 from ._avro_defaults import written
 from ._avro_schema import LOCAL, NUMBERS, Avro, Field, SchemaError, spark_type, without_null
+from ._avro_steps import Step, in_turn, step, stretch
 from ._avro_values import (
     content,
     day,
@@ -34,6 +35,8 @@ from ._avro_values import (
 from ._places import BROKEN, CUT, Faults, Numbers, Places, Read, grouped, listed, places, scattered
 
 _CHOICES = 2**31
+_FEW = 16
+"""Rows that are too few to be worth a call of numpy for each element."""
 
 
 def resolved(writer: Avro, reader: Avro, path: str = "") -> Read:
@@ -242,12 +245,14 @@ def _default(field: Field, path: str) -> Any:
 
 def _array(writer: Avro, reader: Avro, path: str) -> Read:
     read = resolved(writer.within, reader.within, path)
+    over = step(writer.within)
     kind = arrow_type(reader.within)
-    return lambda all_of_them: listed(list(blocks(all_of_them, read)), len(all_of_them), kind)
+    return lambda all_of_them: listed(list(blocks(all_of_them, read, over)), len(all_of_them), kind)
 
 
 def _map(writer: Avro, reader: Avro, path: str) -> Read:
     name = text(Avro("string"), path)
+    over = in_turn([step(Avro("string")), step(writer.within)])
     value = resolved(writer.within, reader.within, path)
     fields = [pa.field("key", pa.string(), False), pa.field("value", arrow_type(reader.within))]
     kind = pa.struct(fields)
@@ -257,7 +262,7 @@ def _map(writer: Avro, reader: Avro, path: str) -> Read:
         return pa.StructArray.from_arrays([key, value(all_of_them)], fields=fields)
 
     def read(all_of_them: Places) -> Any:
-        parts = list(blocks(all_of_them, entry))
+        parts = list(blocks(all_of_them, entry, over))
         offsets, entries = grouped(parts, len(all_of_them), kind)
         keys, values = entries.field(0), entries.field(1)
         all_of_them.fail(repeats(offsets, keys), wrong_type(path))
@@ -275,10 +280,11 @@ def repeats(offsets: Any, keys: Any) -> Numbers:
     return np.unique(pairs[counts > 1] // _CHOICES)
 
 
-def blocks(all_of_them: Places, read: Read) -> Iterator[tuple[Numbers, Any]]:
+def blocks(all_of_them: Places, read: Read, over: Step) -> Iterator[tuple[Numbers, Any]]:
     """Read the elements of arrays or maps: the first of every row, then the second, and so on.
 
-    Yields what was read, with the rows that had it.
+    Yields what was read, with the rows that had it. Where few rows are left, the elements of each
+    are read at once.
     """
     left = np.zeros(len(all_of_them), np.int64)
     unended = np.flatnonzero(all_of_them.fault == 0)
@@ -289,11 +295,17 @@ def blocks(all_of_them: Places, read: Read) -> Iterator[tuple[Numbers, Any]]:
             left[begun] = _count(part)
             all_of_them.put(begun, part)
         unended = unended[(left[unended] > 0) & (all_of_them.fault[unended] == 0)]
-        if len(unended):
-            part = all_of_them.take(unended)
+        if not len(unended):
+            return
+        part = all_of_them.take(unended)
+        if len(unended) <= _FEW < left[unended].max():
+            rows, elements = stretch(part, left[unended], over, read)
+            yield unended[rows], elements
+            left[unended] = 0
+        else:
             yield unended, read(part)
-            all_of_them.put(unended, part)
             left[unended] -= 1
+        all_of_them.put(unended, part)
 
 
 def _count(places_of: Places) -> Numbers:
@@ -319,9 +331,10 @@ def passed(writer: Avro) -> Read:
     if writer.kind == "record":
         return _in_turn([passed(field.type) for field in writer.fields])
     if writer.kind == "array":
-        return _passed_blocks(passed(writer.within))
+        return _passed_blocks(passed(writer.within), step(writer.within))
     if writer.kind == "map":
-        return _passed_blocks(_in_turn([sized(Avro("string")), passed(writer.within)]))
+        over = in_turn([step(Avro("string")), step(writer.within)])
+        return _passed_blocks(_in_turn([sized(Avro("string")), passed(writer.within)]), over)
     if writer.kind in ("string", "bytes", "fixed"):
         return sized(writer)
     plain = replace(writer, logical="")
@@ -336,9 +349,9 @@ def _in_turn(reads: list[Read]) -> Read:
     return read
 
 
-def _passed_blocks(element: Read) -> Read:
+def _passed_blocks(element: Read, over: Step) -> Read:
     def read(all_of_them: Places) -> None:
-        for _ in blocks(all_of_them, element):
+        for _ in blocks(all_of_them, element, over):
             pass
 
     return read

@@ -93,6 +93,18 @@ PINNED: dict[Callable[..., object], str] = {
         "(changes: DataFrame, *, time: str = 'event_time', deleted: str | Column | None = None) -> "
         "DataFrame"
     ),
+    formats.avro_format: (
+        "(schema: AvroSchema | StructType, *, writer: AvroSchema | None = None, "
+        "registry: Schemas | Mapping[int, AvroSchema] | None = None, "
+        "tombstones: Tombstones = 'dead') -> AvroFormat"
+    ),
+    formats.Registry: (
+        "(url: str, *, user: str | None = None, password: str | None = None, "
+        "token: str | None = None, certificates: str | None = None, "
+        "timeout: str | timedelta = '10 seconds', attempts: int = 5, "
+        "pause: str | timedelta = '500 milliseconds') -> None"
+    ),
+    formats.headed: "(form: JsonFormat) -> HeadedFormat",
     formats.json_format: (
         "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead', "
         "parser: Literal['arrow', 'spark'] = 'arrow') -> JsonFormat"

@@ -279,6 +279,7 @@ JOINS: dict[str, tuple[Call, str]] = {
     ),
     "versions, no time": (lambda g: joins.versions(g.clicks, time="at"), "at"),
 }
+AVRO = '{"type":"record","name":"A","fields":[{"name":"a","type":"int"}]}'
 SOURCES: dict[str, tuple[Call, str]] = {
     "KafkaSource, no port": (lambda g: sources.KafkaSource("localhost", "c"), "localhost"),
     "KafkaSource, servers a list": (lambda g: sources.KafkaSource(["h:1"], "c"), "servers is"),
@@ -317,6 +318,49 @@ SOURCES: dict[str, tuple[Call, str]] = {
     "json_format, tombstones": (
         lambda g: formats.json_format("a int", tombstones="keep"),
         "tombstones is 'keep'",
+    ),
+    "avro_format, no schema": (lambda g: formats.avro_format("{}"), "is no type"),
+    "avro_format, a number": (lambda g: formats.avro_format(7), "schema is 7"),
+    "avro_format, no record": (lambda g: formats.avro_format('"int"'), "schema is int"),
+    "avro_format, recursive": (
+        lambda g: formats.avro_format(
+            '{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"]}]}'
+        ),
+        "A is inside of itself",
+    ),
+    "avro_format, no writer": (
+        lambda g: formats.avro_format("page STRING"),
+        "nothing says by which schema",
+    ),
+    "avro_format, two ways": (
+        lambda g: formats.avro_format("a int", writer=AVRO, registry={1: AVRO}),
+        "both given",
+    ),
+    "avro_format, a type that Avro has not": (
+        lambda g: formats.avro_format("a tinyint", registry={1: AVRO}),
+        "tinyint",
+    ),
+    "avro_format, another writer": (
+        lambda g: formats.avro_format("a string", writer=AVRO),
+        "a is int, and is wanted as string",
+    ),
+    "avro_format, registry an address": (
+        lambda g: formats.avro_format("a int", registry="http://localhost:8081"),
+        "registry is 'http://localhost:8081'",
+    ),
+    "avro_format, an id a text": (
+        lambda g: formats.avro_format("a int", registry={"1": AVRO}),
+        "schemas by their ids",
+    ),
+    "headed, no json_format": (lambda g: formats.headed("a int"), "form is 'a int'"),
+    "Registry, no address": (lambda g: formats.Registry("localhost:8081"), "url is"),
+    "Registry, half a secret": (
+        lambda g: formats.Registry("http://localhost", user="me"),
+        "do not go together",
+    ),
+    "Registry, attempts": (
+        lambda g: formats.Registry("http://localhost", attempts=0),
+        "attempts is 0",
     ),
     "keyed_json, unknown key": (lambda g: formats.keyed_json("a int", key="b"), "b"),
     "Reading, unknown time": (lambda g: g.read(time="at"), "time names 'at'"),

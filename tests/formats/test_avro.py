@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def written(schema: str, *records: Mapping[str, Any]) -> list[bytes]:
     return found
 
 
-def read(values: list[bytes | None], schema: Any, **how: Any) -> list[Any]:
+def read(values: Sequence[bytes | None], schema: Any, **how: Any) -> list[Any]:
     """Return each record as a tuple, or the reason why there is none."""
     form = avro_format(schema, **how)
     reader = AvroReader(form.reader, form.writer, form.registry)
@@ -293,7 +293,7 @@ def test_a_long_array_of_one_value_is_read_like_many_short_ones() -> None:
         (
             StructType([StructField("x", StringType()), StructField("X", LongType())]),
             ColumnError,
-            "",
+            "x more than once",
         ),
     ],
     ids=str,

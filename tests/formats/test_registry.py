@@ -6,6 +6,7 @@ import base64
 import json
 import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,8 +34,8 @@ def served() -> Iterator[Recorded]:
         yield recorded
 
 
-def registry(served: Recorded, **how: str) -> Registry:
-    return Registry(served.url, pause="0 seconds", attempts=3, **how)  # type: ignore[arg-type]
+def registry(served: Recorded, **how: Any) -> Registry:
+    return Registry(served.url, pause="0 seconds", attempts=3, **how)
 
 
 def test_a_schema_is_asked_for_once_and_an_unknown_one_each_time(served: Recorded) -> None:

@@ -1,8 +1,10 @@
 """A job's configuration: its sections, where values come from, and what is shown of them."""
 
+from .base import Section
+from .format_sections import RegistrySection
 from .job_config import Config
 from .load import Loaded, load
-from .sections import BrokerSection, InputSection, JobSection, OutputSection, Section
+from .sections import BrokerSection, InputSection, JobSection, OutputSection
 from .values import Columns, Duration, Names, Place, Span, Table, Wait
 from .window_sections import WindowSection
 
@@ -17,6 +19,7 @@ __all__ = [
     "Names",
     "OutputSection",
     "Place",
+    "RegistrySection",
     "Section",
     "Span",
     "Table",

@@ -13,6 +13,8 @@ from ...formats import Format
 from ...sinks import Sink
 from ...transform import Transform
 from ..job import Emission, Input, Job, Limits
+from .base import Section
+from .format_sections import RegistrySection
 from .sections import (
     BrokerSection,
     InputSection,
@@ -20,7 +22,6 @@ from .sections import (
     LimitsSection,
     MetricsSection,
     OutputSection,
-    Section,
     TriggerSection,
 )
 
@@ -44,6 +45,7 @@ class Config(Section):
 
     job: JobSection
     kafka: BrokerSection = BrokerSection()
+    registry: RegistrySection | None = None
     output: OutputSection
     limits: LimitsSection = LimitsSection()
     trigger: TriggerSection = TriggerSection()
@@ -88,14 +90,14 @@ class Config(Section):
     ) -> Input:
         """Return the input that a section describes.
 
-        format: JSON of the section's schema, where no other is given, which has the event
-            time as `event_time`.
+        format: that of the section, where no other is given, which has the event time as
+            `event_time`.
         keep: the columns of Kafka that the rows carry, as a `Reading` has them.
 
         Raises ConfigError, with the section's name, where topic, schema and time do not fit.
         """
         try:
-            return section.input(self.kafka, format=format, keep=keep)
+            return section.input(self.kafka, self.registry, format=format, keep=keep)
         except (ArgumentError, ColumnError, ColumnTypeError) as error:
             named = next((f"[{key}] " for key, one in self if one is section), "")
             raise ConfigError(f"{named}{error.given}", error.allowed, error.hint) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ...errors import ArgumentError, ConfigError, TidegateError
-from ...formats import Format, json_format
+from ...formats import Format
 from ...offsets import Offsets
 from ...sources import KafkaSource, Reading
 from ...sources._kafka_options import require_options, require_servers
@@ -16,6 +16,8 @@ from ...sources.reading import TimeUnit
 from ..job import Input
 from ..locations import below, keep_apart
 from ..telemetry.metrics import LOOPBACK
+from .base import Section
+from .format_sections import FormattedSection, RegistrySection
 from .secrets import resolved
 from .values import (
     IS_TABLE,
@@ -31,12 +33,6 @@ from .values import (
 )
 
 
-class Section(BaseModel):
-    """What all sections share: no unknown keys, and no value that turns into another type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, str_min_length=1)
-
-
 class JobSection(Section):
     """[job]: the name, which is part of every commit and must stay the same over restarts."""
 
@@ -47,7 +43,7 @@ class BrokerSection(Section):
     """[kafka]: the brokers; `options` pass through to Kafka."""
 
     servers: str = "localhost:9092"
-    options: dict[str, OptionValue] = {}
+    options: dict[str, OptionValue] = Field(default={})
 
     @model_validator(mode="after")
     def _known(self) -> BrokerSection:
@@ -59,13 +55,12 @@ class BrokerSection(Section):
         return self
 
 
-class InputSection(Section):
+class InputSection(FormattedSection):
     """What a job reads: topics, the schema of their values (DDL), and the event time."""
 
-    topics: Names = []
+    topics: Names = Field(default=[])
     pattern: str | None = None
     partitions: dict[str, list[int]] | None = None
-    event_schema: str = Field(alias="schema")
     time: str = Field(default="event_time", description="the field that is the event time")
     time_unit: TimeUnit | None = Field(
         default=None, description="what a time that is a whole number counts since 1970"
@@ -103,12 +98,18 @@ class InputSection(Section):
         return self
 
     def input(
-        self, broker: BrokerSection, *, format: Format | None = None, keep: Sequence[str] = ()
+        self,
+        broker: BrokerSection,
+        registry: RegistrySection | None = None,
+        *,
+        format: Format | None = None,
+        keep: Sequence[str] = (),
     ) -> Input:
         """Return the input, with the brokers' secrets read from where they are kept.
 
-        format: JSON of the section's schema, where no other is given, which has the event
-            time as `event_time`.
+        registry: where the schemas of values with a header are found.
+        format: that of the section, where no other is given, which has the event time as
+            `event_time`.
         keep: the columns of Kafka that its rows carry, as a `Reading` has them.
         """
         source = KafkaSource(
@@ -126,9 +127,14 @@ class InputSection(Section):
                 f"time_unit is {self.time_unit!r}, in a section whose rows are changes.",
                 "a timestamp as their time, and no time_unit.",
             )
+        if format is not None and (self.format == "avro" or self.header):
+            raise ConfigError(
+                f"format is {self.format!r}, in a section whose rows are changes.",
+                "JSON, without a header.",
+            )
         reading = Reading(
             source=source,
-            format=json_format(self.event_schema) if format is None else format,
+            format=self.made(registry) if format is None else format,
             time=self.time if format is None else "event_time",
             time_unit=self.time_unit if format is None else None,
             lateness=self.lateness,

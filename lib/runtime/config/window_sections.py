@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ...errors import ConfigError, TidegateError
 from ...windows import Cumulative, Hopping, Session, Sliding, Tumbling
-from .sections import Section
+from .base import Section
 from .values import Columns, Duration, Span, Wait
 
 
