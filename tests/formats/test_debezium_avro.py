@@ -36,13 +36,13 @@ def test_changes_in_avro_are_read_behind_a_registry_s_header(spark: SparkSession
     ]
     key = under(2, written(own, {"id": 7})[0])
     values = [under(1, value) for value in written(envelope, *changes)]
+    given = raw(spark, [*values, None, values[0][:-1], under(9, b"")])
     form = debezium(
         "id INT NOT NULL, name STRING",
         key="id",
         using=partial(avro_format, registry={1: envelope, 2: own}),
     )
-    given = raw(spark, [value for _, value in records]).withColumn("key", F.lit(key))
-    decoded = form.decode(rows_of)
+    decoded = form.decode(given.withColumn("key", F.lit(key)))
     rows = decoded.where("not bad").orderBy("offset").select("record.*").collect()
     assert [(row.op, row.key.id, row.after and row.after.name) for row in rows] == [
         ("update", 7, "b"),

@@ -273,6 +273,7 @@ def test_the_configuration_is_shown_with_the_job_s_own_sections_before_those_of_
     assert sections == [
         "job",
         "kafka",
+        "registry",
         "input",
         "window",
         "aggregates",
