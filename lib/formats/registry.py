@@ -14,7 +14,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
-from ..columns import microseconds, require_whole
+from ..columns import require_whole
+from ..durations import microseconds
 from ..errors import ArgumentError, RegistryError
 from ._schema_ids import Written
 
