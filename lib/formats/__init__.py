@@ -1,4 +1,4 @@
-"""Bytes -> typed rows: JSON, Avro, and the envelopes in which databases log their changes."""
+"""Bytes -> typed rows: JSON, Avro, Protobuf, and the envelopes of databases' changes."""
 
 from .avro import avro_format
 from .debezium import debezium
@@ -7,6 +7,7 @@ from .headed import headed
 from .json import json_format
 from .keyed_json import keyed_json
 from .maxwell import maxwell
+from .protobuf import protobuf_format
 from .registry import Registry
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "json_format",
     "keyed_json",
     "maxwell",
+    "protobuf_format",
 ]

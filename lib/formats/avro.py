@@ -167,10 +167,10 @@ def _reader(schema: AvroSchema | StructType) -> tuple[Avro, StructType]:
                 f"schema has {fault}.", "the types that avro_format names."
             ) from None
         assert isinstance(shape, StructType)
-        _require_names(shape, "schema")
+        require_names(shape, "schema")
         return reader, shape
     columns = schema_of(schema)
-    _require_names(columns, "schema")
+    require_names(columns, "schema")
     try:
         return without_null(wanted(columns)), columns
     except SchemaError as fault:
@@ -189,12 +189,12 @@ def _parsed(given: AvroSchema, what: str) -> Avro:
         raise ArgumentError(f"{what} cannot be read: {fault}.", "a schema of Avro.") from None
 
 
-def _require_names(kind: DataType, what: str) -> None:
+def require_names(kind: DataType, what: str) -> None:
     """Refuse a struct that has no fields, or two that Spark takes for one."""
     if isinstance(kind, ArrayType):
-        _require_names(kind.elementType, what)
+        require_names(kind.elementType, what)
     elif isinstance(kind, MapType):
-        _require_names(kind.valueType, what)
+        require_names(kind.valueType, what)
     elif isinstance(kind, StructType):
         lowered = [name.lower() for name in kind.fieldNames()]
         twice = sorted({name for name in lowered if lowered.count(name) > 1})
@@ -204,4 +204,4 @@ def _require_names(kind: DataType, what: str) -> None:
                 "fields, with names that differ by more than capitals.",
             )
         for field in kind.fields:
-            _require_names(field.dataType, what)
+            require_names(field.dataType, what)

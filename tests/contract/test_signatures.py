@@ -104,6 +104,11 @@ PINNED: dict[Callable[..., object], str] = {
         "timeout: str | timedelta = '10 seconds', attempts: int = 5, "
         "pause: str | timedelta = '500 milliseconds') -> None"
     ),
+    formats.protobuf_format: (
+        "(descriptor_set: bytes | Path, message: str, *, columns: str | StructType | None = None, "
+        "registry: Schemas | Mapping[int, str | Path] | None = None, "
+        "tombstones: Tombstones = 'dead') -> ProtobufFormat"
+    ),
     formats.headed: "(form: JsonFormat) -> HeadedFormat",
     formats.json_format: (
         "(schema: str | StructType, *, tombstones: Literal['dead', 'row'] = 'dead', "

@@ -352,6 +352,18 @@ SOURCES: dict[str, tuple[Call, str]] = {
         lambda g: formats.avro_format("a int", registry={"1": AVRO}),
         "schemas by their ids",
     ),
+    "protobuf_format, a text": (
+        lambda g: formats.protobuf_format("clicks.desc", "Click"),
+        "descriptor_set is 'clicks.desc'",
+    ),
+    "protobuf_format, no descriptors": (
+        lambda g: formats.protobuf_format(b"\xff", "Click"),
+        "no descriptor set",
+    ),
+    "protobuf_format, no message": (
+        lambda g: formats.protobuf_format(b"", "Click"),
+        "no message 'Click'",
+    ),
     "headed, no json_format": (lambda g: formats.headed("a int"), "form is 'a int'"),
     "Registry, no address": (lambda g: formats.Registry("localhost:8081"), "url is"),
     "Registry, half a secret": (

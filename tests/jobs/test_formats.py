@@ -16,6 +16,7 @@ from tidegate.testing import Broker, Record, deliver
 
 from .. import tables
 from ..configured import from_options
+from ..formats.proto_corpus import DESCRIPTORS, All
 from ..formats.registry_server import registry_server
 from ..formats.test_avro import record, under, written
 
@@ -89,12 +90,49 @@ def test_avro_of_two_schemas_is_counted_and_what_cannot_be_read_is_kept(
     )
 
 
+@pytest.mark.broker
+def test_protobuf_is_counted_and_what_cannot_be_read_is_kept(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    descriptors = tmp_path / "all.desc"
+    descriptors.write_bytes(DESCRIPTORS)
+    values = []
+    for second, kind in ((0, 1), (1, 0), (2, 5), (90, 1)):
+        message = All(one_double=1.5, kind=kind)
+        message.at.FromMilliseconds(START + 1_000 * second)
+        values.append(message.SerializeToString())
+    sent(broker, topic, [*values[:3], values[0][:-1], b"", values[3]])
+    options = {
+        **INPUT,
+        "kafka.servers": broker.servers,
+        "input.topics": topic,
+        "input.format": "protobuf",
+        "input.descriptor": descriptors,
+        "input.message": "shop.All",
+        "input.schema": "kind string, one_double double, at timestamp",
+        "window.by": "kind",
+        "aggregates.total": "total(one_double)",
+        "output.root": tmp_path / "out",
+    }
+    done = run(windows(from_options(Windows, options)), spark)
+    assert (done.rows_in, done.rows_out, done.dead) == (6, 3, 2)
+    found = tables.rows(tmp_path / "out" / "windows")
+    assert {row["kind"]: row["total"] for row in found} == {"VIEW": 1.5, "NONE": 1.5, "BUY": 1.5}
+    dead = tables.rows(tmp_path / "out" / "dead_letters")
+    assert {(row["reason"], row["value"]) for row in dead} == {
+        ("truncated record", values[0][:-1]),
+        ("no event time", b""),
+    }
+
+
 def test_a_format_without_what_it_needs_is_refused() -> None:
     base = {**INPUT, "input.topics": "t", "output.root": "/tmp/tidegate"}
     for more, says in (
         ({"input.format": "avro"}, "header is false, and writer is None"),
         ({"input.writer": "a.avsc"}, "writer is 'a.avsc', and format is 'json'"),
         ({"input.format": "csv"}, "input.format"),
+        ({"input.format": "protobuf", "input.message": "shop.All"}, "descriptor is None"),
+        ({"input.message": "shop.All"}, "message is 'shop.All', and format is 'json'"),
     ):
         with pytest.raises(ConfigError, match=says):
             from_options(Windows, {**base, **more})

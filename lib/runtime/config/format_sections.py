@@ -8,7 +8,14 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ...errors import ConfigError, TidegateError
-from ...formats import Format, Registry, avro_format, headed, json_format
+from ...formats import (
+    Format,
+    Registry,
+    avro_format,
+    headed,
+    json_format,
+    protobuf_format,
+)
 from .base import Section
 from .secrets import resolved
 from .values import Duration, OptionValue, Wait
@@ -53,7 +60,7 @@ class FormattedSection(Section):
     """How the values of an input are written, and which of their fields are read."""
 
     event_schema: str = Field(alias="schema")
-    format: Literal["json", "avro"] = Field(
+    format: Literal["json", "avro", "protobuf"] = Field(
         default="json", description="how the values are written"
     )
     header: bool = Field(
@@ -62,6 +69,11 @@ class FormattedSection(Section):
     writer: str | None = Field(
         default=None, description="the file of the Avro schema of values without a header"
     )
+
+    descriptor: str | None = Field(
+        default=None, description="the file of the descriptor set of Protobuf, as protoc writes it"
+    )
+    message: str | None = Field(default=None, description="the full name of the Protobuf message")
 
     @model_validator(mode="after")
     def _formatted(self) -> FormattedSection:
@@ -72,12 +84,20 @@ class FormattedSection(Section):
                 "header = true with a [registry], or a writer for values without a header.",
                 'writer = "click.avsc"',
             )
-        if self.format != "avro" and self.writer is not None:
+        if self.format == "protobuf" and not (self.descriptor and self.message):
             raise ConfigError(
-                f"writer is {self.writer!r}, and format is {self.format!r}.",
-                "a writer of values in Avro.",
-                'format = "avro"',
+                f"format is 'protobuf', descriptor is {self.descriptor!r}, and message is "
+                f"{self.message!r}.",
+                "a descriptor set, and the name of a message in it.",
+                'descriptor = "clicks.desc", message = "shop.Click"',
             )
+        for key, kind in (("writer", "avro"), ("descriptor", "protobuf"), ("message", "protobuf")):
+            if getattr(self, key) is not None and self.format != kind:
+                raise ConfigError(
+                    f"{key} is {getattr(self, key)!r}, and format is {self.format!r}.",
+                    f"a {key} of values in {kind}.",
+                    f'format = "{kind}"',
+                )
         return self
 
     def made(self, registry: RegistrySection | None) -> Format:
@@ -85,12 +105,20 @@ class FormattedSection(Section):
         if self.format == "json":
             form = json_format(self.event_schema)
             return headed(form) if self.header else form
-        if self.writer is not None:
-            return avro_format(self.event_schema, writer=Path(self.writer))
-        if registry is None:
+        found = self._registry(registry)
+        if self.format == "protobuf":
+            place, message = Path(self.descriptor or ""), self.message or ""
+            return protobuf_format(place, message, columns=self.event_schema, registry=found)
+        writer = None if self.writer is None else Path(self.writer)
+        return avro_format(self.event_schema, writer=writer, registry=found)
+
+    def _registry(self, given: RegistrySection | None) -> Registry | None:
+        if not self.header:
+            return None
+        if given is None:
             raise ConfigError(
-                "header is true and format 'avro', and there is no [registry].",
+                f"header is true and format {self.format!r}, and there is no [registry].",
                 "the address at which the schemas are found.",
                 "--set registry.url=http://localhost:8081",
             )
-        return avro_format(self.event_schema, registry=registry.value())
+        return given.value()

@@ -127,7 +127,7 @@ class InputSection(FormattedSection):
                 f"time_unit is {self.time_unit!r}, in a section whose rows are changes.",
                 "a timestamp as their time, and no time_unit.",
             )
-        if format is not None and (self.format == "avro" or self.header):
+        if format is not None and (self.format in ("avro", "protobuf") or self.header):
             raise ConfigError(
                 f"format is {self.format!r}, in a section whose rows are changes.",
                 "JSON, without a header.",

@@ -1,0 +1,426 @@
+"""Messages of Protocol Buffers read for many rows at once, by their wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ._arrow_types import arrow_of
+from ._avro_values import as_text, wrong_type
+from ._places import BROKEN, Numbers, Places, Read, grouped, places, scattered, unzigzag
+from ._proto_schema import TIMESTAMP, Message, ProtoField, spark_struct, spark_value
+
+_VARINT, _EIGHT, _LENGTH, _FOUR = 0, 1, 2, 5
+_FIXED = {
+    "double": "<f8",
+    "float": "<f4",
+    "fixed64": "<u8",
+    "sfixed64": "<i8",
+    "fixed32": "<u4",
+    "sfixed32": "<i4",
+}
+_MOST_FIELDS = 2**29 - 1
+_FIRST_SECOND = (date.min - date(1970, 1, 1)).days * 86_400
+_LAST_SECOND = (date.max - date(1970, 1, 1)).days * 86_400 + 86_399
+
+
+@dataclass
+class _Found:
+    """What was read of one field: values or stretches, with their rows and their order in them."""
+
+    parts: list[tuple[Numbers, Any]] = field(default_factory=list)
+    last: Numbers = None
+    """In which turn the field was last met in each row; -1 where it was not."""
+
+    def rows(self) -> Numbers:
+        none = [np.zeros(0, np.int64)]
+        return np.concatenate([rows for rows, _ in self.parts] or none)
+
+
+def message_fields(message: Message, path: str = "") -> Read:
+    """Return what reads a message, up to the end of its bytes, as a list of its fields."""
+    by_number = {each.number: each for each in message.fields}
+    finish = [_finish(each, _below(path, each.name)) for each in message.fields]
+    choices = _choices(message)
+
+    def read(all_of_them: Places) -> list[Any]:
+        found = {each.number: _Found() for each in message.fields}
+        for one in found.values():
+            one.last = np.full(len(all_of_them), -1)
+        turn = 0
+        active = np.flatnonzero((all_of_them.fault == 0) & (all_of_them.at < all_of_them.end))
+        while len(active):
+            part = all_of_them.take(active)
+            _one_field(part, active, turn, by_number, found)
+            all_of_them.put(active, part)
+            going = (part.fault == 0) & (part.at < part.end)
+            active = active[going]
+            turn += 1
+        _settle(choices, found)
+        return [
+            one(all_of_them, found[each.number])
+            for one, each in zip(finish, message.fields, strict=True)
+        ]
+
+    return read
+
+
+def _one_field(
+    part: Places,
+    active: Numbers,
+    turn: int,
+    by_number: dict[int, ProtoField],
+    found: dict[int, _Found],
+) -> None:
+    """Read the next field of each row."""
+    tags = part.varint()
+    part.fail((tags >> np.uint64(3) == 0) | (tags >> np.uint64(3) > _MOST_FIELDS), BROKEN)
+    fine = part.fault == 0
+    for tag in np.unique(tags[fine]).tolist():
+        rows = np.flatnonzero(fine & (tags == np.uint64(tag)))
+        one = part.take(rows)
+        number, wire = tag >> 3, tag & 7
+        given = by_number.get(number)
+        value = None
+        if given is not None and wire == wire_of(given):
+            value = _single(given, one)
+        elif given is not None and given.repeated and wire == _LENGTH:
+            value = _Packed(*one.span(_lengths(one)))
+        else:
+            # What is of another type than the field's is no such field.
+            _pass(one, wire)
+        if given is not None and value is not None:
+            kept = np.flatnonzero(one.fault == 0)
+            target = found[number]
+            target.last[active[rows[kept]]] = turn
+            _note(target, given, one, active[rows], value, kept)
+        part.put(rows, one)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Stretches in each of which values stand one after the other."""
+
+    starts: Numbers
+    lengths: Numbers
+
+
+def wire_of(given: ProtoField) -> int:
+    """Return how a single value of a field is written."""
+    if given.kind in _FIXED:
+        return _EIGHT if _FIXED[given.kind].endswith("8") else _FOUR
+    return _LENGTH if given.kind in ("string", "bytes", "message") else _VARINT
+
+
+def _lengths(one: Places) -> Numbers:
+    """Read lengths; one that no number of rows can have is too long as well."""
+    return np.minimum(one.varint(), np.uint64(2**62)).astype(np.int64)
+
+
+def _single(given: ProtoField, one: Places) -> Any:
+    wire = wire_of(given)
+    if wire == _LENGTH:
+        return one.span(_lengths(one))
+    return one.fixed(_FIXED[given.kind]) if wire != _VARINT else one.varint()
+
+
+def _pass(one: Places, wire: int) -> None:
+    if wire == _VARINT:
+        one.varint()
+    elif wire == _LENGTH:
+        one.span(_lengths(one))
+    elif wire in (_EIGHT, _FOUR):
+        one.span(np.full(len(one), 8 if wire == _EIGHT else 4))
+    else:
+        one.fail(np.arange(len(one)), BROKEN)
+
+
+def _note(
+    target: _Found, given: ProtoField, one: Places, rows: Numbers, value: Any, kept: Numbers
+) -> None:
+    """Keep what was read, as numbers of one kind, or as starts and ends."""
+    if isinstance(value, _Packed):
+        target.parts += _unpacked(given, one, rows, value)
+    elif isinstance(value, tuple):
+        starts, lengths = value
+        target.parts.append((rows[kept], np.stack([starts[kept], lengths[kept]], axis=1)))
+    else:
+        target.parts.append((rows[kept], value[kept]))
+
+
+def _unpacked(
+    given: ProtoField, one: Places, rows: Numbers, packed: _Packed
+) -> list[tuple[Numbers, Any]]:
+    """Return the values of packed stretches."""
+    starts, lengths = packed.starts, packed.lengths
+    if given.kind in _FIXED:
+        kind = np.dtype(_FIXED[given.kind])
+        wrong = lengths % kind.itemsize != 0
+        one.fail(wrong, BROKEN)
+        lengths = np.where(wrong, 0, lengths)
+        data, of_row, _ = _content(one, starts, lengths)
+        return [(rows[of_row[:: kind.itemsize]], data.view(kind))]
+    open_end = (lengths > 0) & (one.data[np.maximum(starts + lengths - 1, 0)] >= 0x80)
+    one.fail(open_end, BROKEN)
+    lengths = np.where(open_end, 0, lengths)
+    data, of_row, _ = _content(one, starts, lengths)
+    ends = np.flatnonzero(data < 0x80) + 1
+    if not len(ends):
+        return []
+    begins = np.concatenate([[0], ends[:-1]])
+    padded = np.concatenate([data, np.zeros(16, np.uint8)])
+    elements = Places(padded, begins.copy(), ends, np.zeros(len(ends), np.int32), one.faults)
+    values = elements.varint()
+    elements.fail(elements.at != ends, BROKEN)
+    bad = np.unique(of_row[begins[elements.fault != 0]])
+    one.fail(bad, BROKEN)
+    return [(rows[of_row[begins]], values)]
+
+
+def _content(one: Places, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the bytes of stretches one after the other, and the stretch of each byte."""
+    of_row = np.repeat(np.arange(len(starts)), lengths)
+    before = np.cumsum(lengths) - lengths
+    at = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return one.data[at], of_row, before
+
+
+def _choices(message: Message) -> list[list[ProtoField]]:
+    found: dict[int, list[ProtoField]] = {}
+    for each in message.fields:
+        if each.oneof is not None:
+            found.setdefault(each.oneof, []).append(each)
+    return [members for members in found.values() if len(members) > 1]
+
+
+def _settle(choices: list[list[ProtoField]], found: dict[int, _Found]) -> None:
+    """Of the members of a choice keep the one that came last."""
+    for members in choices:
+        last = np.max([found[each.number].last for each in members], axis=0)
+        for each in members:
+            one = found[each.number]
+            gone = one.last < last
+            if gone.any():
+                one.parts = [_without(part, gone) for part in one.parts]
+                one.last[gone] = -1
+
+
+def _without(part: tuple[Numbers, Any], gone: Numbers) -> tuple[Numbers, Any]:
+    rows, values = part
+    kept = ~gone[rows]
+    return rows[kept], values[kept]
+
+
+def _finish(given: ProtoField, path: str) -> Callable[[Places, _Found], Any]:
+    """Return what makes a column of what was found of a field."""
+    kind = arrow_of(spark_value(given))
+    values = _values(given, path)
+
+    def several(all_of_them: Places, found: _Found) -> Any:
+        rows, given_values = _ordered(found)
+        made = values(all_of_them, rows, given_values)
+        offsets, elements = grouped([(rows, made)], len(all_of_them), kind)
+        if given.message is not None and given.message.entry:
+            return _mapped(offsets, elements)
+        return pa.ListArray.from_arrays(offsets, elements, type=pa.list_(kind))
+
+    def single(all_of_them: Places, found: _Found) -> Any:
+        rows, given_values = _ordered(found)
+        if given.kind == "message":
+            rows, made = _merged(all_of_them, rows, given_values, values)
+        else:
+            ends = np.flatnonzero(np.diff(rows, append=-1))
+            rows = rows[ends]
+            made = values(all_of_them, rows, given_values[ends])
+        if given.required:
+            there = np.zeros(len(all_of_them), bool)
+            there[rows] = True
+            all_of_them.fail(~there, f"missing field: {path}")
+        column = scattered([(rows, made)], len(all_of_them), kind)
+        return column if given.told else _filled(column, given, all_of_them, values)
+
+    return several if given.repeated else single
+
+
+def _ordered(found: _Found) -> tuple[Numbers, Any]:
+    """Return rows and values by row, those of one row in the order of its bytes."""
+    rows = found.rows()
+    if not len(rows):
+        return rows, np.zeros((0, 2), np.int64)
+    values = np.concatenate([values for _, values in found.parts])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], values[order]
+
+
+def _merged(
+    all_of_them: Places, rows: Numbers, spans: Any, values: Callable[..., Any]
+) -> tuple[Numbers, Any]:
+    """Return one message a row: the parts of one that comes twice are put together."""
+    first = np.unique(rows)
+    if len(first) == len(rows):
+        return rows, values(all_of_them, rows, spans)
+    joined = dict.fromkeys(first.tolist(), b"")
+    for row, (start, length) in zip(rows.tolist(), spans.tolist(), strict=True):
+        joined[row] += all_of_them.data[start : start + length].tobytes()
+    whole = places(pa.array(list(joined.values()), pa.binary()), all_of_them.faults, BROKEN)
+    at = np.stack([whole.at, whole.end - whole.at], axis=1)
+    found = values(whole, np.arange(len(first)), at)
+    _hand_on(all_of_them, first, whole.fault)
+    return first, found
+
+
+def _hand_on(all_of_them: Places, rows: Numbers, faults: Numbers) -> None:
+    """Give rows the faults that were found within them; the first of each counts."""
+    faulty = np.flatnonzero(faults)
+    of_row, first = np.unique(rows[faulty], return_index=True)
+    fresh = all_of_them.fault[of_row] == 0
+    all_of_them.fault[of_row[fresh]] = faults[faulty[first[fresh]]]
+    all_of_them.at[of_row] = all_of_them.end[of_row]
+
+
+def _filled(column: Any, given: ProtoField, all_of_them: Places, values: Callable[..., Any]) -> Any:
+    """Put the default where a field is not there that has no way to say so."""
+    if not column.null_count:
+        return column
+    empty = np.zeros((1, 2), np.int64) if wire_of(given) == _LENGTH else np.zeros(1, np.uint64)
+    if given.kind in _FIXED:
+        empty = np.zeros(1, _FIXED[given.kind])
+    if given.kind == "enum":
+        empty = np.array([given.symbols[0][0]], np.int64).view(np.uint64)
+    nothing = places(pa.array([b""], pa.binary()), all_of_them.faults, BROKEN)
+    default = values(nothing, np.zeros(1, np.int64), empty)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    index = np.where(missing, len(column), np.arange(len(column)))
+    return pa.concat_arrays([column, default]).take(pa.array(index))
+
+
+def _mapped(offsets: Any, entries: Any) -> Any:
+    """Return maps; of a key that is there twice the last value counts."""
+    edges = offsets.to_numpy()
+    keys, values = entries.field(0), entries.field(1)
+    rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = rows * 2**31 + codes
+    _, from_last = np.unique(pairs[::-1], return_index=True)
+    kept = np.sort(len(pairs) - 1 - from_last)
+    counts = np.bincount(rows[kept], minlength=len(edges) - 1)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    order = pa.array(kept)
+    return pa.MapArray.from_arrays(pa.array(starts), keys.take(order), values.take(order))
+
+
+def _values(given: ProtoField, path: str) -> Callable[[Places, Numbers, Any], Any]:
+    """Return what makes an array of Arrow of a field's values, whose rows it is told."""
+    if given.kind == "message":
+        return _messages(given.within, path)
+    if given.kind in ("string", "bytes"):
+        return _texts(given.kind, path)
+    if given.kind == "enum":
+        return _symbols(given, path)
+    convert = _NUMBERS[given.kind]
+    return lambda all_of_them, rows, found: convert(np.ravel(found))
+
+
+def _messages(message: Message, path: str) -> Callable[[Places, Numbers, Any], Any]:
+    timed = message.name == TIMESTAMP
+    inner = None if timed else message_fields(message, path)
+    kind = pa.struct([]) if timed else arrow_of(spark_struct(message))
+
+    def make(all_of_them: Places, rows: Numbers, spans: Any) -> Any:
+        none = np.zeros(len(rows), np.int32)
+        ends = spans[:, 0] + spans[:, 1]
+        within = Places(all_of_them.data, spans[:, 0].copy(), ends, none, all_of_them.faults)
+        if inner is None:
+            found = _instant(within, path)
+        else:
+            found = pa.StructArray.from_arrays(inner(within), fields=list(kind))
+        _hand_on(all_of_them, rows, within.fault)
+        return found
+
+    return make
+
+
+_SECONDS = ProtoField("seconds", 1, "int64")
+_NANOS = ProtoField("nanos", 2, "int32")
+_PARTS = Message(f"{TIMESTAMP}.", (_SECONDS, _NANOS))
+
+
+def _instant(within: Places, path: str) -> Any:
+    """Read a google.protobuf.Timestamp of the years 1 to 9999, to the microsecond."""
+    seconds, nanos = (
+        each.to_numpy(zero_copy_only=False) for each in message_fields(_PARTS, path)(within)
+    )
+    wrong = (seconds < _FIRST_SECOND) | (seconds > _LAST_SECOND)
+    wrong |= (nanos < 0) | (nanos > 999_999_999)
+    within.fail(wrong, wrong_type(path))
+    micros = np.where(wrong, 0, seconds) * 1_000_000 + np.where(wrong, 0, nanos) // 1_000
+    return pa.array(micros).cast(pa.timestamp("us", "UTC"))
+
+
+def _texts(kind: str, path: str) -> Callable[[Places, Numbers, Any], Any]:
+    def make(all_of_them: Places, rows: Numbers, spans: Any) -> Any:
+        found = all_of_them.bytes_of(spans[:, 0], spans[:, 1])
+        if kind == "bytes":
+            return found
+        none = np.zeros(len(rows), np.int32)
+        marks = Places(all_of_them.data, none.copy(), none.copy(), none, all_of_them.faults)
+        texts = as_text(marks, found, path)
+        _hand_on(all_of_them, rows, marks.fault)
+        return texts
+
+    return make
+
+
+def _symbols(given: ProtoField, path: str) -> Callable[[Places, Numbers, Any], Any]:
+    # Of numbers that have several names the first one counts.
+    names = dict(reversed(given.symbols))
+    numbers = np.array(sorted(names), np.int32)
+    table = pa.array([names[number] for number in numbers.tolist()] + [""], pa.string())
+
+    def make(all_of_them: Places, rows: Numbers, found: Any) -> Any:
+        wanted = _int32(np.ravel(found))
+        at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        unknown = numbers[at] != wanted
+        all_of_them.fail(np.unique(rows[unknown]), wrong_type(path))
+        return table.take(pa.array(np.where(unknown, len(numbers), at)))
+
+    return make
+
+
+def _int32(found: Numbers) -> Numbers:
+    return found.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def _wide(found: Numbers) -> Any:
+    return pa.array(found.astype(np.uint64)).cast(pa.decimal128(20, 0))
+
+
+_NUMBERS: dict[str, Callable[[Numbers], Any]] = {
+    "double": lambda found: pa.array(found.astype(np.float64)),
+    "float": lambda found: pa.array(found.astype(np.float32)),
+    "int32": lambda found: pa.array(_int32(found)),
+    "sint32": lambda found: pa.array(
+        unzigzag(found.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.int32)
+    ),
+    "sfixed32": lambda found: pa.array(found.astype(np.int32)),
+    "int64": lambda found: pa.array(found.astype(np.uint64).view(np.int64)),
+    "sint64": lambda found: pa.array(unzigzag(found.astype(np.uint64))),
+    "sfixed64": lambda found: pa.array(found.astype(np.int64)),
+    "uint32": lambda found: pa.array(
+        (found.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    ),
+    "fixed32": lambda found: pa.array(found.astype(np.int64)),
+    "uint64": _wide,
+    "fixed64": _wide,
+    "bool": lambda found: pa.array(found.astype(np.uint64) != 0),
+}
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
