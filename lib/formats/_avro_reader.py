@@ -7,7 +7,8 @@ from typing import Any
 
 from ._arrow_types import arrow_of
 from ._avro_resolving import record_fields
-from ._avro_schema import Avro, SchemaError, parsed, spark_type
+from ._avro_schema import Avro, SchemaError, parsed
+from ._avro_types import spark_type
 from ._batches import NO_VALUE, finished, reasons
 from ._places import Faults, Places, Read, places, scattered
 from ._schema_ids import Schemas, Written, by_schema, schema_ids

@@ -8,35 +8,20 @@ some types alone is read where a value is of these.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ._arrow_types import arrow_of
 from ._avro_defaults import written
-from ._avro_schema import LOCAL, NUMBERS, Avro, Field, SchemaError, spark_type, without_null
-from ._avro_steps import Step, in_turn, step, stretch
-from ._avro_values import (
-    content,
-    day,
-    decimal,
-    instant,
-    number,
-    sized,
-    symbol,
-    text,
-    truth,
-    uuid,
-    wrong_type,
-)
-from ._places import BROKEN, CUT, Faults, Numbers, Places, Read, grouped, listed, places, scattered
-
-_CHOICES = 2**31
-_FEW = 16
-"""Rows that are too few to be worth a call of numpy for each element."""
+from ._avro_nested import blocks, branches_of, passed, repeats
+from ._avro_schema import Avro, Field, SchemaError
+from ._avro_simple import same_name, simple
+from ._avro_steps import in_turn, step
+from ._avro_types import spark_type, without_null
+from ._avro_values import text, wrong_type
+from ._places import BROKEN, Faults, Places, Read, grouped, listed, places, scattered
 
 
 def resolved(writer: Avro, reader: Avro, path: str = "") -> Read:
@@ -61,73 +46,7 @@ def _plain(writer: Avro, reader: Avro, path: str) -> Read | None:
     nested = {"record": _record, "array": _array, "map": _map}
     if writer.kind in nested or reader.kind in nested:
         return nested[writer.kind](writer, reader, path) if writer.kind == reader.kind else None
-    if reader.logical == "decimal":
-        fits = writer.logical == "decimal" or (not reader.loose and not writer.logical)
-        return _decimal(writer, reader, path) if fits else None
-    if reader.kind == "long" and reader.logical:
-        return _instant(writer, reader, path)
-    if reader.logical == "date":
-        fits = writer.kind == "int" and (writer.logical == "date" or not reader.loose)
-        return day(writer, path) if fits else None
-    if reader.kind in NUMBERS:
-        return _number(writer, reader, path)
-    if reader.kind == "boolean":
-        return truth if writer.kind == "boolean" else None
-    if reader.kind == "enum":
-        same = writer.kind == "enum" and _same_name(writer, reader)
-        return symbol(writer, reader, path) if same else None
-    return _bytes(writer, reader, path)
-
-
-def _number(writer: Avro, reader: Avro, path: str) -> Read | None:
-    order = list(NUMBERS)
-    if writer.kind not in order or order.index(writer.kind) > order.index(reader.kind):
-        return None
-    # What counts days or milliseconds is no plain number to those who asked for one by its type.
-    return None if writer.logical and reader.loose else number(writer, reader, path)
-
-
-def _instant(writer: Avro, reader: Avro, path: str) -> Read | None:
-    if writer.kind == "int" and not writer.logical and not reader.loose:
-        return instant(reader.logical, path)
-    if writer.kind != "long" or (not writer.logical and reader.loose):
-        return None
-    logical = writer.logical or reader.logical
-    same = logical.startswith(LOCAL) == reader.logical.startswith(LOCAL)
-    return instant(logical, path) if same else None
-
-
-def _decimal(writer: Avro, reader: Avro, path: str) -> Read | None:
-    if writer.kind not in ("bytes", "fixed") or (writer.kind != reader.kind and not reader.loose):
-        return None
-    if writer.logical and (writer.scale != reader.scale or writer.precision > reader.precision):
-        return None
-    return decimal(writer, reader, path)
-
-
-def _bytes(writer: Avro, reader: Avro, path: str) -> Read | None:
-    """Return what reads texts and bytes."""
-    if reader.kind == "fixed" or (writer.kind == "fixed" and not reader.loose):
-        same = writer.kind == reader.kind and writer.size == reader.size
-        if not same or not _same_name(writer, reader):
-            return None
-        return uuid(writer, path) if reader.logical == "uuid" else content(writer)
-    if writer.logical == "decimal":
-        return None if reader.loose else content(writer)
-    if reader.kind == "string":
-        if writer.kind == "enum":
-            return symbol(writer, reader, path) if reader.loose else None
-        if (reader.logical or reader.loose * writer.logical) == "uuid":
-            return uuid(writer, path) if writer.kind in ("string", "fixed") else None
-        # Bytes may be text to Avro, by a schema that says so; to a type of Spark they are not.
-        allowed = ("string",) if reader.loose else ("string", "bytes")
-        return text(writer, path) if writer.kind in allowed else None
-    allowed = ("bytes", "fixed") if reader.loose else ("bytes", "string")
-    return content(writer) if writer.kind in allowed else None
-
-
-def _same_name(writer: Avro, reader: Avro) -> bool:
-    return reader.loose or writer.name in (reader.name, *reader.aliases)
+    return simple(writer, reader, path)
 
 
 def _union(writer: Avro, reader: Avro, nullable: bool, path: str) -> Read:
@@ -137,7 +56,7 @@ def _union(writer: Avro, reader: Avro, nullable: bool, path: str) -> Read:
 
     def read(all_of_them: Places) -> Any:
         parts = []
-        for branch, rows in _chosen(all_of_them, len(reads)):
+        for branch, rows in branches_of(all_of_them, len(reads)):
             one = reads[branch]
             if one is not None:
                 part = all_of_them.take(rows)
@@ -169,19 +88,8 @@ def _branches(writer: Avro, reader: Avro, path: str) -> list[Read | None]:
     return found
 
 
-def _chosen(all_of_them: Places, count: int) -> Iterator[tuple[int, Numbers]]:
-    """Yield each branch of a union that is there, with the rows that have it."""
-    branch = all_of_them.zigzag()
-    all_of_them.fail((branch < 0) | (branch >= count), BROKEN)
-    fine = all_of_them.fault == 0
-    for each in range(count):
-        rows = np.flatnonzero(fine & (branch == each))
-        if len(rows):
-            yield each, rows
-
-
 def _record(writer: Avro, reader: Avro, path: str) -> Read | None:
-    if not _same_name(writer, reader):
+    if not same_name(writer, reader):
         return None
     read = record_fields(writer, reader, path)
     kind = arrow_type(reader)
@@ -267,102 +175,6 @@ def _map(writer: Avro, reader: Avro, path: str) -> Read:
         keys, values = entries.field(0), entries.field(1)
         all_of_them.fail(repeats(offsets, keys), wrong_type(path))
         return pa.MapArray.from_arrays(offsets, keys, values)
-
-    return read
-
-
-def repeats(offsets: Any, keys: Any) -> Numbers:
-    """Return the rows whose map has a key twice."""
-    edges = offsets.to_numpy()
-    rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    pairs, counts = np.unique(rows * _CHOICES + codes, return_counts=True)
-    return np.unique(pairs[counts > 1] // _CHOICES)
-
-
-def blocks(all_of_them: Places, read: Read, over: Step) -> Iterator[tuple[Numbers, Any]]:
-    """Read the elements of arrays or maps: the first of every row, then the second, and so on.
-
-    Yields what was read, with the rows that had it. Where few rows are left, the elements of each
-    are read at once.
-    """
-    left = np.zeros(len(all_of_them), np.int64)
-    unended = np.flatnonzero(all_of_them.fault == 0)
-    while len(unended):
-        begun = unended[left[unended] == 0]
-        if len(begun):
-            part = all_of_them.take(begun)
-            left[begun] = _count(part)
-            all_of_them.put(begun, part)
-        unended = unended[(left[unended] > 0) & (all_of_them.fault[unended] == 0)]
-        if not len(unended):
-            return
-        part = all_of_them.take(unended)
-        if len(unended) <= _FEW < left[unended].max():
-            rows, elements = stretch(part, left[unended], over, read)
-            yield unended[rows], elements
-            left[unended] = 0
-        else:
-            yield unended, read(part)
-            left[unended] -= 1
-        all_of_them.put(unended, part)
-
-
-def _count(places_of: Places) -> Numbers:
-    """Return how many elements the next block has; a negative number has its bytes beside it."""
-    count = places_of.zigzag()
-    negative = np.flatnonzero(count < 0)
-    if len(negative):
-        part = places_of.take(negative)
-        part.zigzag()
-        places_of.put(negative, part)
-        count = np.abs(count)
-    # An element takes a byte at least. The smallest number of all has no counterpart above zero.
-    places_of.fail((count > places_of.end - places_of.at) | (count < 0), CUT)
-    return np.where(places_of.fault == 0, count, 0)
-
-
-def passed(writer: Avro) -> Read:
-    """Return what passes over values that nobody asks for, and finds their faults."""
-    if writer.kind == "null":
-        return lambda all_of_them: None
-    if writer.kind == "union":
-        return _passed_union([passed(branch) for branch in writer.branches])
-    if writer.kind == "record":
-        return _in_turn([passed(field.type) for field in writer.fields])
-    if writer.kind == "array":
-        return _passed_blocks(passed(writer.within), step(writer.within))
-    if writer.kind == "map":
-        over = in_turn([step(Avro("string")), step(writer.within)])
-        return _passed_blocks(_in_turn([sized(Avro("string")), passed(writer.within)]), over)
-    if writer.kind in ("string", "bytes", "fixed"):
-        return sized(writer)
-    plain = replace(writer, logical="")
-    return resolved(plain, plain)
-
-
-def _in_turn(reads: list[Read]) -> Read:
-    def read(all_of_them: Places) -> None:
-        for one in reads:
-            one(all_of_them)
-
-    return read
-
-
-def _passed_blocks(element: Read, over: Step) -> Read:
-    def read(all_of_them: Places) -> None:
-        for _ in blocks(all_of_them, element, over):
-            pass
-
-    return read
-
-
-def _passed_union(reads: list[Read]) -> Read:
-    def read(all_of_them: Places) -> None:
-        for branch, rows in _chosen(all_of_them, len(reads)):
-            part = all_of_them.take(rows)
-            reads[branch](part)
-            all_of_them.put(rows, part)
 
     return read
 

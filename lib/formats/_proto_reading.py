@@ -9,22 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ._arrow_types import arrow_of
-from ._avro_values import as_text, wrong_type
-from ._places import BROKEN, Numbers, Places, Read, grouped, places, scattered, unzigzag
+from ._avro_values import wrong_type
+from ._places import BROKEN, Numbers, Places, Read, grouped, places, scattered
 from ._proto_schema import TIMESTAMP, Message, ProtoField, spark_struct, spark_value
+from ._proto_values import FIXED, NUMBERS, Make, Packed, hand_on, mapped, symbols, texts, unpacked
 
 _VARINT, _EIGHT, _LENGTH, _FOUR = 0, 1, 2, 5
-_FIXED = {
-    "double": "<f8",
-    "float": "<f4",
-    "fixed64": "<u8",
-    "sfixed64": "<i8",
-    "fixed32": "<u4",
-    "sfixed32": "<i4",
-}
 _MOST_FIELDS = 2**29 - 1
 _FIRST_SECOND = (date.min - date(1970, 1, 1)).days * 86_400
 _LAST_SECOND = (date.max - date(1970, 1, 1)).days * 86_400 + 86_399
@@ -91,7 +83,7 @@ def _one_field(
         if given is not None and wire == wire_of(given):
             value = _single(given, one)
         elif given is not None and given.repeated and wire == _LENGTH:
-            value = _Packed(*one.span(_lengths(one)))
+            value = Packed(*one.span(_lengths(one)))
         else:
             # What is of another type than the field's is no such field.
             _pass(one, wire)
@@ -103,18 +95,10 @@ def _one_field(
         part.put(rows, one)
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """Stretches in each of which values stand one after the other."""
-
-    starts: Numbers
-    lengths: Numbers
-
-
 def wire_of(given: ProtoField) -> int:
     """Return how a single value of a field is written."""
-    if given.kind in _FIXED:
-        return _EIGHT if _FIXED[given.kind].endswith("8") else _FOUR
+    if given.kind in FIXED:
+        return _EIGHT if FIXED[given.kind].endswith("8") else _FOUR
     return _LENGTH if given.kind in ("string", "bytes", "message") else _VARINT
 
 
@@ -127,7 +111,7 @@ def _single(given: ProtoField, one: Places) -> Any:
     wire = wire_of(given)
     if wire == _LENGTH:
         return one.span(_lengths(one))
-    return one.fixed(_FIXED[given.kind]) if wire != _VARINT else one.varint()
+    return one.fixed(FIXED[given.kind]) if wire != _VARINT else one.varint()
 
 
 def _pass(one: Places, wire: int) -> None:
@@ -145,50 +129,13 @@ def _note(
     target: _Found, given: ProtoField, one: Places, rows: Numbers, value: Any, kept: Numbers
 ) -> None:
     """Keep what was read, as numbers of one kind, or as starts and ends."""
-    if isinstance(value, _Packed):
-        target.parts += _unpacked(given, one, rows, value)
+    if isinstance(value, Packed):
+        target.parts += unpacked(given, one, rows, value)
     elif isinstance(value, tuple):
         starts, lengths = value
         target.parts.append((rows[kept], np.stack([starts[kept], lengths[kept]], axis=1)))
     else:
         target.parts.append((rows[kept], value[kept]))
-
-
-def _unpacked(
-    given: ProtoField, one: Places, rows: Numbers, packed: _Packed
-) -> list[tuple[Numbers, Any]]:
-    """Return the values of packed stretches."""
-    starts, lengths = packed.starts, packed.lengths
-    if given.kind in _FIXED:
-        kind = np.dtype(_FIXED[given.kind])
-        wrong = lengths % kind.itemsize != 0
-        one.fail(wrong, BROKEN)
-        lengths = np.where(wrong, 0, lengths)
-        data, of_row, _ = _content(one, starts, lengths)
-        return [(rows[of_row[:: kind.itemsize]], data.view(kind))]
-    open_end = (lengths > 0) & (one.data[np.maximum(starts + lengths - 1, 0)] >= 0x80)
-    one.fail(open_end, BROKEN)
-    lengths = np.where(open_end, 0, lengths)
-    data, of_row, _ = _content(one, starts, lengths)
-    ends = np.flatnonzero(data < 0x80) + 1
-    if not len(ends):
-        return []
-    begins = np.concatenate([[0], ends[:-1]])
-    padded = np.concatenate([data, np.zeros(16, np.uint8)])
-    elements = Places(padded, begins.copy(), ends, np.zeros(len(ends), np.int32), one.faults)
-    values = elements.varint()
-    elements.fail(elements.at != ends, BROKEN)
-    bad = np.unique(of_row[begins[elements.fault != 0]])
-    one.fail(bad, BROKEN)
-    return [(rows[of_row[begins]], values)]
-
-
-def _content(one: Places, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the bytes of stretches one after the other, and the stretch of each byte."""
-    of_row = np.repeat(np.arange(len(starts)), lengths)
-    before = np.cumsum(lengths) - lengths
-    at = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-    return one.data[at], of_row, before
 
 
 def _choices(message: Message) -> list[list[ProtoField]]:
@@ -227,7 +174,7 @@ def _finish(given: ProtoField, path: str) -> Callable[[Places, _Found], Any]:
         made = values(all_of_them, rows, given_values)
         offsets, elements = grouped([(rows, made)], len(all_of_them), kind)
         if given.message is not None and given.message.entry:
-            return _mapped(offsets, elements)
+            return mapped(offsets, elements)
         return pa.ListArray.from_arrays(offsets, elements, type=pa.list_(kind))
 
     def single(all_of_them: Places, found: _Found) -> Any:
@@ -258,9 +205,7 @@ def _ordered(found: _Found) -> tuple[Numbers, Any]:
     return rows[order], values[order]
 
 
-def _merged(
-    all_of_them: Places, rows: Numbers, spans: Any, values: Callable[..., Any]
-) -> tuple[Numbers, Any]:
+def _merged(all_of_them: Places, rows: Numbers, spans: Any, values: Make) -> tuple[Numbers, Any]:
     """Return one message a row: the parts of one that comes twice are put together."""
     first = np.unique(rows)
     if len(first) == len(rows):
@@ -271,26 +216,17 @@ def _merged(
     whole = places(pa.array(list(joined.values()), pa.binary()), all_of_them.faults, BROKEN)
     at = np.stack([whole.at, whole.end - whole.at], axis=1)
     found = values(whole, np.arange(len(first)), at)
-    _hand_on(all_of_them, first, whole.fault)
+    hand_on(all_of_them, first, whole.fault)
     return first, found
 
 
-def _hand_on(all_of_them: Places, rows: Numbers, faults: Numbers) -> None:
-    """Give rows the faults that were found within them; the first of each counts."""
-    faulty = np.flatnonzero(faults)
-    of_row, first = np.unique(rows[faulty], return_index=True)
-    fresh = all_of_them.fault[of_row] == 0
-    all_of_them.fault[of_row[fresh]] = faults[faulty[first[fresh]]]
-    all_of_them.at[of_row] = all_of_them.end[of_row]
-
-
-def _filled(column: Any, given: ProtoField, all_of_them: Places, values: Callable[..., Any]) -> Any:
+def _filled(column: Any, given: ProtoField, all_of_them: Places, values: Make) -> Any:
     """Put the default where a field is not there that has no way to say so."""
     if not column.null_count:
         return column
     empty = np.zeros((1, 2), np.int64) if wire_of(given) == _LENGTH else np.zeros(1, np.uint64)
-    if given.kind in _FIXED:
-        empty = np.zeros(1, _FIXED[given.kind])
+    if given.kind in FIXED:
+        empty = np.zeros(1, FIXED[given.kind])
     if given.kind == "enum":
         empty = np.array([given.symbols[0][0]], np.int64).view(np.uint64)
     nothing = places(pa.array([b""], pa.binary()), all_of_them.faults, BROKEN)
@@ -300,34 +236,19 @@ def _filled(column: Any, given: ProtoField, all_of_them: Places, values: Callabl
     return pa.concat_arrays([column, default]).take(pa.array(index))
 
 
-def _mapped(offsets: Any, entries: Any) -> Any:
-    """Return maps; of a key that is there twice the last value counts."""
-    edges = offsets.to_numpy()
-    keys, values = entries.field(0), entries.field(1)
-    rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    pairs = rows * 2**31 + codes
-    _, from_last = np.unique(pairs[::-1], return_index=True)
-    kept = np.sort(len(pairs) - 1 - from_last)
-    counts = np.bincount(rows[kept], minlength=len(edges) - 1)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    order = pa.array(kept)
-    return pa.MapArray.from_arrays(pa.array(starts), keys.take(order), values.take(order))
-
-
-def _values(given: ProtoField, path: str) -> Callable[[Places, Numbers, Any], Any]:
+def _values(given: ProtoField, path: str) -> Make:
     """Return what makes an array of Arrow of a field's values, whose rows it is told."""
     if given.kind == "message":
         return _messages(given.within, path)
     if given.kind in ("string", "bytes"):
-        return _texts(given.kind, path)
+        return texts(given.kind, path)
     if given.kind == "enum":
-        return _symbols(given, path)
-    convert = _NUMBERS[given.kind]
+        return symbols(given, path)
+    convert = NUMBERS[given.kind]
     return lambda all_of_them, rows, found: convert(np.ravel(found))
 
 
-def _messages(message: Message, path: str) -> Callable[[Places, Numbers, Any], Any]:
+def _messages(message: Message, path: str) -> Make:
     timed = message.name == TIMESTAMP
     inner = None if timed else message_fields(message, path)
     kind = pa.struct([]) if timed else arrow_of(spark_struct(message))
@@ -340,7 +261,7 @@ def _messages(message: Message, path: str) -> Callable[[Places, Numbers, Any], A
             found = _instant(within, path)
         else:
             found = pa.StructArray.from_arrays(inner(within), fields=list(kind))
-        _hand_on(all_of_them, rows, within.fault)
+        hand_on(all_of_them, rows, within.fault)
         return found
 
     return make
@@ -361,65 +282,6 @@ def _instant(within: Places, path: str) -> Any:
     within.fail(wrong, wrong_type(path))
     micros = np.where(wrong, 0, seconds) * 1_000_000 + np.where(wrong, 0, nanos) // 1_000
     return pa.array(micros).cast(pa.timestamp("us", "UTC"))
-
-
-def _texts(kind: str, path: str) -> Callable[[Places, Numbers, Any], Any]:
-    def make(all_of_them: Places, rows: Numbers, spans: Any) -> Any:
-        found = all_of_them.bytes_of(spans[:, 0], spans[:, 1])
-        if kind == "bytes":
-            return found
-        none = np.zeros(len(rows), np.int32)
-        marks = Places(all_of_them.data, none.copy(), none.copy(), none, all_of_them.faults)
-        texts = as_text(marks, found, path)
-        _hand_on(all_of_them, rows, marks.fault)
-        return texts
-
-    return make
-
-
-def _symbols(given: ProtoField, path: str) -> Callable[[Places, Numbers, Any], Any]:
-    # Of numbers that have several names the first one counts.
-    names = dict(reversed(given.symbols))
-    numbers = np.array(sorted(names), np.int32)
-    table = pa.array([names[number] for number in numbers.tolist()] + [""], pa.string())
-
-    def make(all_of_them: Places, rows: Numbers, found: Any) -> Any:
-        wanted = _int32(np.ravel(found))
-        at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        unknown = numbers[at] != wanted
-        all_of_them.fail(np.unique(rows[unknown]), wrong_type(path))
-        return table.take(pa.array(np.where(unknown, len(numbers), at)))
-
-    return make
-
-
-def _int32(found: Numbers) -> Numbers:
-    return found.astype(np.uint64).astype(np.uint32).view(np.int32)
-
-
-def _wide(found: Numbers) -> Any:
-    return pa.array(found.astype(np.uint64)).cast(pa.decimal128(20, 0))
-
-
-_NUMBERS: dict[str, Callable[[Numbers], Any]] = {
-    "double": lambda found: pa.array(found.astype(np.float64)),
-    "float": lambda found: pa.array(found.astype(np.float32)),
-    "int32": lambda found: pa.array(_int32(found)),
-    "sint32": lambda found: pa.array(
-        unzigzag(found.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.int32)
-    ),
-    "sfixed32": lambda found: pa.array(found.astype(np.int32)),
-    "int64": lambda found: pa.array(found.astype(np.uint64).view(np.int64)),
-    "sint64": lambda found: pa.array(unzigzag(found.astype(np.uint64))),
-    "sfixed64": lambda found: pa.array(found.astype(np.int64)),
-    "uint32": lambda found: pa.array(
-        (found.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    ),
-    "fixed32": lambda found: pa.array(found.astype(np.int64)),
-    "uint64": _wide,
-    "fixed64": _wide,
-    "bool": lambda found: pa.array(found.astype(np.uint64) != 0),
-}
 
 
 def _below(path: str, name: str) -> str:

@@ -13,7 +13,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from ..columns import schema_of
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ._avro_reader import AvroReader, fitted
-from ._avro_schema import Avro, SchemaError, parsed, spark_type, wanted, without_null
+from ._avro_schema import Avro, SchemaError, parsed
+from ._avro_types import spark_type, wanted, without_null
 from ._batches import Tombstones, decoded, diagnosed, require_tombstones, text_of
 from ._schema_ids import Schemas, schemas
 
