@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ._batches import NO_VALUE, finished, reasons
 from ._places import BROKEN, Faults, Places, places
+from ._proto_names import name_at
 from ._proto_reading import message_fields
-from ._proto_schema import Declared, name_at
+from ._proto_schema import Declared
 from ._schema_ids import Schemas, by_schema, schema_ids
 
 _MOST_INDEXES = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -14,25 +13,11 @@ from ._arrow_types import arrow_of
 from ._avro_values import wrong_type
 from ._places import BROKEN, Numbers, Places, Read, grouped, places, scattered
 from ._proto_schema import TIMESTAMP, Message, ProtoField, spark_struct, spark_value
-from ._proto_values import FIXED, NUMBERS, Make, Packed, hand_on, mapped, symbols, texts, unpacked
+from ._proto_values import FIXED, NUMBERS, Make, hand_on, mapped, symbols, texts
+from ._proto_wire import LENGTH, Found, one_field, wire_of
 
-_VARINT, _EIGHT, _LENGTH, _FOUR = 0, 1, 2, 5
-_MOST_FIELDS = 2**29 - 1
 _FIRST_SECOND = (date.min - date(1970, 1, 1)).days * 86_400
 _LAST_SECOND = (date.max - date(1970, 1, 1)).days * 86_400 + 86_399
-
-
-@dataclass
-class _Found:
-    """What was read of one field: values or stretches, with their rows and their order in them."""
-
-    parts: list[tuple[Numbers, Any]] = field(default_factory=list)
-    last: Numbers = None
-    """In which turn the field was last met in each row; -1 where it was not."""
-
-    def rows(self) -> Numbers:
-        none = [np.zeros(0, np.int64)]
-        return np.concatenate([rows for rows, _ in self.parts] or none)
 
 
 def message_fields(message: Message, path: str = "") -> Read:
@@ -42,14 +27,14 @@ def message_fields(message: Message, path: str = "") -> Read:
     choices = _choices(message)
 
     def read(all_of_them: Places) -> list[Any]:
-        found = {each.number: _Found() for each in message.fields}
+        found = {each.number: Found() for each in message.fields}
         for one in found.values():
             one.last = np.full(len(all_of_them), -1)
         turn = 0
         active = np.flatnonzero((all_of_them.fault == 0) & (all_of_them.at < all_of_them.end))
         while len(active):
             part = all_of_them.take(active)
-            _one_field(part, active, turn, by_number, found)
+            one_field(part, active, turn, by_number, found)
             all_of_them.put(active, part)
             going = (part.fault == 0) & (part.at < part.end)
             active = active[going]
@@ -63,81 +48,6 @@ def message_fields(message: Message, path: str = "") -> Read:
     return read
 
 
-def _one_field(
-    part: Places,
-    active: Numbers,
-    turn: int,
-    by_number: dict[int, ProtoField],
-    found: dict[int, _Found],
-) -> None:
-    """Read the next field of each row."""
-    tags = part.varint()
-    part.fail((tags >> np.uint64(3) == 0) | (tags >> np.uint64(3) > _MOST_FIELDS), BROKEN)
-    fine = part.fault == 0
-    for tag in np.unique(tags[fine]).tolist():
-        rows = np.flatnonzero(fine & (tags == np.uint64(tag)))
-        one = part.take(rows)
-        number, wire = tag >> 3, tag & 7
-        given = by_number.get(number)
-        value = None
-        if given is not None and wire == wire_of(given):
-            value = _single(given, one)
-        elif given is not None and given.repeated and wire == _LENGTH:
-            value = Packed(*one.span(_lengths(one)))
-        else:
-            # What is of another type than the field's is no such field.
-            _pass(one, wire)
-        if given is not None and value is not None:
-            kept = np.flatnonzero(one.fault == 0)
-            target = found[number]
-            target.last[active[rows[kept]]] = turn
-            _note(target, given, one, active[rows], value, kept)
-        part.put(rows, one)
-
-
-def wire_of(given: ProtoField) -> int:
-    """Return how a single value of a field is written."""
-    if given.kind in FIXED:
-        return _EIGHT if FIXED[given.kind].endswith("8") else _FOUR
-    return _LENGTH if given.kind in ("string", "bytes", "message") else _VARINT
-
-
-def _lengths(one: Places) -> Numbers:
-    """Read lengths; one that no number of rows can have is too long as well."""
-    return np.minimum(one.varint(), np.uint64(2**62)).astype(np.int64)
-
-
-def _single(given: ProtoField, one: Places) -> Any:
-    wire = wire_of(given)
-    if wire == _LENGTH:
-        return one.span(_lengths(one))
-    return one.fixed(FIXED[given.kind]) if wire != _VARINT else one.varint()
-
-
-def _pass(one: Places, wire: int) -> None:
-    if wire == _VARINT:
-        one.varint()
-    elif wire == _LENGTH:
-        one.span(_lengths(one))
-    elif wire in (_EIGHT, _FOUR):
-        one.span(np.full(len(one), 8 if wire == _EIGHT else 4))
-    else:
-        one.fail(np.arange(len(one)), BROKEN)
-
-
-def _note(
-    target: _Found, given: ProtoField, one: Places, rows: Numbers, value: Any, kept: Numbers
-) -> None:
-    """Keep what was read, as numbers of one kind, or as starts and ends."""
-    if isinstance(value, Packed):
-        target.parts += unpacked(given, one, rows, value)
-    elif isinstance(value, tuple):
-        starts, lengths = value
-        target.parts.append((rows[kept], np.stack([starts[kept], lengths[kept]], axis=1)))
-    else:
-        target.parts.append((rows[kept], value[kept]))
-
-
 def _choices(message: Message) -> list[list[ProtoField]]:
     found: dict[int, list[ProtoField]] = {}
     for each in message.fields:
@@ -146,7 +56,7 @@ def _choices(message: Message) -> list[list[ProtoField]]:
     return [members for members in found.values() if len(members) > 1]
 
 
-def _settle(choices: list[list[ProtoField]], found: dict[int, _Found]) -> None:
+def _settle(choices: list[list[ProtoField]], found: dict[int, Found]) -> None:
     """Of the members of a choice keep the one that came last."""
     for members in choices:
         last = np.max([found[each.number].last for each in members], axis=0)
@@ -164,12 +74,12 @@ def _without(part: tuple[Numbers, Any], gone: Numbers) -> tuple[Numbers, Any]:
     return rows[kept], values[kept]
 
 
-def _finish(given: ProtoField, path: str) -> Callable[[Places, _Found], Any]:
+def _finish(given: ProtoField, path: str) -> Callable[[Places, Found], Any]:
     """Return what makes a column of what was found of a field."""
     kind = arrow_of(spark_value(given))
     values = _values(given, path)
 
-    def several(all_of_them: Places, found: _Found) -> Any:
+    def several(all_of_them: Places, found: Found) -> Any:
         rows, given_values = _ordered(found)
         made = values(all_of_them, rows, given_values)
         offsets, elements = grouped([(rows, made)], len(all_of_them), kind)
@@ -177,7 +87,7 @@ def _finish(given: ProtoField, path: str) -> Callable[[Places, _Found], Any]:
             return mapped(offsets, elements)
         return pa.ListArray.from_arrays(offsets, elements, type=pa.list_(kind))
 
-    def single(all_of_them: Places, found: _Found) -> Any:
+    def single(all_of_them: Places, found: Found) -> Any:
         rows, given_values = _ordered(found)
         if given.kind == "message":
             rows, made = _merged(all_of_them, rows, given_values, values)
@@ -195,7 +105,7 @@ def _finish(given: ProtoField, path: str) -> Callable[[Places, _Found], Any]:
     return several if given.repeated else single
 
 
-def _ordered(found: _Found) -> tuple[Numbers, Any]:
+def _ordered(found: Found) -> tuple[Numbers, Any]:
     """Return rows and values by row, those of one row in the order of its bytes."""
     rows = found.rows()
     if not len(rows):
@@ -224,7 +134,7 @@ def _filled(column: Any, given: ProtoField, all_of_them: Places, values: Make) -
     """Put the default where a field is not there that has no way to say so."""
     if not column.null_count:
         return column
-    empty = np.zeros((1, 2), np.int64) if wire_of(given) == _LENGTH else np.zeros(1, np.uint64)
+    empty = np.zeros((1, 2), np.int64) if wire_of(given) == LENGTH else np.zeros(1, np.uint64)
     if given.kind in FIXED:
         empty = np.zeros(1, FIXED[given.kind])
     if given.kind == "enum":
