@@ -109,7 +109,7 @@ class Job:
         "late_<input>" where there are several.
     every: the interval of a job that runs on; None reads what there is, then ends.
     backlog: from how many waiting records on a new checkpoint works them off as one batch before
-        its stream begins: the same rows, faster. 0 does it whatever waits; None, the default, reads
+        its stream begins, with the same rows. 0 does it whatever waits; None, the default, reads
         everything as a stream. The batch leaves out no row as late.
     metrics_port, metrics_address: where the run's numbers are served, to this machine alone unless
         the address says otherwise: see `tidegate.runtime.telemetry.metrics`.
