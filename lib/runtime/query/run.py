@@ -136,9 +136,10 @@ class _Query:
         with Topics(self.job, inputs, self.spark) as topics:
             steps = Steps(self.job, inputs, topics, self.stop, self.summary, self.ledger)
             heartbeat = Heartbeat(self.job, inputs, self.summary)
-            read = frames(inputs, self.spark, before(self.job, self.ledger.identity.backlog))
             try:
+                # The heartbeats' folders must be there when the frames that read them are made.
                 heartbeat.begin(self.spark)
+                read = frames(inputs, self.spark, before(self.job, self.ledger.identity.backlog))
                 query = start(self.job, read, steps, self.ledger, ends=self.ends)
                 watch(query, self.stop, partial(self._look, topics, heartbeat))
             except PySparkException as error:
