@@ -9,6 +9,7 @@ from types import ModuleType
 PARTS = (
     "windows",
     "joins",
+    "patterns",
     "aggregates",
     "sketches",
     "transform",

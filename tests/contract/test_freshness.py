@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
 from tidegate.joins import IntervalJoin, stream_table
+from tidegate.patterns import Sequences, sequence, step
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import StreamDriver
 from tidegate.windows import (
@@ -86,6 +87,9 @@ CASES = {
         lambda events: near(events, "final", (0, 1)), [0, 1], 0.5, 8.5, 9
     ),
     "`deduplicate`": Case(Deduplication("key", "8 seconds", hold="2 seconds"), [0], 0, 2, 2),
+    "`match_sequence`": Case(
+        Sequences(sequence(step("any"), within="1 minute"), by="key"), [1], 1, 0.001, 0.001
+    ),
     "`stream_table`": Case(titled, [1], 1, AT_ONCE, 0),
 }
 

@@ -14,6 +14,7 @@ from tidegate import (
     eventtime,
     formats,
     joins,
+    patterns,
     sinks,
     sketches,
     sources,
@@ -159,6 +160,22 @@ PINNED: dict[Callable[..., object], str] = {
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
+    patterns.compare: "(value: str | Column, comparator: Comparator, earlier: Measure) -> Comparison",
+    patterns.directly: "(taken: Step) -> Step",
+    patterns.match_sequence: (
+        "(events: DataFrame, pattern: Pattern, *, by: str | Sequence[str] = (), "
+        "measures: Mapping[str, Measure] | None = None, skip: Skip = 'past_last', "
+        "timeouts: bool = False, time: str = 'event_time', order: str | Sequence[str] = ()) -> "
+        "DataFrame"
+    ),
+    patterns.not_: "(*conditions: Condition) -> Absent",
+    patterns.of: "(step: str | None = None) -> Taken",
+    patterns.sequence: "(*parts: Step | Absent, within: str | timedelta) -> Pattern",
+    patterns.step: (
+        "(name: str, *conditions: Condition, times: Times = 1, greedy: bool = True, "
+        "consecutive: bool = False) -> Step"
+    ),
+    patterns.then: "(taken: Step) -> Step",
     sketches.distinct: "(value: str | Column, *, precision: int = 12) -> Aggregate",
     sketches.distinct_bounds: BOUNDS,
     sketches.distinct_estimate: "(stored: str | Column) -> Column",
@@ -256,7 +273,7 @@ def test_a_public_signature_is_as_pinned(function: Callable[..., object], signat
 
 @pytest.mark.parametrize(
     "folder",
-    [windows, sketches, joins, changes, formats, eventtime, sources, sinks, views],
+    [windows, patterns, sketches, joins, changes, formats, eventtime, sources, sinks, views],
     ids=lambda folder: folder.__name__,
 )
 def test_all_functions_of_a_folder_are_pinned(folder: ModuleType) -> None:

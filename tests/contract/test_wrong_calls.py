@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from tidegate import aggregates as a
 from tidegate import changes, eventtime, formats, joins, sinks, sketches, sources, views, windows
 from tidegate.errors import TidegateError
+from tidegate.patterns import Sequences, compare, directly, match_sequence, not_, of, sequence, step
 from tidegate.runtime import Input, Job, Limits, run
 from tidegate.testing import StreamDriver
 from tidegate.transform import Stateful, Stateless
@@ -448,6 +449,85 @@ SINKS: dict[str, tuple[Call, str]] = {
         "buckets is 0",
     ),
 }
+ANY, B = step("a"), step("b", "ms > 1")
+
+
+def pattern(*parts: Any, within: Any = "1 minute") -> Call:
+    return lambda g: sequence(*parts, within=within)
+
+
+def matched(*parts: Any, **options: Any) -> Call:
+    return lambda g: match_sequence(g.clicks, sequence(*parts, within="1 minute"), **options)
+
+
+PATTERNS: dict[str, tuple[Call, str]] = {
+    "sequence, of nothing": (pattern(), "no step"),
+    "sequence, of a text": (pattern("ms > 1"), "a sequence holds 'ms > 1'"),
+    "sequence, within of zero": (pattern(ANY, within="0s"), "within"),
+    "sequence, within no duration": (pattern(ANY, within="soon"), "within"),
+    "sequence, not_ first": (pattern(not_("ms > 1"), ANY), "begins with not_"),
+    "sequence, not_ alone": (pattern(not_("ms > 1")), "no step"),
+    "sequence, a name twice": (pattern(ANY, ANY), "named a"),
+    "sequence, first left out": (pattern(step("a", times=(0, 1)), B), "'a' may be left out"),
+    "sequence, first directly": (pattern(directly(ANY), B), "follows directly"),
+    "sequence, last reluctant": (pattern(ANY, step("b", times=(1, 3), greedy=False)), "'b'"),
+    "sequence, forbidden and wanted": (pattern(ANY, not_("ms > 1"), B), "step 'b' wants"),
+    "sequence, compared with a later step": (
+        pattern(ANY, step("b", compare("ms", ">", of("c").first("ms"))), step("c")),
+        "step 'b' is compared with an event of 'c'",
+    ),
+    "sequence, compared with itself": (
+        pattern(ANY, step("b", compare("ms", ">", of("b").first("ms")))),
+        "step 'b'",
+    ),
+    "sequence, the first compared": (
+        pattern(step("a", compare("ms", ">", of().last("ms")))),
+        "step 'a'",
+    ),
+    "step, no name": (lambda g: step(""), "name is ''"),
+    "step, times of none": (lambda g: step("a", times=0), "times is 0"),
+    "step, times turned": (lambda g: step("a", times=(3, 2)), "times is (3, 2)"),
+    "step, times a text": (lambda g: step("a", times="+"), "times is '+'"),
+    "step, condition a number": (lambda g: step("a", 1), "the condition 1"),
+    "not_, no condition": (lambda g: not_(), "not_ has no condition"),
+    "compare, unknown": (lambda g: compare("ms", "~", of("a").first("ms")), "'~'"),
+    "compare, with a count": (lambda g: compare("ms", ">", of("a").count()), "earlier is"),
+    "Sequences, no pattern": (lambda g: Sequences("a b"), "pattern is 'a b'"),
+    "Sequences, skip": (lambda g: Sequences(sequence(ANY, within="1s"), skip="on"), "skip is 'on'"),
+    "match_sequence, unknown column": (matched(ANY, step("b", "mss > 1")), "step 'b': 'mss > 1'"),
+    "match_sequence, no condition": (matched(ANY, step("b", "ms + 1")), "step 'b': 'ms + 1'"),
+    "match_sequence, broken SQL": (matched(ANY, step("b", "ms >")), "step 'b': 'ms >'"),
+    "match_sequence, not_ of an unknown column": (
+        matched(ANY, not_("mss > 1")),
+        "not_ number 1 after step 'a'",
+    ),
+    "match_sequence, compared with a text": (
+        matched(ANY, step("b", compare("event_time", ">", of("a").first("array(page)")))),
+        "compare('event_time'",
+    ),
+    "match_sequence, measure of an unknown step": (
+        matched(ANY, measures={"n": of("b").count()}),
+        "measures['n'] is of the step 'b'",
+    ),
+    "match_sequence, measure of an unknown column": (
+        matched(ANY, measures={"n": of("a").first("mss")}),
+        "measures['n']",
+    ),
+    "match_sequence, total of a text": (
+        matched(ANY, measures={"n": of("a").total("page")}),
+        "the total of type string",
+    ),
+    "match_sequence, measure a text": (matched(ANY, measures={"n": "ms"}), "measures['n'] is 'ms'"),
+    "match_sequence, name taken": (
+        matched(ANY, measures={"started": of("a").count()}),
+        "started",
+    ),
+    "match_sequence, by unknown": (matched(ANY, by="pag"), "by names 'pag'"),
+    "match_sequence, no watermark": (
+        lambda g: match_sequence(g.stream, sequence(ANY, within="1s")),
+        "watermark",
+    ),
+}
 JOBS: dict[str, tuple[Call, str]] = {
     "Limits, a share of 7": (lambda g: Limits(dead_ratio=7), "dead_ratio is 7"),
     "Input, no reading": (lambda g: Input("clicks"), "reading is 'clicks'"),
@@ -491,12 +571,13 @@ JOBS: dict[str, tuple[Call, str]] = {
     "newest, no changes": (lambda g: changes.newest(g.clicks), "columns are"),
     "versions, no changes": (lambda g: changes.versions(g.clicks), "columns are"),
 }
-CALLS = {**WINDOWS, **AGGREGATES, **JOINS, **SOURCES, **SINKS, **JOBS}
+KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, JOBS)
+CALLS = {name: call for kind in KINDS for name, call in kind.items()}
 
 
 def test_there_are_no_fewer_calls_than_were_tried() -> None:
-    assert len(CALLS) >= 107
-    assert len(CALLS) == sum(map(len, (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, JOBS)))
+    assert len(CALLS) >= 143
+    assert len(CALLS) == sum(map(len, KINDS))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -1,0 +1,71 @@
+"""Random patterns and events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from tidegate.errors import ArgumentError
+from tidegate.patterns import Absent, Condition, Pattern, Step, compare, not_, of, sequence, step
+from tidegate.patterns.pattern import Times
+
+from .oracle import COMPARE, PREDICATES, Event
+
+SECOND = 1_000_000
+WITHIN = 12 * SECOND
+BASE = 1_760_000_000 * SECOND
+SPAN = 30
+FIRST_TIMES: list[Times] = [1, 1, 2, (1, None), (1, 3)]
+TIMES: list[Times] = [1, 1, 1, 2, (0, 1), (1, None), (1, 2), (2, 3), (0, None), (2, None)]
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> Pattern:
+    """Draw a pattern that can match, of steps a, b, c, ..., with all that the language has."""
+    parts: list[Step | Absent] = []
+    names: list[str] = []
+    for name in "abcd"[: draw(st.integers(1, 4))]:
+        if names and draw(st.integers(0, 3)) == 0:
+            parts.append(not_(*draw(_conditions(names))))
+        drawn = step(
+            name,
+            *draw(_conditions(names)),
+            times=draw(st.sampled_from(TIMES if names else FIRST_TIMES)),
+            greedy=draw(st.booleans()),
+            consecutive=draw(st.integers(0, 3)) == 0,
+        )
+        parts.append(replace(drawn, direct=bool(names) and draw(st.integers(0, 3)) == 0))
+        names.append(name)
+    if draw(st.integers(0, 3)) == 0:
+        parts.append(not_(*draw(_conditions(names))))
+    try:
+        return sequence(*parts, within=f"{WITHIN} microseconds")
+    except ArgumentError:
+        # What cannot match is refused, and not drawn.
+        return sequence(step("a", "kind = 'a'"), step("b", "kind = 'b'"), within="12 seconds")
+
+
+@st.composite
+def _conditions(draw: st.DrawFn, earlier: list[str]) -> list[Condition]:
+    conditions: list[Condition] = [draw(st.sampled_from(list(PREDICATES)[:6]))]
+    if earlier and draw(st.integers(0, 3)) == 0:
+        events = of(draw(st.sampled_from([None, *earlier])))
+        other = events.first("value") if draw(st.booleans()) else events.last("value")
+        conditions.append(compare("value", draw(st.sampled_from(list(COMPARE))), other))
+    return conditions
+
+
+@st.composite
+def events(draw: st.DrawFn, most: int = 40) -> list[Event]:
+    """Draw events with crowded times, in any order."""
+    kinds = st.sampled_from(["a", "a", "b", "b", "c"])
+    values = st.one_of(st.none(), st.integers(-2, 2))
+    keys = st.sampled_from(["x", "y", None])
+    rows = draw(
+        st.lists(st.tuples(st.integers(0, SPAN), keys, kinds, values), min_size=1, max_size=most)
+    )
+    return [
+        Event(BASE + at * SECOND, number, key, kind, value)
+        for number, (at, key, kind, value) in enumerate(rows)
+    ]
