@@ -1,7 +1,8 @@
 """Patterns in streams: sequences of events of one key, within a time."""
 
+from .language import directly, not_, sequence, step, then
 from .measures import Comparison, Measure, Taken, compare, of
-from .pattern import Absent, Condition, Pattern, Step, directly, not_, sequence, step, then
+from .pattern import Absent, Condition, Pattern, Step
 from .sequences import Sequences, match_sequence
 
 __all__ = [

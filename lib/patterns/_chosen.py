@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._events import Events, Flags, Ints
-from ._search import Found, Nodes
+from ._nodes import Nodes
+from ._search import Found
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from ._automaton import Automaton
 from ._chosen import Chosen, past_last, to_next
 from ._events import Events, Flags, Ints, codes, pair
-from ._search import NONE, Found, Nodes, search
+from ._nodes import NONE, Nodes
+from ._search import Found, search
 
 Skip = Literal["past_last", "to_next"]
 FOREVER = np.iinfo(np.int64).max

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from ..columns import names, quoted
 from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
+from ._arguments import columns
 from ._automaton import automaton
-from ._columns import columns
 from ._matching import Matching, Skip
 from ._waiting import BUCKET, BUCKETS, FOUND, PACKED, STATE, Sorted, Waiting, pack, unpack
 from .measures import Measure

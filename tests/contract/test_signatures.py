@@ -160,7 +160,9 @@ PINNED: dict[Callable[..., object], str] = {
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
-    patterns.compare: "(value: str | Column, comparator: Comparator, earlier: Measure) -> Comparison",
+    patterns.compare: (
+        "(value: str | Column, comparator: Comparator, earlier: Measure) -> Comparison"
+    ),
     patterns.directly: "(taken: Step) -> Step",
     patterns.match_sequence: (
         "(events: DataFrame, pattern: Pattern, *, by: str | Sequence[str] = (), "
