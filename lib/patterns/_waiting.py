@@ -6,7 +6,7 @@ part's events are held in one row of state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ._events import Ints
 from ._matching import DONE, FOREVER, Matching
 
 BUCKETS = 64
@@ -21,13 +22,18 @@ BUCKETS = 64
 BUCKET, ROWS = "bucket", "rows"
 PACKED = f"{BUCKET} int, {ROWS} binary"
 FOUND = f"{ROWS} binary"
-STATE = "held binary, until bigint"
+STATE = "held binary, watermark bigint"
 ROWS_AT_ONCE = 500_000
 ROWS_A_BATCH = 65_536
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put rows of one bucket together, as one row of bytes; the first column is the bucket."""
+    """Put rows of one bucket together, as one row of bytes; the first column is the bucket.
+
+    Every bucket gets a row in every batch, an empty one at least: so each knows the watermark of
+    the batch before, and leaves out as late just what Spark's own operators would.
+    """
+    yield _parts(np.arange(BUCKETS), [b""] * BUCKETS)
     for rows in _tables(batches):
         bucket = rows.column(0).to_numpy()
         order = np.argsort(bucket, kind="stable")
@@ -37,8 +43,12 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [
             packed(sorted_rows.slice(at, length)) for at, length in zip(first, ends, strict=True)
         ]
-        columns = [pa.array(numbers.astype(np.int32)), pa.array(parts, type=pa.binary())]
-        yield pa.RecordBatch.from_arrays(columns, names=[BUCKET, ROWS])
+        yield _parts(numbers, parts)
+
+
+def _parts(buckets: Ints, parts: Sequence[bytes]) -> pa.RecordBatch:
+    columns = [pa.array(buckets.astype(np.int32)), pa.array(parts, type=pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=[BUCKET, ROWS])
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,39 +83,26 @@ class Waiting:
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: Any
     ) -> Iterator[pd.DataFrame]:
         """Take up new events, and give the matches that are decided before the watermark."""
-        held, decided = state.get if state.exists else (b"", None)
-        came = [unpacked(part) for frame in frames for part in frame[ROWS]]
-        rows = [self._in_time(new, decided) for new in came]
+        held, late = state.get if state.exists else (b"", 0)
+        came = [unpacked(part) for frame in frames for part in frame[ROWS] if part]
+        rows = [self._in_time(part, late) for part in came]
         if held:
             rows.append(unpacked(bytes(held)))
-        until = max(state.getCurrentWatermarkMs() * 1000, decided or 0)
-        rows = [part for part in rows if part.num_rows]
+        watermark = state.getCurrentWatermarkMs()
         if rows:
-            found, kept = self._advanced(pa.concat_tables(rows), until)
-            state.update((packed(kept) if kept.num_rows else b"", until))
-            if kept.num_rows:
-                state.setTimeoutTimestamp(max(self._wakes(kept, until) // 1000, until // 1000))
+            every = self.matching.in_order(pa.concat_tables(rows))
+            found, kept = self.matching.advance(every, watermark * 1000)
             if found.num_rows:
                 yield pd.DataFrame({ROWS: [packed(found)]})
-        else:
-            state.update((b"", until))
+            held = packed(kept) if kept.num_rows else b""
+        state.update((held, watermark * 1000))
+        # It is called again once the watermark has gone on, whether rows come or not.
+        state.setTimeoutTimestamp(max(watermark, 1))
 
-    def _in_time(self, rows: pa.Table, decided: int | None) -> pa.Table:
-        """Return new rows, without those before an instant that is decided already."""
+    def _in_time(self, rows: pa.Table, late: int) -> pa.Table:
+        """Return new rows, without those before the watermark of the batch before."""
         fresh = rows.append_column(DONE, pa.array(np.zeros(rows.num_rows, dtype=bool)))
-        if decided is None:
-            return fresh
-        return fresh.filter(pa.array(rows.column("time").to_numpy() >= decided))
-
-    def _advanced(self, rows: pa.Table, until: int) -> tuple[pa.Table, pa.Table]:
-        return self.matching.advance(self.matching.in_order(rows), until)
-
-    def _wakes(self, rows: pa.Table, until: int) -> int:
-        """Return the first instant at which one of the rows that wait may be decided."""
-        time = rows.column("time").to_numpy()
-        open_ = ~rows.column(DONE).to_numpy() & (time < until)
-        ends = time[open_] + self.matching.within
-        return int(np.concatenate([time[time >= until], ends[ends >= until]]).min())
+        return fresh.filter(pa.array(rows.column("time").to_numpy() >= late))
 
 
 @dataclass(frozen=True)

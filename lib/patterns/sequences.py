@@ -10,7 +10,7 @@ from typing import get_args
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import names, quoted
+from ..columns import WATERMARK_KEY, names, quoted
 from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._arguments import columns
@@ -19,6 +19,10 @@ from ._matching import Matching, Skip
 from ._waiting import BUCKET, BUCKETS, FOUND, PACKED, STATE, Sorted, Waiting, pack, unpack
 from .measures import Measure
 from .pattern import Pattern
+
+LATEST = "latest"
+LATEST_SECONDS = 9_214_646_400
+"""The year 2262, after which pandas has no times."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class Sequences:
         )
         schema = checked.found(read)
         if events.isStreaming:
-            found = _of_a_stream(read, matching).mapInArrow(unpack, schema)
+            mark = events.schema[self.time].metadata[WATERMARK_KEY]
+            found = _of_a_stream(read, matching, mark).mapInArrow(unpack, schema)
         else:
             found = _of_a_batch(read, matching).mapInArrow(Sorted(matching), schema)
         return checked.answers(found, timeouts=self.timeouts)
@@ -195,10 +200,15 @@ def _of_a_batch(read: DataFrame, matching: Matching) -> DataFrame:
     return parted.sortWithinPartitions(*keys, *map(quoted, order))
 
 
-def _of_a_stream(read: DataFrame, matching: Matching) -> DataFrame:
+def _of_a_stream(read: DataFrame, matching: Matching, watermark: int) -> DataFrame:
     keys = [quoted(f"key:{at}") for at in range(matching.keys)]
     hashed = F.pmod(F.xxhash64(*keys), F.lit(BUCKETS)) if keys else F.lit(0)
     rows = read.select(hashed.cast("int").alias(BUCKET), "*").mapInArrow(pack, PACKED)
-    return rows.groupBy(BUCKET).applyInPandasWithState(
-        Waiting(matching), FOUND, STATE, "append", "EventTimeTimeout"
+    # Spark asks for a column that bears the watermark, and drops rows by it; ours are never late.
+    mark = {WATERMARK_KEY: watermark}
+    timed = rows.withColumn(LATEST, F.timestamp_seconds(F.lit(LATEST_SECONDS)))
+    return (
+        timed.withMetadata(LATEST, mark)
+        .groupBy(BUCKET)
+        .applyInPandasWithState(Waiting(matching), FOUND, STATE, "append", "EventTimeTimeout")
     )

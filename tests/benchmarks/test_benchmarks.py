@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import bloom, enrichers, stream_stream, topic
+from benchmarks import bloom, enrichers, sequences, stream_stream, topic
 from benchmarks.contest import Contestant, Place, measured
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.enrichers import CONTESTANTS as ENRICHERS
@@ -86,6 +86,13 @@ def test_the_filters_are_measured(
 ) -> None:
     monkeypatch.setattr(bloom, "LEAST_ASKED", ROWS)
     assert bloom.measured(spark, ROWS, 0.01, tmp_path)["keys"] == ROWS
+
+
+def test_sequences_are_measured(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequences, "KEYS", (10,))
+    assert sequences.measured(spark, ROWS, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.commit import EPOCH
 from tidegate.patterns import Measure, Pattern, of
 
 from .oracle import Event, Match
@@ -49,11 +48,11 @@ def taken(frame: DataFrame, pattern: Pattern) -> list[list[int]]:
 
 def results(frame: DataFrame, pattern: Pattern) -> list[Match]:
     """Return a result's rows as the oracle has them; it has an outcome."""
-    rows = frame.collect()
+    rows = frame.withColumn("decided", F.unix_micros("decided")).collect()
     return [
         Match(
             row.key,
-            (row.decided - EPOCH) // EPOCH.resolution,
+            row.decided,
             row.outcome == "match",
             tuple((step.name, number) for step in pattern.steps for number in row[step.name]),
         )

@@ -22,7 +22,7 @@ from .strategies import BASE, SECOND, SPAN, WITHIN, events, patterns
 
 LATENESS = 4
 FEW = settings(
-    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 
