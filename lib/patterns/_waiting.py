@@ -107,14 +107,18 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Sorted:
-    """All events of a batch, sorted by key and order."""
+    """All events of a batch, sorted by key and order.
+
+    at_once: how many rows are worked on together, and more where these are of one instant.
+    """
 
     matching: Matching
+    at_once: int = ROWS_AT_ONCE
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the matches, with no more than some keys' events at once in memory."""
         held: pa.Table | None = None
-        for rows in _tables(batches):
+        for rows in _tables(batches, self.at_once):
             fresh = rows.append_column(DONE, pa.array(np.zeros(rows.num_rows, dtype=bool)))
             joined = fresh if held is None else pa.concat_tables([held, fresh])
             last = self._last_key(joined)
@@ -138,7 +142,7 @@ class Sorted:
         return int(rows.column("time")[-1].as_py())
 
 
-def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _tables(batches: Iterable[pa.RecordBatch], at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
     """Return batches put together, as many rows at once as are quick to work on."""
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -146,7 +150,7 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         if batch.num_rows:
             held.append(batch)
             rows += batch.num_rows
-        if rows >= ROWS_AT_ONCE:
+        if rows >= at_once:
             yield pa.Table.from_batches(held)
             held = []
             rows = 0

@@ -61,10 +61,9 @@ def events(draw: st.DrawFn, most: int = 40) -> list[Event]:
     """Draw events with crowded times, in any order."""
     kinds = st.sampled_from(["a", "a", "b", "b", "c"])
     values = st.one_of(st.none(), st.integers(-2, 2))
-    keys = st.sampled_from(["x", "y", None])
-    rows = draw(
-        st.lists(st.tuples(st.integers(0, SPAN), keys, kinds, values), min_size=1, max_size=most)
-    )
+    keys = st.sampled_from(["x", "x", "x", "y", None])
+    row = st.tuples(st.integers(0, SPAN), keys, kinds, values)
+    rows = draw(st.lists(row, min_size=draw(st.integers(1, most // 2)), max_size=most))
     return [
         Event(BASE + at * SECOND, number, key, kind, value)
         for number, (at, key, kind, value) in enumerate(rows)

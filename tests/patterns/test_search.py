@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tidegate.patterns import Pattern
 from tidegate.patterns._automaton import automaton
 from tidegate.patterns._matching import DONE, FOREVER, Matching, Reading, Skip
+from tidegate.patterns._waiting import Sorted
 
 from . import oracle
 from .oracle import PREDICATES, Event, Match
@@ -113,3 +114,23 @@ def test_instant_by_instant(
         result += step
         before = until
     assert comparable(result) == comparable(expected)
+
+
+@MANY
+@given(
+    patterns(),
+    events(),
+    st.sampled_from(["past_last", "to_next"]),
+    st.booleans(),
+    st.integers(1, 8),
+    st.integers(1, 12),
+)
+def test_sorted_events_cut_anywhere(
+    pattern: Pattern, given: list[Event], skip: Skip, timeouts: bool, size: int, at_once: int
+) -> None:
+    search = matching(pattern, skip, timeouts=timeouts)
+    expected = oracle.matches(given, pattern, WITHIN, skip=skip, timeouts=timeouts)
+    rows = search.in_order(table(given, pattern)).drop_columns([DONE])
+    result = Sorted(search, at_once)(rows.to_batches(max_chunksize=size))
+    matches = [match for part in result for match in found(pa.Table.from_batches([part]), pattern)]
+    assert comparable(matches) == comparable(expected)
