@@ -118,8 +118,13 @@ class Sequences:
         return time + F.expr(f"INTERVAL {interval(1)}")
 
     @property
-    def reach(self) -> timedelta:
-        """How far before what is decided an event can be that belongs to it."""
+    def reach(self) -> timedelta | None:
+        """How far before what is decided an event can be that belongs to it.
+
+        None with skip="past_last": each match depends on where the one before it ended.
+        """
+        if self.skip == "past_last":
+            return None
         return timedelta(microseconds=microseconds(self.pattern.within))
 
     @property
