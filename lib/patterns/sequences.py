@@ -165,6 +165,10 @@ def match_sequence(
     watermark has passed its time. The result has no watermark of its own. A checkpoint is bound to
     all arguments.
 
+    Every event that the first step can take is tried as a beginning, also within other matches. So
+    the cost grows with the beginnings and the events that each of them takes: a step that repeats,
+    over n events of one key within the time, costs n * n in time and memory where it is the first.
+
     Args:
         events: a batch, or a stream with a watermark on `time`.
         pattern: what `sequence` returns.
