@@ -159,6 +159,9 @@ def unzigzag(value: Numbers) -> Numbers:
 
 def places(values: Any, faults: Faults, missing: str) -> Places:
     """Return places at the beginning of an array of bytes; `missing` is the fault of a null."""
+    if not len(values):
+        # An array of nothing may have no offsets at all.
+        values = pa.array([], pa.binary())
     wide = pa.types.is_large_binary(values.type)
     _, offsets, content = values.buffers()
     edges = np.frombuffer(offsets, np.int64 if wide else np.int32)

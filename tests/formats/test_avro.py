@@ -146,6 +146,24 @@ def test_the_header_names_the_schema_that_wrote_a_value() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (pa.array([], pa.binary()), []),
+        (pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")]), []),
+        (pa.nulls(2, pa.binary()), ["null value", "null value"]),
+        (pa.array([b"\xff", None, *GOOD], pa.binary()).slice(1, 2), ["null value", None]),
+        (pa.array([None, GOOD[0]], pa.large_binary()), ["null value", None]),
+    ],
+    ids=["nothing", "no offsets", "nulls", "a part", "large"],
+)
+def test_a_batch_of_any_shape_is_read(given: pa.Array, expected: list[str | None]) -> None:
+    form = avro_format(CLICK)
+    records, reasons = AvroReader(form.reader, form.writer, None).read(given)
+    assert reasons.to_pylist() == expected
+    assert len(records) == len(expected)
+
+
 ANY_LONG = {"type": "long", "logicalType": "timestamp-micros"}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 NARROW = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
