@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
@@ -157,9 +158,18 @@ class WholeFiles:
         made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
         with self._told(self._folder):
             self._manager = made.create(self._folder, self._conf)
+            scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()
+        self._local = Path(self._folder.toUri().getPath()) if scheme == "file" else None
 
     def write(self, name: str, content: bytes, *, replace: bool) -> bool:
         """Write a file; return False where it is there and is not to be replaced."""
+        if replace and self._local is not None:
+            # Hadoop replaces a local file by deleting it first: for a moment it would be gone, and
+            # for ever where the process is killed then.
+            part = self._local / f".{name}.part"
+            part.write_bytes(content)
+            part.replace(self._local / name)
+            return True
         file = self._made(self._folder, name)
         try:
             if not replace:
