@@ -288,6 +288,79 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
 
 
+class _AtTheCommit:
+    """Delta's observer of a thread's transactions: looks right before what one does is committed.
+
+    Delta has begun the transaction by then, so that a commit which another writer makes after the
+    look is one that this transaction meets.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self.failure: BaseException | None = None
+
+    # The names are Delta's, which calls them.
+    def createChild(self) -> _AtTheCommit:  # noqa: N802
+        return self
+
+    def startingTransaction(self, start: Any) -> Any:  # noqa: N802
+        return start.apply()
+
+    def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        try:
+            self._look()
+        except BaseException as error:
+            self.failure = error
+            raise
+        return prepare.apply()
+
+    def beginDoCommit(self) -> None:  # noqa: N802
+        return None
+
+    beginBackfill = beginPostCommit = transactionCommitted = beginDoCommit  # noqa: N815
+    transactionAborted = advanceToNextThreadObserver = beginDoCommit  # noqa: N815
+
+    class Java:
+        """What py4j asks for."""
+
+        implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
+
+
+@contextmanager
+def at_the_commit(spark: SparkSession, look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` within every Delta transaction of this thread, right before its commit.
+
+    What it raises is raised here, and nothing is committed.
+    """
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    delta: Any = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]
+    observers = getattr(getattr(delta, "TransactionExecutionObserver$"), "MODULE$")
+    before = observers.getObserver()
+    mine = _AtTheCommit(look)
+    observers.setObserver(mine)
+    try:
+        yield
+    except Exception as error:
+        raise (mine.failure or error) from error
+    finally:
+        observers.setObserver(before)
+
+
+def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) -> None:
+    """Make a commit that says the number of an application id anew, and no more.
+
+    A transaction that has read this id and is not committed yet meets it, and is refused.
+    """
+    jvm: Any = spark._jvm
+    delta = jvm.org.apache.spark.sql.delta
+    said = delta.actions.SetTransaction(app_id, number, jvm.scala.Option.empty())
+    actions = jvm.java.util.ArrayList()
+    actions.add(said)
+    begun = delta.DeltaLog.forTable(_session(spark), path).startTransaction()
+    update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+    begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)
+
+
 def release(frame: DataFrame) -> None:
     """Free the rows of a frame that `localCheckpoint` gave; it cannot be read again."""
     frame._jdf.queryExecution().analyzed().rdd().unpersist(False)

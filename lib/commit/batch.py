@@ -35,7 +35,7 @@ class Batch:
         takes the watermark of the batch before, so that rows of one batch never make each other
         late.
     rows_in, dead, late: the counts of its rows that are known, for the commit stamp.
-    epoch, plan, latest: as in the commit stamp.
+    epoch, plan, latest, topics: as in the commit stamp.
     claim: what the driver that writes the batch has claimed; None where no runner writes it.
     """
 
@@ -54,6 +54,7 @@ class Batch:
     epoch: int | None = None
     plan: str | None = None
     latest: int | None = None
+    topics: Mapping[str, str] | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
 
     def of(self, topics: Collection[str]) -> Batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,11 @@ from delta.exceptions.base import (
 from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
-from ..jvm import DeltaState, delta_state, message, read_bytes
+from ..jvm import DeltaState, at_the_commit, delta_state, message, read_bytes, touch_transaction
+from .identity import NEVER
 from .kept import REPLAY
 from .options import CommitOptions
-from .protocol import ATTEMPTS
+from .protocol import ATTEMPTS, Look
 from .stamp import Stamp
 
 CONFLICTS = (
@@ -193,6 +195,15 @@ class DeltaCommitLog:
                 return found
         return None
 
+    def fence(self, app_id: str, told: str) -> None:
+        """Let whoever writes to the table under an application id, and is in the middle, fail.
+
+        told: what the commit bears, which has no rows.
+        """
+        last = self.done(app_id)
+        with CommitOptions.noted(self.spark, told):
+            touch_transaction(self.spark, self.path, app_id, NEVER if last is None else last)
+
     def _content(self, state: DeltaState, version: int) -> bytes | None:
         """Return a version's commit, of which the newest is read once a look."""
         if version == state.version and self._newest is not None:
@@ -212,14 +223,17 @@ class DeltaCommitLog:
                 f"ALTER TABLE ... UNSET TBLPROPERTIES ('{_RETENTION}')",
             )
 
-    def commit(self, stamp: Stamp) -> None:
+    def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         """Write the rows in one commit, under the stamp.
+
+        look: called within Delta's transaction, right before its commit.
 
         Raises:
             ConflictError: where another writer's commit came between.
         """
         try:
-            self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
+            with nullcontext() if look is None else at_the_commit(self.spark, look):
+                self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
         except CONFLICTS as error:
             raise ConflictError(
                 f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..errors import FencedError
+from ..errors import CheckpointError, FencedError
 
 
 class Epochs(Protocol):
@@ -28,13 +28,22 @@ def claimed(epochs: Epochs) -> int:
 def require_newest(epochs: Epochs, epoch: int) -> None:
     """Refuse to go on where a later start has claimed the checkpoint.
 
-    Asked right before each commit. What another start can do between this look and the commit is
-    left to the table: both commit under one number, and the second of them meets the first.
+    Asked within each commit's transaction. A start that claims it after this look makes a commit of
+    its own in each table, which the transaction then meets.
 
     Raises:
         FencedError: which names both epochs.
+        CheckpointError: where the claim of this start is gone, and the checkpoint with it.
     """
     newest = epochs.newest()
+    if newest < epoch:
+        raise CheckpointError(
+            f"{getattr(epochs, 'path', 'the checkpoint')} is in epoch {newest}, and this driver "
+            f"has claimed epoch {epoch}: it was deleted or replaced under a job that runs.",
+            "a checkpoint that stays while its job runs.",
+            "put it back as it was; or start the job again with --resume-from-table. Nothing more "
+            "was written.",
+        )
     if newest > epoch:
         raise FencedError(
             f"{getattr(epochs, 'path', 'the checkpoint')} is in epoch {newest}: another driver was "

@@ -81,12 +81,14 @@ class Identity:
     epoch: the number of the start that wrote this; a later start has a greater one.
     batch: the last batch whose tables are all written, by the checkpoint's own count; -1 before.
     offsets, commits: SHA-256 of the newest files of the checkpoint's logs, by batch.
+    files: SHA-256 of the checkpoint's files that stay as they were first written, by path in it.
     tables: by step, every table as it was left.
     topics: by name, Kafka's id of each topic. streams: by input, the number of its streams.
     plan: what the query is, part by part, in readable text.
     latest: the newest event time that was read, in microseconds since 1970.
     resumed: where a lost checkpoint ended; None for one that began by itself.
     backlog: what was read as one batch, which is batch 0 of the tables; None for a stream alone.
+    ended: whether the driver has said that it writes no more.
     """
 
     job: str
@@ -95,6 +97,7 @@ class Identity:
     batch: int = NEVER
     offsets: Mapping[int, str] = field(default_factory=dict)
     commits: Mapping[int, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, TableMark] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, int] = field(default_factory=dict)
@@ -102,6 +105,7 @@ class Identity:
     latest: int | None = None
     resumed: Resumed | None = None
     backlog: Backlog | None = None
+    ended: bool = False
 
     @property
     def base(self) -> int:
@@ -129,6 +133,7 @@ class Identity:
         *,
         query: str,
         latest: int | None,
+        topics: Mapping[str, str] | None = None,
     ) -> Identity:
         """Return the identity once a batch is in all of its tables."""
         times = [time for time in (self.latest, latest) if time is not None]
@@ -138,6 +143,7 @@ class Identity:
             batch=number,
             offsets=_newest({**self.offsets, number: offsets}),
             tables={**self.tables, **tables},
+            topics={**self.topics, **(topics or {})},
             latest=max(times, default=None),
         )
 

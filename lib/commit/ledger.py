@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,11 +16,11 @@ from .batch import Batch
 from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles
 from .fence import claimed, require_newest
-from .identity import Backlog, Identity, TableMark, plan_hash
-from .kept import require_kept, require_own
-from .logs import digest
+from .identity import NEVER, Backlog, Identity, TableMark, plan_hash
+from .kept import REPLAY, require_kept, require_own
+from .logs import digest, lasting, read_lasting
 from .once import untouched
-from .stamp import Stamp
+from .stamp import Stamp, app_id
 
 
 class Ledger:
@@ -36,19 +37,34 @@ class Ledger:
         self._asked: set[str] = set()
         self._plain: dict[str, int] = {}
         self._own: dict[str, TableMark] = {}
+        self._complete = False
         self._writing = Lock()
 
     @classmethod
     def claimed(cls, files: EpochFiles, identity: Identity, steps: Mapping[str, str]) -> Ledger:
         """Claim the checkpoint's next epoch, and write the identity down under it."""
         epoch = claimed(files)
-        ledger = cls(files, replace(identity, epoch=epoch), steps)
+        ledger = cls(files, replace(identity, epoch=epoch, ended=False), steps)
         files.write(ledger.identity)
         files.tidy(epoch)
         return ledger
 
     def reads(self, streams: Mapping[str, int]) -> None:
-        """Note of how many streams each input is made, which a checkpoint is bound to."""
+        """Note of how many streams each input is made, which a checkpoint is bound to.
+
+        Raises:
+            CheckpointError: for another number than that of the batches that are written.
+        """
+        noted = self.identity.streams
+        other = [name for name in streams if noted.get(name, streams[name]) != streams[name]]
+        if other and self.identity.batch > NEVER:
+            told = "; ".join(f"{name} of {noted[name]}, now of {streams[name]}" for name in other)
+            raise CheckpointError(
+                f"{self.files.path} was written with other streams: {told}.",
+                "as many streams of an input, each with a watermark of its own, as it began with.",
+                "the watermarks= that there were; for others a new checkpoint and new tables. "
+                "Nothing was written.",
+            )
         self.identity = replace(self.identity, streams=dict(streams))
 
     def plans(self, backlog: Backlog) -> None:
@@ -72,6 +88,7 @@ class Ledger:
             CheckpointError: for a batch that does not follow the last one that is noted.
         """
         if number <= self.identity.batch + 1:
+            self._note_files()
             return
         found = self.files.read() or self.identity
         if number > found.batch + 1:
@@ -82,7 +99,20 @@ class Ledger:
                 "start the job again; nothing was written.",
             )
         own = self.identity
-        self.identity = replace(found, epoch=own.epoch, plan=own.plan, streams=own.streams)
+        self.identity = replace(
+            found, epoch=own.epoch, plan=own.plan, streams=own.streams, ended=False
+        )
+
+    def _note_files(self) -> None:
+        """Note the files that stay, once Spark has written them: before the first batch."""
+        if not self.identity.files:
+            found = self._lasting()
+            if found:
+                with self._writing:
+                    self._write(replace(self.identity, files=found))
+
+    def _lasting(self) -> dict[str, str]:
+        return lasting(read_lasting(self.files.spark, self.files.path))
 
     def require_newest(self) -> None:
         """Refuse to go on where a later driver has claimed the checkpoint."""
@@ -93,7 +123,7 @@ class Ledger:
         mark = self._mark(stamp.step)
         if mark is not None:
             self._require_kept(stamp.step, mark, log)
-        elif log.id is not None and stamp.step not in self._asked:
+        elif log.id is not None and stamp.step not in self._asked and stamp.query != REPLAY:
             require_own(stamp.step, stamp.job, stamp.query, log)
             self._asked.add(stamp.step)
 
@@ -136,10 +166,35 @@ class Ledger:
         number = batch.number - self.identity.base
         with self._writing:
             identity = self.identity.after(
-                number, batch.offsets_hash, self._own, query=query, latest=batch.latest
+                number,
+                batch.offsets_hash,
+                self._own,
+                query=query,
+                latest=batch.latest,
+                topics=batch.topics,
             )
+            if not self._complete:
+                # What Spark writes at a start is there with its first batch.
+                identity = replace(identity, files=self._lasting())
+                self._complete = True
             self._write(self._with_commit(identity, number - 1))
             self._own = {}
+
+    def fence(self, tables: Mapping[str, DeltaCommitLog], query: str) -> None:
+        """Fence off a driver that may still be in the middle of a commit to one of the tables.
+
+        It has looked whether a later start is there before this one has claimed its epoch.
+        """
+        job, epoch = self.identity.job, self.identity.epoch
+        for step, log in tables.items():
+            if log.id is not None:
+                told = json.dumps({"tidegate": "fence", "step": step, "epoch": epoch})
+                log.fence(app_id(job, query, step), told)
+
+    def ended(self) -> None:
+        """Write down that this driver writes no more, so that the next has none to fence off."""
+        with self._writing, suppress(OSError):
+            self._write(replace(self.identity, ended=True))
 
     def committed(self) -> None:
         """Note the last batch's file in the log of commits, once Spark has written it.

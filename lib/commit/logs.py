@@ -19,6 +19,9 @@ READ = 3
 """How many of the newest files of a log are read: the two that may be noted, and one after them
 that is not, as its driver died in between."""
 
+_OWN = ("_metadata", "SSTs")
+"""What a store of RocksDB has beside its versions."""
+
 _HINT = (
     "restore the checkpoint as a whole from a copy; or, with a new checkpoint, "
     "--resume-from-table. Nothing was written."
@@ -31,6 +34,7 @@ class Logs:
 
     planned, committed: the batches in the log of offsets, and in that of commits.
     offsets, commits: the content of their newest files.
+    files: the content of files that stay as they were first written, by their path in it.
     query: the query's id, out of the file `metadata`; None before the first start.
     """
 
@@ -39,6 +43,7 @@ class Logs:
     committed: Sequence[int] = ()
     offsets: Mapping[int, bytes] = field(default_factory=dict)
     commits: Mapping[int, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     query: str | None = None
 
     @property
@@ -74,10 +79,41 @@ def read_logs(spark: SparkSession, path: str) -> Logs:
             committed=committed,
             offsets={at: _read(spark, f"{path}/offsets/{at}") for at in planned[-READ:]},
             commits={at: _read(spark, f"{path}/commits/{at}") for at in committed[-READ:]},
+            files=read_lasting(spark, path),
             query=_query(spark, f"{path}/metadata"),
         )
     except OSError as error:
         raise CheckpointError(f"{error}.", "a checkpoint that can be read.", _HINT) from error
+
+
+def read_lasting(spark: SparkSession, path: str) -> dict[str, bytes]:
+    """Return the files of a checkpoint that stay as they were first written, by their path in it.
+
+    These say what each source began with, and of what operators and columns the state is. Raises
+    OSError for a file that cannot be read.
+    """
+    names = [f"sources/{at}/0" for at in _numbers(spark, f"{path}/sources")]
+    for at in _numbers(spark, f"{path}/state"):
+        first = f"state/{at}/0"
+        # A join has several stores, each in a folder of its own.
+        stores = [each for each in names_in(spark, f"{path}/{first}") if "." not in each]
+        names += [f"state/{at}/_metadata/metadata", f"{first}/_metadata/schema"]
+        names += [f"{first}/{each}/_metadata/schema" for each in stores if each not in _OWN]
+    found = {name: read_bytes(spark, f"{path}/{name}") for name in names}
+    return {name: content for name, content in found.items() if content is not None}
+
+
+def lasting(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the hashes by which such files are noted.
+
+    A source that is no Kafka topic is left out: Spark deletes old files of heartbeats. What Kafka's
+    began with starts with a zero byte.
+    """
+    return {
+        name: digest(content)
+        for name, content in files.items()
+        if name.startswith("state/") or content.startswith(b"\0")
+    }
 
 
 def require_logs(identity: Identity, logs: Logs) -> None:
@@ -89,6 +125,7 @@ def require_logs(identity: Identity, logs: Logs) -> None:
     _require_in_step(identity, logs)
     _require_noted("offsets", identity.offsets, logs.offsets, logs.path)
     _require_noted("commits", identity.commits, logs.commits, logs.path)
+    _require_lasting(identity, logs)
     _require_plan(identity.batch + 1, logs)
     if identity.query is not None and logs.query != identity.query:
         raise CheckpointError(
@@ -96,6 +133,18 @@ def require_logs(identity: Identity, logs: Logs) -> None:
             "the file that Spark wrote at the first start.",
             _HINT,
         )
+
+
+def _require_lasting(identity: Identity, logs: Logs) -> None:
+    for name, expected in identity.files.items():
+        if name not in logs.files:
+            raise _missing(f"{logs.path}/{name}", max(identity.batch, 0))
+        if digest(logs.files[name]) != expected:
+            raise CheckpointError(
+                f"{logs.path}/{name} was changed since it was noted.",
+                "the file as Spark wrote it.",
+                _HINT,
+            )
 
 
 def _require_in_step(identity: Identity, logs: Logs) -> None:
@@ -125,8 +174,8 @@ def _require_noted(
         there = digest(found[number])
         if there != expected:
             raise CheckpointError(
-                f"{path}/{name}/{number} was changed: its SHA-256 is {there[:16]}..., noted with "
-                f"batch {max(noted)} was {expected[:16]}...",
+                f"{path}/{name}/{number} was changed: its SHA-256 is {there[:16]}..., and with "
+                f"batch {max(noted)} {expected[:16]}... was noted.",
                 "the file as Spark wrote it.",
                 _HINT,
             )

@@ -11,6 +11,7 @@ from .outcome import Outcome
 from .stamp import Stamp
 
 ATTEMPTS = 6
+Look = Callable[[], None]
 
 
 class CommitLog(Protocol):
@@ -22,8 +23,11 @@ class CommitLog(Protocol):
     def stamp(self, app_id: str, number: int) -> Stamp | None:
         """Return the stamp of the commit that bears this application id and number."""
 
-    def commit(self, stamp: Stamp) -> None:
+    def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         """Write the rows under the stamp, or nothing where the number is already done.
+
+        look: called once the rows are written and before they are committed; nothing is committed
+            where it raises. A commit of the same application id after that is a conflict.
 
         Raises:
             ConflictError: where another writer came between.
@@ -71,7 +75,7 @@ def _committed(
         if _may(log, stamp, claim):
             return "skipped" if attempt == 0 else "written"
         try:
-            log.commit(stamp)
+            log.commit(stamp, None if claim is None else claim.require_newest)
         except ConflictError:
             # The answer to our own commit may have been lost: the next look at the log tells.
             if attempt == ATTEMPTS - 1 and not _has(log, stamp):

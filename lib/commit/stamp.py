@@ -29,8 +29,9 @@ class Stamp:
     rows: the batch's counts (in, out, dead, late), as far as they are known.
     epoch, plan: the start of the job that wrote it, and a hash of what its query was.
     latest: the newest event time that had been read, in microseconds since 1970.
+    topics: by name, Kafka's id of each topic that the offsets are of; None where no broker told.
 
-    Stamps that were written before there were epochs have none of the last three.
+    Stamps that were written before there were epochs have none of the last four.
     """
 
     job: str
@@ -44,6 +45,7 @@ class Stamp:
     epoch: int | None = None
     plan: str | None = None
     latest: int | None = None
+    topics: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, batch: Batch, step: str, rows: Mapping[str, int]) -> Stamp:
@@ -62,6 +64,7 @@ class Stamp:
             epoch=batch.epoch,
             plan=batch.plan,
             latest=batch.latest,
+            topics=batch.topics,
         )
 
     @property

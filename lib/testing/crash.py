@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..commit.delta_log import DeltaCommitLog
+from ..commit.protocol import Look
 from ..commit.stamp import Stamp
 
 
@@ -36,9 +37,9 @@ def crash_after(
     commit = DeltaCommitLog.commit
     left = nth
 
-    def commit_and_die(log: DeltaCommitLog, stamp: Stamp) -> None:
+    def commit_and_die(log: DeltaCommitLog, stamp: Stamp, look: Look | None = None) -> None:
         nonlocal left
-        commit(log, stamp)
+        commit(log, stamp, look)
         if path is not None and log.path != str(path):
             return
         if batch is not None and stamp.batch != batch:

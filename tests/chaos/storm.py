@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tidegate.testing.process import GuardedProcess
 
+from ..crash.left import written
 from ..crash.submitted import SubmittedJob
 from ..tables import Reader
 from .gauges import Gauges, committed, listed
@@ -140,12 +141,8 @@ class Storm:
             return {name for name in listed(root / target) if name.endswith(".parquet")}
         if point in ("any table", "target"):
             tables = self.world.tables if point == "any table" else [target]
-            return {
-                f"{table}/{name}"
-                for table in tables
-                for name in listed(root / table / "_delta_log")
-                if name.endswith(".json") and not name.startswith(".")
-            }
+            logs = {table: root / table / "_delta_log" for table in tables}
+            return {f"{table}/{name}" for table, log in logs.items() for name in written(log)}
         folder = "commits" if point == "committed" else "offsets"
         return {name for name in listed(self.checkpoint / folder) if name.isdigit()}
 

@@ -11,7 +11,7 @@ from tidegate.commit.kept import require_kept, require_own
 from tidegate.commit.ledger import Ledger
 from tidegate.commit.logs import READ, Logs, digest, require_logs
 from tidegate.commit.protocol import current, once
-from tidegate.commit.stamp import Stamp
+from tidegate.commit.stamp import Stamp, app_id
 from tidegate.errors import CheckpointError
 from tidegate.jvm import TopicState
 from tidegate.sources.topics import require_same_topics
@@ -55,6 +55,9 @@ class Files:
 class ModelLedger(Ledger):
     """The ledger of a run, which reads the modelled log of commits."""
 
+    def _lasting(self) -> dict[str, str]:
+        return {}
+
     def _with_commit(self, identity: Identity, number: int) -> Identity:
         files: Any = self.files
         content = files.world.checkpoint.commits.get(number)
@@ -94,6 +97,9 @@ class Whole:
         run.epoch = claimed(files)
         self.ledger = ModelLedger(files, replace(identity, epoch=run.epoch), steps)
         files.write(self.ledger.identity)
+        if "fence" not in self.without:
+            for step, path in steps.items():
+                Log(run.world, path).fence(app_id(run.config.job, checkpoint.query, step))
 
     def _require(self, run: Run, noted: Identity) -> None:
         checkpoint = run.files()
@@ -162,3 +168,4 @@ class _AsBatch:
     number: int
     offsets_hash: str
     latest: int | None = None
+    topics: None = None

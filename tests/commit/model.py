@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tidegate.commit.protocol import CommitLog, once
+from tidegate.commit.protocol import CommitLog, Look, once
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import ConflictError, ReplayMismatchError
 from tidegate.sinks import Outcome
@@ -66,7 +66,7 @@ class ModelLog:
         ]
         return found[-1] if found else None
 
-    def commit(self, stamp: Stamp) -> None:
+    def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         fault, self.fault = self.fault, "none"
         if fault == "crash before":
             raise CrashError

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidegate.commit import delta_log
-from tidegate.errors import ReplayMismatchError
+from tidegate.commit.options import CommitOptions
+from tidegate.commit.stamp import Stamp
+from tidegate.errors import ConflictError, FencedError, ReplayMismatchError
 from tidegate.jvm import delta_state
 from tidegate.sinks import Append
 
@@ -95,3 +99,43 @@ def test_a_batch_that_a_restore_has_undone_is_not_taken_for_written(
     with pytest.raises(ReplayMismatchError, match="has batch 2 of j/q/append with no stamp"):
         sink.write({"rows": spark.range(1)}, batch(2))
     assert len(rows(spark, path)) == 2
+
+
+def fenced_off(spark: SparkSession, path: str, app: str) -> None:
+    """Let another driver, which is another thread here, fence a table's writer off."""
+    log = delta_log.DeltaCommitLog(spark, path, lambda options: None)
+    thread = Thread(target=log.fence, args=(app, "fence"))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("merging", [False, True])
+def test_a_commit_that_has_looked_meets_a_fence_and_one_whose_look_fails_is_not_made(
+    spark: SparkSession, tmp_path: Path, merging: bool
+) -> None:
+    path = str(tmp_path / "t")
+    Append(path=path).write({"rows": spark.range(1)}, batch(0))
+
+    def write(options: CommitOptions) -> None:
+        more = spark.range(5, 7)
+        if merging:
+            merge = DeltaTable.forPath(spark, path).alias("t").merge(more.alias("m"), "t.id = m.id")
+            options.merge(spark, path, merge.whenNotMatchedInsertAll())
+        else:
+            options.on(more.write.format("delta").mode("append")).save(path)
+
+    def refuse() -> None:
+        raise FencedError("a later driver is there")
+
+    stamp = Stamp.of(batch(1), "append", {})
+    assert stamp.app_id == APP
+    log = delta_log.DeltaCommitLog(spark, path, write)
+    with pytest.raises(FencedError, match="a later driver is there"):
+        log.commit(stamp, refuse)
+    with pytest.raises(ConflictError):
+        log.commit(stamp, lambda: fenced_off(spark, path, APP))
+    assert len(rows(spark, path)) == 1
+    assert done(spark, path) == 0
+    log.commit(stamp, lambda: fenced_off(spark, path, "k/q/append"))
+    assert len(rows(spark, path)) == 3
+    assert done(spark, path) == 1

@@ -25,6 +25,6 @@ def test_an_identity_that_is_written_again_is_at_no_moment_gone(
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
         while not writing.done():
-            assert files.newest() == 1
+            ledger.require_newest()
         writing.result()
     assert files.read() == ledger.identity

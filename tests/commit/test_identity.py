@@ -32,6 +32,7 @@ IDENTITY = Identity(
     batch=7,
     offsets={6: "a", 7: "b"},
     commits={6: "c"},
+    files={"sources/0/0": "s"},
     tables={"append": MARK},
     topics={"clicks": "id"},
     streams={"clicks": 1},
@@ -254,6 +255,7 @@ LOGS = Logs(
     committed=[0, 1],
     offsets={0: offsets(0, 5), 1: offsets(3, 7), 2: offsets(4, 9)},
     commits={0: commit(3), 1: commit(4)},
+    files={"sources/0/0": b"\0v1\n{}"},
     query="q",
 )
 NOTED = Identity(
@@ -262,6 +264,7 @@ NOTED = Identity(
     batch=1,
     offsets={0: digest(offsets(0, 5)), 1: digest(offsets(3, 7))},
     commits={0: digest(commit(3))},
+    files={"sources/0/0": digest(b"\0v1\n{}")},
 )
 
 
@@ -290,6 +293,8 @@ def test_logs_as_they_were_noted_and_a_plan_that_follows_are_taken() -> None:
         (replace(LOGS, planned=[0]), "c/offsets/1 is missing"),
         (replace(LOGS, committed=[]), "c/commits/0 is missing"),
         (replace(LOGS, committed=[0]), "c/commits/1 is missing"),
+        (replace(LOGS, files={"sources/0/0": b"\0v1\n{1}"}), "c/sources/0/0 was changed"),
+        (replace(LOGS, files={}), "c/sources/0/0 is missing"),
         (replace(LOGS, query="p"), "c/metadata has the query p; noted is q"),
         (replace(LOGS, query=None), "c/metadata has the query None"),
     ],
@@ -299,3 +304,14 @@ def test_logs_that_were_changed_are_refused_with_the_name_of_the_file(
 ) -> None:
     with pytest.raises(CheckpointError, match=says):
         require_logs(NOTED, logs)
+
+
+def test_other_streams_of_an_input_are_refused_once_a_batch_is_written() -> None:
+    mine = ledger(replace(IDENTITY, streams={"clicks": 2, "views": 1}))
+    with pytest.raises(CheckpointError, match="clicks of 2, now of 1; views of 1, now of 2"):
+        mine.reads({"clicks": 1, "views": 2})
+    mine.reads({"clicks": 2, "views": 1, "more": 3})
+    assert mine.identity.streams == {"clicks": 2, "views": 1, "more": 3}
+    new = ledger(replace(IDENTITY, streams={"clicks": 2}, batch=-1))
+    new.reads({"clicks": 1})
+    assert new.identity.streams == {"clicks": 1}

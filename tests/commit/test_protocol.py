@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tidegate.commit import protocol as commits
+from tidegate.commit.protocol import Look
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import ConflictError, ReplayMismatchError
 
@@ -115,7 +116,7 @@ def test_a_commit_that_the_log_does_not_show_is_not_taken_for_written() -> None:
         def stamp(self, app_id: str, number: int) -> Stamp | None:
             return None
 
-        def commit(self, stamp: Stamp) -> None:
+        def commit(self, stamp: Stamp, look: Look | None = None) -> None:
             return None
 
     stamp = Stamp(job="j", query="q", run="r", batch=1, step="s", offsets="o", end={}, rows={})
@@ -133,7 +134,7 @@ def test_conflicts_without_end_are_given_up_after_a_while() -> None:
         def stamp(self, app_id: str, number: int) -> Stamp | None:
             return None
 
-        def commit(self, stamp: Stamp) -> None:
+        def commit(self, stamp: Stamp, look: Look | None = None) -> None:
             raise ConflictError("busy")
 
     stamp = Stamp(job="j", query="q", run="r", batch=1, step="s", offsets="o", end={}, rows={})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.commit.identity import Identity
+from tidegate.commit.protocol import Look
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import CheckpointError, ConflictError, SourceError
 
@@ -69,7 +70,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Commit:
-    """One version of a table: rows with a stamp, or the version that it puts back.
+    """One version of a table: rows with a stamp, the version that it puts back, or a fence.
 
     No two commits are one text: `name` is in place of their times."""
 
@@ -77,6 +78,7 @@ class Commit:
     stamp: Stamp | None = None
     rows: tuple[str, ...] = ()
     restores: int | None = None
+    fences: str | None = None
 
 
 @dataclass
@@ -99,7 +101,7 @@ class Table:
 
 @dataclass
 class World:
-    """All that outlives a driver. `meanwhile` happens between the next look and its commit."""
+    """All that outlives a driver. `meanwhile` happens between a commit's look and the commit."""
 
     topic: int = 1
     records: int = 0
@@ -182,10 +184,21 @@ class Log:
             yield commit
             version = version - 1 if commit.restores is None else commit.restores
 
-    def commit(self, stamp: Stamp) -> None:
+    def fence(self, app_id: str) -> None:
+        """Make a commit that every transaction of an application id meets."""
+        if self.table is not None:
+            self.table.commits.append(Commit(self.world.name("commit"), fences=app_id))
+
+    def commit(self, stamp: Stamp, look: Look | None = None) -> None:
+        begun = self.version
+        if look is not None:
+            look()
         happens, self.world.meanwhile = self.world.meanwhile, None
         if happens is not None:
             happens()
+        since = [] if self.table is None else self.table.commits[begun + 1 :]
+        if any(each.fences == stamp.app_id for each in since):
+            raise ConflictError("a fence")
         self._put(stamp)
         if self.world.answers_lost:
             self.world.answers_lost -= 1

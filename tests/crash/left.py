@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -39,7 +40,7 @@ def checkpoint(root: Path) -> Path:
 def traces(root: Path, point: Point) -> set[str]:
     """Return what shows that a batch has reached a point: one more name with each batch."""
     if point in TABLES:
-        return _names(root / TABLES[point] / "_delta_log", _COMMIT)
+        return written(root / TABLES[point] / "_delta_log")
     if point == "state written":
         return set().union(*_states(root))
     return _names(checkpoint(root) / {"planned": "offsets", "committed": "commits"}[point], _NUMBER)
@@ -89,13 +90,13 @@ def left(root: Path) -> Left:
     """Look at what a job has left; to be asked when no process writes any more."""
     batch = max(map(int, traces(root, "planned")), default=-1)
     states = sum(str(batch + 1) in versions for versions in _states(root))
-    written = {table: batch in batches(root, table) for table in TABLES.values()}
+    there = {table: batch in batches(root, table) for table in TABLES.values()}
     return Left(
         batch=batch,
         states=states,
-        dead=written["dead_letters"],
-        late=written["late_rows"],
-        target=written["views"],
+        dead=there["dead_letters"],
+        late=there["late_rows"],
+        target=there["views"],
         committed=batch == -1 or str(batch) in traces(root, "committed"),
     )
 
@@ -106,10 +107,20 @@ def batches(root: Path, table: str) -> list[int]:
     log = root / table / "_delta_log"
     return [
         entry["txn"]["version"]
-        for name in sorted(_names(log, _COMMIT))
+        for name in sorted(written(log))
         for entry in map(json.loads, (log / name).read_text(encoding="utf-8").splitlines())
         if "txn" in entry
     ]
+
+
+def written(log: Path) -> set[str]:
+    """Return the names of a table's commits, without those by which a start fences others off."""
+    return {name for name in _names(log, _COMMIT) if not _fences(log / name)}
+
+
+@cache
+def _fences(commit: Path) -> bool:
+    return r'"{\"tidegate\": \"fence\"' in commit.read_text(encoding="utf-8")
 
 
 def planned_watermark(root: Path) -> int:

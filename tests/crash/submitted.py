@@ -13,7 +13,7 @@ from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import QUICK, command, environment, with_options
 from tidegate.testing.process import GuardedProcess, until
 
-from .left import Left, Point, batches, left, traces
+from .left import Left, Point, left, traces, written
 
 _LONGEST_SECONDS = 300.0
 
@@ -53,10 +53,11 @@ class SubmittedJob:
     def killed_at(self, table: str, *arguments: str, skip: int = 0) -> None:
         """Kill the job the moment that its next commit is in the log of a table, or one some
         commits later."""
-        log = (
-            self.root / table / "_delta_log" / f"{len(batches(self.root, table)) + skip:020d}.json"
+        log = self.root / table / "_delta_log"
+        before = written(log)
+        self.killed_when(
+            lambda: len(written(log) - before) > skip, f"a commit in {table}", *arguments
         )
-        self.killed_when(log.exists, f"a commit in {table}", *arguments)
 
     def killed(self, point: Point, skip: int = 0) -> Left:
         """Kill the page views job the moment that a batch reaches a point, and give what was left.

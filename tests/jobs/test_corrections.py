@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews, job
-from tidegate.errors import ConfigError
+from tidegate.commit.epochs import EpochFiles
+from tidegate.commit.ledger import Ledger
+from tidegate.errors import ConfigError, FencedError
 from tidegate.runtime.job import Job
 from tidegate.runtime.query.replay import replay_late
 from tidegate.runtime.query.run import run
@@ -73,7 +75,13 @@ def test_late_clicks_up_to_the_limit_correct_their_windows_and_later_ones_can_be
     in_time = closed(tumbled(accepted(ledger, tmp_path)), ledger)
     assert answers(row for row in views if row["final"]) == in_time
 
+    files = EpochFiles(spark, wanted.places.checkpoint)
+    noted = files.read()
+    assert noted is not None
+    driver = Ledger.claimed(files, noted, {})
     assert replay_late(wanted, spark) == len(kept)
+    with pytest.raises(FencedError):
+        driver.require_newest()
     assert replay_late(wanted, spark) == 0
     views = rows(tmp_path / "views")
     assert answers(row for row in views if row["final"]) == closed(tumbled(ledger), ledger)

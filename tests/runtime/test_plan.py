@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import count, last, mean, total
-from tidegate.runtime.query.plan import bound, changes, described
+from tidegate.runtime.query.plan import bound, changes, described, told
 from tidegate.sinks import Append, FanOut, Mapped
 from tidegate.sketches import distinct, quantile
 from tidegate.transform import Stateful, Stateless
@@ -58,6 +58,10 @@ def test_a_field_that_is_new_with_its_default_changes_nothing() -> None:
         (lambda: Tumbling("10 s"), lambda: Hopping("10 s", "5 s")),
         (lambda: Stateless(above(3)), lambda: Stateless(above(4))),
         (lambda: Stateless(above(3)), lambda: Stateful(above(3), late=late)),
+        (lambda: lambda rows: rows, lambda: lambda rows: rows.distinct()),
+        (lambda: lambda ms: ms in {"a", "b"}, lambda: lambda ms: ms in {"a", "c"}),
+        (lambda: lambda: [x + "b" for x in "a"], lambda: lambda: [x + "c" for x in "a"]),
+        (lambda: lambda ms, least=3: ms, lambda: lambda ms, least=4: ms),
         (lambda: partial(above, 3), lambda: partial(above, 4)),
         (lambda: {"a": 1, "b": 2}, lambda: {"a": 1, "b": 3}),
     ],
@@ -75,6 +79,16 @@ def test_lengths_are_one_whatever_their_words_and_variables_of_lambdas_have_no_n
     assert described("1 minute") == described(timedelta(seconds=60)) == described("60s")
     summed = [described(F.transform("xs", lambda x: x + 1)) for _ in range(2)]
     assert summed[0] == summed[1]
+
+
+def test_the_code_of_a_lambda_is_compared_within_one_version_of_python_and_named() -> None:
+    one, other = described(lambda rows: rows.first()), described(lambda rows: rows.last())
+    assert changes({"transform": one}, {"transform": other}) == ["transform"]
+    assert "the code of a lambda is another" in told("transform", one, other)
+    assert "lambda" not in told("transform", one, "None").partition(" and is ")[2]
+    of_before, elsewhere = one.partition(", code ")[0], one.replace(", code 3.", ", code 2.")
+    for unlike in (of_before, elsewhere):
+        assert changes({"transform": unlike}, {"transform": other}) == []
 
 
 def test_a_tables_path_is_no_part_of_what_a_sink_is() -> None:

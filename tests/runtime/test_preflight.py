@@ -14,15 +14,19 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tidegate.aggregates import count
+from tidegate.commit import EPOCH, Batch
 from tidegate.errors import (
     CheckpointError,
     LostCheckpointError,
     ReplayMismatchError,
+    SourceError,
     TidegateError,
 )
 from tidegate.runtime.doctor import examine, require_sound, shown
 from tidegate.runtime.job import Input
 from tidegate.runtime.query.preflight import Preflight
+from tidegate.runtime.query.streams import streams
+from tidegate.runtime.query.topics import Topics
 from tidegate.sinks import Append
 from tidegate.testing import Broker
 from tidegate.transform import Stateless
@@ -218,6 +222,31 @@ def test_a_topic_that_was_made_again_is_refused(left: Left, spark: SparkSession)
     other = replace(noted, topics=dict.fromkeys(noted.topics, "another"))
     left.identities[-1].write_text(other.text())
     assert "deleted and made again" in str(refused(left, spark))
+
+
+def test_a_topic_that_was_made_again_while_no_broker_answered_at_the_start_is_refused_all_the_same(
+    left: Left, spark: SparkSession
+) -> None:
+    job = left.job()
+    batch = Batch(
+        job="left",
+        query_id="q",
+        run_id="r",
+        number=9,
+        offsets_hash="",
+        start={},
+        end={},
+        watermark=EPOCH,
+    )
+    with Topics(job, streams(job, spark), spark, left.identity.topics) as topics:
+        topics.require_same(batch)
+        assert topics.ids == left.identity.topics
+    known = {left.topic: "another"}
+    with (
+        Topics(job, streams(job, spark), spark, known) as topics,
+        pytest.raises(SourceError, match="had the id another when it was read"),
+    ):
+        topics.require_same(batch)
 
 
 def test_the_doctor_shows_each_check_and_claims_nothing(left: Left, spark: SparkSession) -> None:

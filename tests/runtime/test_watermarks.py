@@ -136,7 +136,7 @@ def test_partitions_that_are_added_are_noticed_and_read_from_the_next_start_on(
     assert run(each, spark).rows_in == 4
     broker.add_partitions(topic, 5)
     ticks = iter(range(0, 1000, 100))
-    with Topics(each, running, spark, clock=lambda: next(ticks)) as topics:
+    with Topics(each, running, spark, {}, clock=lambda: next(ticks)) as topics:
         topics.look()
         topics.look()
     said = [line for line in caplog.messages if "partitions were added" in line]

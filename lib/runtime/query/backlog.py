@@ -61,7 +61,7 @@ def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, summary
         return
     if backlog is None:
         return
-    with Topics(job, streams(job, spark), spark) as topics:
+    with Topics(job, streams(job, spark), spark, ledger.identity.topics) as topics:
         work = _Work(job, spark, ledger, topics, backlog)
         try:
             counted = work.done(begun=ledger.identity.backlog is not None)
@@ -175,7 +175,8 @@ class _Work:
         if not begun:
             self.ledger.plans(self.backlog)
         latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
-        batch = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
+        counted = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
+        batch = replace(counted, topics=self.topics.ids)
         self.ledger.require_newest()
         self.ledger.require_tables(self.spark)
         keep_dead(job.places.dead, self.spark, batch, parts)

@@ -1,11 +1,13 @@
 """What a job's query is, part by part, in text that stays the same from start to start.
 
 A value is told by its class and by the fields that differ from their defaults, so that a field
-which a later version adds changes nothing; a function by its name and what it has closed over.
+which a later version adds changes nothing; a function by its name and what it has closed over, and
+a lambda by what it does besides.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -13,7 +15,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from pyspark.sql import Column
@@ -26,8 +28,10 @@ from ...sources import KafkaSource, Reading
 from ..job import Job
 
 _DEEPEST = 12
+_LIBRARY = f"{__name__.partition('.')[0]}."
 _PLAIN = (bool, int, float, bytes, date)
 _COUNTED = re.compile(r"\b([xyz])_\d+\b")
+_BODY = re.compile(r", code (\d+\.\d+):[0-9a-f]{12}")
 BOUND = ("inputs", "emission", "transform")
 """The parts that a checkpoint's state is made of; the others may change between two batches."""
 
@@ -49,8 +53,24 @@ def plan_of(job: Job) -> dict[str, str]:
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Return the parts that differ, in the new order."""
-    return [part for part in {**new, **old} if old.get(part) != new.get(part)]
+    """Return the parts that differ, in the new order.
+
+    What a lambda does is compared where both were told by one version of Python.
+    """
+    return [part for part in {**new, **old} if not _same(old.get(part), new.get(part))]
+
+
+def _same(old: str | None, new: str | None) -> bool:
+    if old is None or new is None or set(_BODY.findall(old)) == set(_BODY.findall(new)):
+        return old == new
+    return _BODY.sub("", old) == _BODY.sub("", new)
+
+
+def told(part: str, old: str | None, new: str | None) -> str:
+    """Tell how a part has changed."""
+    same = old is not None and new is not None and _BODY.sub("", old) == _BODY.sub("", new)
+    more = ": the code of a lambda is another" if same else ""
+    return f"{part} was {old} and is {new}{more}"
 
 
 def bound(part: str, old: str | None, new: str | None) -> bool:
@@ -159,6 +179,7 @@ def _function(value: FunctionType, below: Callable[[Any], str]) -> str:
         # A program is the same whether it is run or imported.
         module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
     name = value.__qualname__.removesuffix(".<locals>.<lambda>")
+    own = value.__name__ == "<lambda>" and not module.startswith(_LIBRARY)
     cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
     kept = []
     for held, cell in cells:
@@ -168,4 +189,24 @@ def _function(value: FunctionType, below: Callable[[Any], str]) -> str:
             continue
         if content is not value:
             kept.append(f"{held}={below(content)}")
-    return f"{module.rpartition('.')[2]}.{name}({', '.join(kept)})"
+    if own and value.__defaults__:
+        kept.append(f"defaults={below(value.__defaults__)}")
+    named = f"{module.rpartition('.')[2]}.{name}({', '.join(kept)})"
+    return f"{named}{_body(value.__code__)}" if own else named
+
+
+def _body(code: CodeType) -> str:
+    """Return a hash of what a lambda does; bytecode is another one in each version of Python."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    return f", code {version}:{hashlib.sha256(_code(code).encode()).hexdigest()[:12]}"
+
+
+def _code(code: CodeType) -> str:
+    constants = [_code(each) if isinstance(each, CodeType) else _constant(each)
+                 for each in code.co_consts]  # fmt: skip
+    return f"{code.co_code.hex()} {constants} {code.co_names}"
+
+
+def _constant(value: object) -> str:
+    """Return a constant as text; the order of a set is another one in each process."""
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

@@ -109,9 +109,14 @@ class Preflight:
         return {step: untouched(self.spark, path) for step, path in self.steps.items()}
 
     @cached_property
+    def before(self) -> Identity:
+        """What was noted; or what the tables' commits say, for want of an identity file."""
+        return self.noted or (self._new() if self.begins else self._adopted)
+
+    @cached_property
     def identity(self) -> Identity:
-        """What a start claims: what was noted, with the plan of now."""
-        noted = self.noted or (self._new() if self.begins else self._adopted)
+        """What a start claims: what was there before, with the plan of now."""
+        noted = self.before
         gone = self._begun_anew(noted)
         kept = {step: mark for step, mark in noted.tables.items() if step not in gone}
         ids = {topic: each.id for states in self.topics.values() for topic, each in states.items()}
@@ -125,8 +130,10 @@ class Preflight:
     def _new(self) -> Identity:
         """Return the identity of a new checkpoint, which may go on where a lost one ended."""
         goes_on = self._resume and any(map(self._there, self.steps))
-        found = resumed(self.job, self.tables) if goes_on else None
-        return Identity(job=self.job.name, resumed=found)
+        if not goes_on:
+            return Identity(job=self.job.name)
+        found, topics = resumed(self.job, self.tables)
+        return Identity(job=self.job.name, resumed=found, topics=topics)
 
     @cached_property
     def _adopted(self) -> Identity:
@@ -148,7 +155,7 @@ class Preflight:
         found = self.topics.get(name)
         if found is None:
             return f"{source.servers} does not answer: not checked"
-        noted = {} if self.noted is None else self.noted.topics
+        noted = self.before.topics
         wanted = set(found) | (set(noted) & set(source.named))
         require_same_topics({topic: noted[topic] for topic in noted if topic in wanted}, found)
         return ", ".join(f"{topic} ({state.partitions})" for topic, state in found.items())
@@ -225,7 +232,7 @@ class Preflight:
             old, new = noted.plan.get(part), self.plan.get(part)
             if plans.bound(part, old, new):
                 raise CheckpointError(
-                    f"{part} was {old} and is {new}; the checkpoint's state is of what was before.",
+                    f"{plans.told(part, old, new)}; the checkpoint's state is of what was before.",
                     f"the {part} that the checkpoint began with.",
                     "the configuration as it was; for another one a new checkpoint and new tables. "
                     "Nothing was written.",
@@ -238,7 +245,7 @@ class Preflight:
         if noted is None or not noted.plan:
             return []
         return [
-            f"{part} was {noted.plan.get(part)} and is {self.plan.get(part)}"
+            plans.told(part, noted.plan.get(part), self.plan.get(part))
             for part in plans.changes(noted.plan, self.plan)
         ]
 
@@ -252,7 +259,7 @@ class Preflight:
         begun = [step for step, log in self.tables.items() if self._last(step, log) >= number]
         if begun:
             parts = "; ".join(
-                f"{part} was {noted.plan.get(part)} and is {self.plan.get(part)}" for part in counts
+                plans.told(part, noted.plan.get(part), self.plan.get(part)) for part in counts
             )
             raise ReplayMismatchError(
                 f"batch {number} is in {', '.join(begun)} already, and was to be finished with "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -12,12 +13,15 @@ from pyspark.sql import functions as F
 
 from ...commit import Batch
 from ...commit.batch import EPOCH
-from ...commit.once import last_batch
+from ...commit.epochs import EpochFiles
+from ...commit.ledger import Ledger
+from ...commit.once import last_batch, untouched
 from ...errors import ConfigError
 from ...jvm import delta_state
 from ...sinks import Corrected
 from ..job import Job
 from .frames import partials
+from .preflight import steps
 
 Windows: TypeAlias = Callable[[DataFrame], DataFrame]
 PLACE = ["topic", "partition", "offset"]
@@ -26,17 +30,19 @@ PLACE = ["topic", "partition", "offset"]
 def replay_late(job: Job, spark: SparkSession) -> int:
     """Merge the late rows that came since the last replay into a job's windows; return how many.
 
-    The job must not run meanwhile. Each row is merged once, after any number of crashes: a replay
-    is a batch of the query "replay", numbered by the late table's version, and its windows are
-    corrected as by a late row in time.
+    The job must not run meanwhile: the replay claims its checkpoint, and a driver of the job that
+    still runs writes no more. Each row is merged once, after any number of crashes: a replay is a
+    batch of the query "replay", numbered by the late table's version, and its windows are corrected
+    as by a late row in time.
 
     Raises ConfigError for a job without corrections or without a late table; and what its sink
     raises.
     """
     sink, windows, path = _kept(job)
-    version = delta_state(spark, path).version
-    if version < 0:
+    if delta_state(spark, path).version < 0:
         return 0
+    claim = _claimed(job, spark)
+    version = delta_state(spark, path).version
     log, log_step = (sink.path, sink.step) if sink.log is None else (sink.log, sink.log_step)
     asked = _batch(job, 0, EPOCH, "")
     done, noted = (
@@ -47,12 +53,35 @@ def replay_late(job: Job, spark: SparkSession) -> int:
     # A replay that crashed between its two tables is finished first, with the rows that it had.
     for until in sorted({version if noted is None else noted, version}):
         if done is None or until > done:
-            merged += _merge(job, sink, windows, _gained(spark, path, done, until), until)
+            gained = _gained(spark, path, done, until)
+            merged += _merge(job, sink, windows, gained, until, claim)
             done = until
+    if claim is not None:
+        claim.ended()
     return merged
 
 
-def _merge(job: Job, sink: Corrected, windows: Windows, gained: DataFrame, number: int) -> int:
+def _claimed(job: Job, spark: SparkSession) -> Ledger | None:
+    """Claim the job's checkpoint, and fence its driver off; None where there is no identity."""
+    files = EpochFiles(spark, job.places.checkpoint)
+    noted = files.read()
+    if noted is None:
+        return None
+    ledger = Ledger.claimed(files, noted, {})
+    if not noted.ended and noted.query is not None:
+        query = noted.written_as(noted.query)
+        ledger.fence({step: untouched(spark, at) for step, at in steps(job).items()}, query)
+    return ledger
+
+
+def _merge(
+    job: Job,
+    sink: Corrected,
+    windows: Windows,
+    gained: DataFrame,
+    number: int,
+    claim: Ledger | None,
+) -> int:
     rows = gained.persist()
     try:
         count, newest = rows.agg(F.count(F.lit(1)), F.unix_micros(F.max("watermark"))).head() or (
@@ -60,7 +89,8 @@ def _merge(job: Job, sink: Corrected, windows: Windows, gained: DataFrame, numbe
             None,
         )
         watermark = EPOCH + timedelta(microseconds=newest or 0)
-        sink.write({"rows": windows(rows)}, _batch(job, number, watermark, str(count)))
+        batch = replace(_batch(job, number, watermark, str(count)), claim=claim)
+        sink.write({"rows": windows(rows)}, batch)
         return int(count)
     finally:
         rows.unpersist()

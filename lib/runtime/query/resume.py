@@ -29,11 +29,12 @@ _PLACE = ("topic", "partition", "offset")
 _NEW = "begin with a new checkpoint and new tables. Nothing was written."
 
 
-def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> Resumed:
+def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, Mapping[str, str]]:
     """Return where a new checkpoint goes on, by the last commit in the target of the job's sink.
 
     The tables' batches are counted on, under the query that has written them: to the tables it is
-    the same query.
+    the same query. The ids of the topics that the offsets are of come with it; none of a commit of
+    before these were stamped.
 
     Raises:
         CheckpointError: where the tables do not tell it, or a batch is not in all of them.
@@ -49,12 +50,13 @@ def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> Resumed:
     _require_whole(job, tables, last)
     ids = {step: app_id(job.name, last.query, step) for step in tables}
     numbers = [tables[step].done(ids[step]) for step in tables]
-    return Resumed(
+    found = Resumed(
         query=last.query,
         base=max(number for number in numbers if number is not None) + 1,
         start=last.end,
         whole=_whole(job, last),
     )
+    return found, last.topics or {}
 
 
 def _require_whole(job: Job, tables: Mapping[str, DeltaCommitLog], last: Stamp) -> None:

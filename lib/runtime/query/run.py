@@ -108,6 +108,7 @@ def _run(
             ends = job.every is None
             _Query(job, spark, ledger, stop, summary, metrics, show, ends=ends).run()
         ledger.committed()
+    ledger.ended()
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
 
@@ -133,7 +134,7 @@ class _Query:
         """Run it, and raise what went wrong as the library's error."""
         inputs = streams(self.job, self.spark)
         self.ledger.reads({name: len(each) for name, each in inputs.items()})
-        with Topics(self.job, inputs, self.spark) as topics:
+        with Topics(self.job, inputs, self.spark, self.ledger.identity.topics) as topics:
             steps = Steps(self.job, inputs, topics, self.stop, self.summary, self.ledger)
             heartbeat = Heartbeat(self.job, inputs, self.summary)
             try:
@@ -186,7 +187,11 @@ def claimed(checks: Preflight) -> Ledger:
     noted = {
         step: path for step, path in checks.steps.items() if step not in remade(checks.job.sink)
     }
-    return Ledger.claimed(checks.files, identity, noted)
+    ledger = Ledger.claimed(checks.files, identity, noted)
+    before = checks.noted
+    if before is not None and not before.ended and checks.query is not None:
+        ledger.fence(checks.tables, checks.query)
+    return ledger
 
 
 def going_on(job: Job, spark: SparkSession, ledger: Ledger) -> Job:

@@ -98,6 +98,7 @@ class Steps:
         try:
             rows_out = frame.count()
             self._topics.require_same(skipping(batch, gaps))
+            batch = replace(batch, topics=self._topics.ids)
             parts = self._parts(query, batch)
             if gaps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]

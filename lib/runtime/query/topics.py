@@ -29,6 +29,8 @@ class Topics:
 
     A context manager. Where a broker does not answer, nothing is said of its topics: Spark waits
     for it, and tells. But what was lost has to be known of an input that records it.
+
+    known: by name, the ids of the topics that the checkpoint has read.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Topics:
         job: Job,
         inputs: Mapping[str, Sequence[Stream]],
         spark: SparkSession,
+        known: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spark = spark
@@ -53,7 +56,11 @@ class Topics:
             if given.watermarks != 1 and not given.reading.source.partitions
         }
         self._clients: dict[str, KafkaClient] = {}
-        self._noted: dict[str, dict[str, str]] = {name: {} for name in self._sources}
+        self._known = dict(known)
+        self._noted = {
+            name: {topic: known[topic] for topic in source.named if topic in known}
+            for name, source in self._sources.items()
+        }
         self._told: set[str] = set()
 
     def __enter__(self) -> Topics:
@@ -65,6 +72,11 @@ class Topics:
     def __exit__(self, *_: object) -> None:
         for each in self._clients.values():
             each.close()
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids of all topics, by name, as far as a broker has told them."""
+        return {topic: each for noted in self._noted.values() for topic, each in noted.items()}
 
     def lost(self, batch: Batch) -> list[Gap]:
         """Return what a batch would have to read and is gone, of the inputs that record it.
@@ -83,8 +95,8 @@ class Topics:
         for name in self._sources:
             with suppress(OSError):
                 states = self._states(name)
-                require_same_topics(self._noted[name], states)
                 self._note(name, states)
+                require_same_topics(self._noted[name], states)
         moved = self._gaps(batch, self._recording)
         if moved:
             raise lost(moved, recorded=True)
@@ -131,7 +143,7 @@ class Topics:
 
     def _note(self, name: str, states: Mapping[str, TopicState]) -> None:
         for topic, state in states.items():
-            self._noted[name].setdefault(topic, state.id)
+            self._noted[name].setdefault(topic, self._known.get(topic, state.id))
 
     def _client(self, name: str) -> KafkaClient:
         if name not in self._clients:

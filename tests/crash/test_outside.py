@@ -1,0 +1,144 @@
+"""What dies or stops beside the driver: a Python worker, the broker, the broker's data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Timer
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.errors import SourceError, TidegateError
+from tidegate.formats import json_format
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.exit_codes import code_of
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append
+from tidegate.sources import KafkaSource, Reading
+from tidegate.testing import Broker
+from tidegate.transform import Stateless
+
+from ..runtime.topics import sent
+from ..tables import rows
+
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
+QUICK = {
+    "kafka.default.api.timeout.ms": "2000",
+    "kafka.request.timeout.ms": "1500",
+    "kafka.session.timeout.ms": "1500",
+    "kafka.heartbeat.interval.ms": "500",
+    "kafka.fetch.max.wait.ms": "200",
+}
+"""Kafka's client gives up after two seconds."""
+SECONDS = range(40)
+
+
+def job(broker: Broker, topic: str, root: Path, each_batch: object = None) -> Job:
+    """Return a job that copies the seconds of a topic, ten records a batch."""
+    reading = Reading(
+        KafkaSource(broker.servers, topic, max_rows=10, options=QUICK),
+        json_format("page STRING NOT NULL, event_time TIMESTAMP"),
+        time="event_time",
+        lateness="0 seconds",
+        future_tolerance=None,
+    )
+    inputs = {"seconds": Input(reading)}
+    sink = Append(str(root / "seconds"))
+    if each_batch is None:
+        return Job(name="copies", inputs=inputs, sink=sink)
+    return Job(name="copies", inputs=inputs, sink=sink, transform=each_batch)  # type: ignore[arg-type]
+
+
+def found(root: Path) -> list[int]:
+    return sorted(row["event_time"].second for row in rows(root / "seconds"))
+
+
+def ended(each: Job, spark: SparkSession) -> TidegateError | None:
+    try:
+        run(each, spark)
+    except TidegateError as error:
+        return error
+    return None
+
+
+def test_a_python_worker_that_is_killed_in_a_batch_costs_no_record(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    sent(broker.servers, topic, SECONDS)
+    flag = tmp_path / "killed"
+
+    def dying(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            third = len(part) > 0 and pc.max(pc.second(part["event_time"])).as_py() > 20
+            if third and not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield part
+
+    def transform(seconds: DataFrame) -> DataFrame:
+        return seconds.mapInArrow(dying, seconds.schema)
+
+    each = job(broker, topic, tmp_path, Stateless(transform, one_to_one=True))
+    # A local session tries a task once; a cluster's tries it again.
+    refusal = ended(each, spark)
+    assert flag.exists()
+    assert refusal is not None
+    assert len(found(tmp_path)) == 20
+    run(each, spark)
+    assert found(tmp_path) == list(SECONDS)
+
+
+def test_a_broker_that_stops_for_a_while_is_waited_for_or_ends_the_job_by_name_and_costs_no_record(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with Broker.start() as broker:
+        broker.create_topic("stops", partitions=1, retention_ms=-1)
+        sent(broker.servers, "stops", SECONDS)
+        assert broker._process is not None
+        group = broker._process.pid
+        wakes = Timer(8.0, os.killpg, (group, signal.SIGCONT))
+
+        def stopping(seconds: DataFrame) -> DataFrame:
+            if not wakes.is_alive() and wakes.ident is None:
+                os.killpg(group, signal.SIGSTOP)
+                wakes.start()
+            return seconds
+
+        whole = job(broker, "stops", tmp_path)
+        each = Job(name=whole.name, inputs=whole.inputs, sink=whole.sink, each_batch=stopping)
+        refusal = ended(each, spark)
+        wakes.join()
+        if refusal is not None:
+            assert isinstance(refusal, SourceError)
+            assert code_of(refusal) == 3
+        run(each, spark)
+        assert found(tmp_path) == list(SECONDS)
+
+
+def test_a_broker_whose_data_were_wiped_is_not_read_on_from_the_middle(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "broker"
+    with Broker.start(folder) as broker:
+        broker.create_topic("wiped", partitions=1, retention_ms=-1)
+        sent(broker.servers, "wiped", SECONDS)
+        run(job(broker, "wiped", tmp_path), spark)
+        port = broker.port
+    shutil.rmtree(folder)
+    with Broker.start(folder, port=port) as broker:
+        refusal = ended(job(broker, "wiped", tmp_path), spark)
+        assert isinstance(refusal, SourceError)
+        assert "the broker no longer has wiped" in str(refusal)
+        broker.create_topic("wiped", partitions=1, retention_ms=-1)
+        sent(broker.servers, "wiped", range(59))
+        refusal = ended(job(broker, "wiped", tmp_path), spark)
+        assert isinstance(refusal, SourceError)
+        assert "deleted and made again" in str(refusal)
+        assert found(tmp_path) == list(SECONDS)
