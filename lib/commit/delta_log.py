@@ -134,7 +134,8 @@ class DeltaCommitLog:
         number = self._last_number(state, app_id, _KNOWN.get(key))
         if newest is not None:
             _KNOWN[key] = _Known(state.version, number, _digest(newest))
-        return number
+        # A fence of an id that has written nothing yet is no batch.
+        return None if number == NEVER else number
 
     def _last_number(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
         """Return the last number out of the commits after the version that is known.
