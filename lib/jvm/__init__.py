@@ -1,0 +1,36 @@
+"""The only folder that reaches into the JVM: Delta's log, file systems, a query's numbers.
+
+Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
+"""
+
+from .delta import DeltaState, at_the_commit, delta_state, touch_transaction
+from .errors import conditions, message
+from .files import WholeFiles, names_in, read_bytes
+from .kafka import KafkaClient, TopicState
+from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
+from .session import has_class, java_version
+from .signals import SignalHandler, jvm_signals
+
+__all__ = [
+    "DeltaState",
+    "KafkaClient",
+    "SignalHandler",
+    "TopicState",
+    "WholeFiles",
+    "at_the_commit",
+    "between_batches",
+    "conditions",
+    "delta_state",
+    "dropped_behind_watermark",
+    "executions",
+    "has_class",
+    "java_version",
+    "jvm_signals",
+    "message",
+    "names_in",
+    "observed",
+    "read_bytes",
+    "release",
+    "scans",
+    "touch_transaction",
+]

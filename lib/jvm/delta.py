@@ -1,0 +1,143 @@
+"""Delta's log: what it says of a table, and a look right before a commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from .session import jvm_session
+
+
+@dataclass(frozen=True)
+class DeltaState:
+    """One version of a Delta table's log; version -1 is a table that does not exist."""
+
+    version: int
+    log_path: str
+    _snapshot: Any
+
+    def transaction(self, app_id: str) -> int | None:
+        """Return the last transaction number of an application id; None where it never wrote.
+
+        Delta works this out from the log by a Spark job, once for each version.
+        """
+        found = self._snapshot.transactions().get(app_id)
+        return None if found.isEmpty() else int(found.get())
+
+    def writers(self) -> list[str]:
+        """Return all application ids that the table has transaction numbers of; a Spark job too."""
+        found = self._snapshot.transactions().keys().iterator()
+        names = []
+        while found.hasNext():
+            names.append(str(found.next()))
+        return names
+
+    def table_id(self) -> str:
+        """Return the id that the table got when it was made."""
+        return str(self._snapshot.metadata().id())
+
+    def schema(self) -> StructType:
+        """Return the table's columns."""
+        return StructType.fromJson(json.loads(self._snapshot.schema().json()))
+
+    def property(self, name: str) -> str | None:
+        """Return one of the table's properties; None where it is not set."""
+        found = self._snapshot.metadata().configuration().get(name)
+        return None if found.isEmpty() else str(found.get())
+
+    def partition_columns(self) -> list[str]:
+        """Return the columns by which the table's files are partitioned."""
+        columns = self._snapshot.metadata().partitionColumns()
+        return [columns.apply(i) for i in range(columns.size())]
+
+
+def delta_state(spark: SparkSession, path: str) -> DeltaState:
+    """Read a table's log up to its newest version.
+
+    Costs a listing of the log when nothing has changed.
+    """
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm_session(spark), path)
+    nothing = jvm.scala.Option.empty()
+    snapshot = log.update(False, nothing, nothing)
+    return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
+
+
+class _AtTheCommit:
+    """Delta's observer of a thread's transactions: looks right before what one does is committed.
+
+    Delta has begun the transaction by then, so that a commit which another writer makes after the
+    look is one that this transaction meets.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self.failure: BaseException | None = None
+
+    # The names are Delta's, which calls them.
+    def createChild(self) -> _AtTheCommit:  # noqa: N802
+        return self
+
+    def startingTransaction(self, start: Any) -> Any:  # noqa: N802
+        return start.apply()
+
+    def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        try:
+            self._look()
+        except BaseException as error:
+            self.failure = error
+            raise
+        return prepare.apply()
+
+    def beginDoCommit(self) -> None:  # noqa: N802
+        return None
+
+    beginBackfill = beginPostCommit = transactionCommitted = beginDoCommit  # noqa: N815
+    transactionAborted = advanceToNextThreadObserver = beginDoCommit  # noqa: N815
+
+    class Java:
+        """What py4j asks for."""
+
+        implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
+
+
+@contextmanager
+def at_the_commit(spark: SparkSession, look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` within every Delta transaction of this thread, right before its commit.
+
+    What it raises is raised here, and nothing is committed.
+    """
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    delta: Any = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]
+    observers = getattr(getattr(delta, "TransactionExecutionObserver$"), "MODULE$")
+    before = observers.getObserver()
+    mine = _AtTheCommit(look)
+    observers.setObserver(mine)
+    try:
+        yield
+    except Exception as error:
+        raise (mine.failure or error) from error
+    finally:
+        observers.setObserver(before)
+
+
+def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) -> None:
+    """Make a commit that says the number of an application id anew, and no more.
+
+    A transaction that has read this id and is not committed yet meets it, and is refused.
+    """
+    jvm: Any = spark._jvm
+    delta = jvm.org.apache.spark.sql.delta
+    said = delta.actions.SetTransaction(app_id, number, jvm.scala.Option.empty())
+    actions = jvm.java.util.ArrayList()
+    actions.add(said)
+    begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
+    update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+    begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)

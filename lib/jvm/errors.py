@@ -1,0 +1,27 @@
+"""What an error of the JVM says."""
+
+from __future__ import annotations
+
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+from pyspark import SparkContext
+
+
+def message(error: Exception) -> str:
+    """Return an error's text.
+
+    `str` of one of Delta's errors raises another, as Spark does not know its class.
+    """
+    return str(getattr(error, "_desc", None) or error)
+
+
+def conditions(error: BaseException) -> list[str]:
+    """Return the names that Spark gives an error and its causes in the JVM, the outermost first."""
+    found: list[str] = []
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    gateway = SparkContext._gateway
+    while cause is not None and gateway is not None:
+        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
+            name = cause.getCondition()
+            found += [] if name is None else [str(name)]
+        cause = cause.getCause()
+    return found

@@ -1,0 +1,133 @@
+"""Files through Hadoop's file systems, and written as Spark writes its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from .session import jvm_session
+
+
+def read_bytes(spark: SparkSession, path: str) -> bytes | None:
+    """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
+
+    Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
+    does not fit.
+    """
+    jvm: Any = spark._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    conf = jvm_session(spark).sessionState().newHadoopConf()
+    return _read(jvm, file, lambda: file.getFileSystem(conf))
+
+
+def _read(jvm: Any, file: Any, opened: Callable[[], Any]) -> bytes | None:
+    try:
+        system = opened()
+        if not system.exists(file):
+            return None
+        stream = system.open(file)
+        try:
+            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        told = error.java_exception.toString()
+        raise OSError(f"{file.toString()} cannot be read: {told}") from error
+
+
+class WholeFiles:
+    """A folder of small files, each written whole or not at all, as Spark writes its checkpoints.
+
+    Hadoop's check sums beside them are not looked at: of a writer that was killed they may be those
+    of the content before. The files must bear a hash of their own. Each method raises OSError.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._made = jvm.org.apache.hadoop.fs.Path
+        self._folder = self._made(folder)
+        # A copy of all settings, which is made once.
+        self._conf = jvm_session(spark).sessionState().newHadoopConf()
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
+        with self._told(self._folder):
+            self._manager = made.create(self._folder, self._conf)
+            scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()
+        self._local = Path(self._folder.toUri().getPath()) if scheme == "file" else None
+
+    def write(self, name: str, content: bytes, *, replace: bool) -> bool:
+        """Write a file; return False where it is there and is not to be replaced."""
+        if replace and self._local is not None:
+            # Hadoop replaces a local file by deleting it first: for a moment it would be gone, and
+            # for ever where the process is killed then.
+            part = self._local / f".{name}.part"
+            part.write_bytes(content)
+            part.replace(self._local / name)
+            return True
+        file = self._made(self._folder, name)
+        try:
+            if not replace:
+                self._manager.mkdirs(self._folder)
+            stream = self._manager.createAtomic(file, replace)
+            try:
+                stream.write(bytearray(content))
+            except BaseException:
+                stream.cancel()
+                raise
+            stream.close()
+        except Py4JJavaError as error:
+            told = error.java_exception
+            if "FileAlreadyExists" in told.getClass().getName():
+                return False
+            raise OSError(f"{file.toString()} cannot be written: {told.toString()}") from error
+        return True
+
+    def names(self) -> list[str]:
+        """Return the names of the files; none where there is no such folder."""
+        with self._told(self._folder):
+            if not self._manager.exists(self._folder):
+                return []
+            return [status.getPath().getName() for status in self._manager.list(self._folder)]
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes; None without such a file."""
+        # The file system that Spark's session shares must go on to look at check sums.
+        systems = self._jvm.org.apache.hadoop.fs.FileSystem
+        own = systems.newInstance(self._folder.toUri(), self._conf)
+        try:
+            own.setVerifyChecksum(False)
+            return _read(self._jvm, self._made(self._folder, name), lambda: own)
+        finally:
+            own.close()
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing happens where there is none."""
+        with self._told(self._folder):
+            self._manager.delete(self._made(self._folder, name))
+
+    @contextmanager
+    def _told(self, path: Any) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            told = error.java_exception.toString()
+            raise OSError(f"{path.toString()} cannot be used: {told}") from error
+
+
+def names_in(spark: SparkSession, folder: str) -> list[str]:
+    """Return the names of a folder's files; none where there is no such folder."""
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(folder)
+    try:
+        system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
+        if not system.exists(place):
+            return []
+        return [status.getPath().getName() for status in system.listStatus(place)]
+    except Py4JJavaError as error:
+        raise OSError(f"{folder} cannot be listed: {error.java_exception.toString()}") from error

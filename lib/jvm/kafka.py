@@ -1,0 +1,122 @@
+"""Kafka's own client: what a broker says of its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+_KAFKA_MS = 10_000
+_UNKNOWN = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """What a broker says of a topic: the id that it got when it was made, and its partitions."""
+
+    id: str
+    partitions: int
+
+
+class KafkaClient:
+    """Asks a broker of its topics, by Kafka's own client and the `kafka.*` options of a source.
+
+    A context manager, and usable by several threads. Each question raises OSError where the broker
+    gives no answer within ten seconds.
+    """
+
+    def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._servers = servers
+        settings = jvm.java.util.Properties()
+        for name, value in {**options, "kafka.bootstrap.servers": servers}.items():
+            if name.lower().startswith("kafka."):
+                settings.put(name[len("kafka.") :], value)
+        self._package = jvm.org.apache.kafka.clients.admin
+        with self._answered("has no client"):
+            self._client = self._package.Admin.create(settings)
+
+    def __enter__(self) -> KafkaClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close(self._jvm.java.time.Duration.ZERO)
+
+    def names(self, pattern: str = ".*") -> list[str]:
+        """Return the topics that a Java regular expression names, the internal ones left out."""
+        options = self._package.ListTopicsOptions().timeoutMs(_KAFKA_MS)
+        with self._answered("does not tell its topics"):
+            found = self._client.listTopics(options).names().get()
+            matches = self._jvm.java.util.regex.Pattern.matches
+            return sorted(name for name in found if matches(pattern, name))
+
+    def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
+        """Return the state of each of the topics that are there."""
+        options = self._package.DescribeTopicsOptions().timeoutMs(_KAFKA_MS)
+        wanted = self._jvm.java.util.ArrayList()
+        for topic in topics:
+            wanted.add(topic)
+        states: dict[str, TopicState] = {}
+        with self._answered(f"does not tell of {', '.join(topics)}"):
+            found = self._client.describeTopics(wanted, options).topicNameValues()
+            for topic in topics:
+                told = _unless_unknown(found.get(topic))
+                if told is not None:
+                    size = int(told.partitions().size())
+                    states[topic] = TopicState(str(told.topicId().toString()), size)
+        return states
+
+    def earliest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
+        """Return the first offset that each partition still has, by topic and number."""
+        return self._offsets(partitions, self._package.OffsetSpec.earliest())
+
+    def latest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
+        """Return where each partition ends, without transactions that are open."""
+        return self._offsets(partitions, self._package.OffsetSpec.latest())
+
+    def _offsets(
+        self, partitions: Mapping[str, Iterable[int]], spec: Any
+    ) -> dict[str, dict[int, int]]:
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._package.ListOffsetsOptions(committed).timeoutMs(_KAFKA_MS)
+        made = self._jvm.org.apache.kafka.common.TopicPartition
+        wanted = self._jvm.java.util.HashMap()
+        places = [(topic, part) for topic, parts in partitions.items() for part in parts]
+        asked = {place: made(*place) for place in places}
+        for place in asked.values():
+            wanted.put(place, spec)
+        offsets: dict[str, dict[int, int]] = {}
+        with self._answered("does not tell the offsets"):
+            found = self._client.listOffsets(wanted, options).all().get()
+            for (topic, part), place in asked.items():
+                offsets.setdefault(topic, {})[part] = int(found.get(place).offset())
+        return offsets
+
+    @contextmanager
+    def _answered(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            told = error.java_exception
+            cause = told.getCause() or told
+            raise OSError(f"{self._servers} {what}: {cause.toString()}") from error
+
+
+def _unless_unknown(future: Any) -> Any:
+    """Return what a future of Kafka's client holds; None where it says that there is no topic."""
+    try:
+        return future.get()
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause()
+        if cause is not None and cause.getClass().getName() == _UNKNOWN:
+            return None
+        raise

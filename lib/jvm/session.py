@@ -1,0 +1,24 @@
+"""Spark's session in the JVM, and the classes and the Java that it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Return whether the driver finds a class, among the jars that the session was given too."""
+    jvm: Any = spark._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
+def java_version(spark: SparkSession) -> str:
+    """Return the version of the Java that Spark runs in."""
+    jvm: Any = spark._jvm
+    return str(jvm.java.lang.System.getProperty("java.version"))
+
+
+def jvm_session(spark: SparkSession) -> Any:
+    """Return the session that a session of Python stands for."""
+    return spark._jsparkSession
