@@ -85,9 +85,8 @@ def avro_format(
     A date or a time is of the years 1 to 9999. NaN and the infinite are numbers of Avro, and are
     read.
 
-    Values are read in batches by array operations, a field of all rows at a time. The elements of
-    arrays are read one after the other, of all rows at a time: a single array of 100,000 elements
-    takes seconds.
+    Values are read in batches by array operations, a field of all rows at a time, and the elements
+    of arrays one after the other, of all rows at a time.
 
     Args:
         schema: what a row holds; the fields of a record.
