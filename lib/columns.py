@@ -9,13 +9,35 @@ from operator import and_
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, WatermarkError
 
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
 _NOT_STORED = frozenset(" ,;{}()\n\t=")
+_PLAIN = (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 
 def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
@@ -149,6 +171,11 @@ def require(frame: DataFrame, wanted: Iterable[str], what: str = "by") -> None:
                 f"{what} names {name!r}, which is there {have.count(name)} times.",
                 "one such column.",
             )
+
+
+def is_plain(kind: DataType) -> bool:
+    """Return whether values are equal where their bytes are, and ordered by Arrow as by Spark."""
+    return isinstance(kind, _PLAIN) or (isinstance(kind, StringType) and kind == StringType())
 
 
 def require_event_time(frame: DataFrame, time: str) -> None:

@@ -5,31 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
     DataType,
-    DateType,
-    DecimalType,
     FractionalType,
-    IntegralType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
 )
 
-from ..columns import quoted, type_of
+from ..columns import is_plain, quoted, type_of
 from ..errors import ColumnTypeError
 from .measures import Comparison
-
-_PLAIN = (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 
 def common(events: DataFrame, each: Comparison) -> DataType:
@@ -43,8 +25,7 @@ def common(events: DataFrame, each: Comparison) -> DataType:
 
 def require_plain(found: DataType, what: str, *, floats: bool = False) -> None:
     """Refuse a type whose values Arrow does not order as Spark does."""
-    plain = isinstance(found, _PLAIN) or (floats and isinstance(found, FractionalType))
-    if not plain and not (isinstance(found, StringType) and found == StringType()):
+    if not is_plain(found) and not (floats and isinstance(found, FractionalType)):
         raise ColumnTypeError(
             f"{what} is of type {found.simpleString()}.",
             "whole numbers, decimals, text, times, booleans, bytes"

@@ -9,21 +9,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
     DataType,
-    DateType,
     DecimalType,
     FractionalType,
-    IntegralType,
-    StringType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from ..aggregates import Aggregate
-from ..columns import quoted
+from ..columns import is_plain, quoted
 from ..durations import interval
 from ..errors import ColumnTypeError
 from ._grid import pane
@@ -35,15 +28,6 @@ SLICES = 8
 EVENTS = "tidegate:events"
 _BEGIN = "tidegate:begin"
 _BUCKET = "tidegate:bucket"
-_PLAIN = (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 
 def slice_length(size: int, slices: int = SLICES) -> int:
@@ -78,13 +62,8 @@ def layout(rows: Grouping, size: int) -> Layout:
         # Nothing waits in a batch: its slices are as long as a window.
         return Layout(slice_length(size, 1), 1, (), tuple(keys))
     types = [rows.events.schema[name].dataType for name in rows.by]
-    inner = tuple(at for at in keys if _is_plain(types[at]))
+    inner = tuple(at for at in keys if is_plain(types[at]))
     return Layout(slice_length(size), SLICES, inner, tuple(at for at in keys if at not in inner))
-
-
-def _is_plain(found: DataType) -> bool:
-    """Return whether values are equal where their bytes are."""
-    return isinstance(found, _PLAIN) or (isinstance(found, StringType) and found == StringType())
 
 
 def collected(rows: Grouping, layout: Layout, kept: Sequence[str]) -> DataFrame:

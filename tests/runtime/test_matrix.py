@@ -56,20 +56,25 @@ def together(checkpoint: str, target: str, aside: str) -> bool:
     return checkpoint == target == aside
 
 
-@pytest.mark.parametrize("tables", MOMENTS)
-@pytest.mark.parametrize("checkpoint", MOMENTS)
-def test_a_checkpoint_of_one_moment_with_tables_of_another_gives_each_record_once_or_a_refusal(
-    moments: Moments, spark: SparkSession, tmp_path: Path, checkpoint: str, tables: str
-) -> None:
-    left = moments.put_together(tmp_path / "cell", checkpoint, tables, tables)
+def require_all_or_torn(left: Left, spark: SparkSession, *, whole: bool) -> None:
+    """Check that the job gives each record once, or is refused where its parts are not whole."""
     refusal = outcome(left, spark)
-    if together(checkpoint, tables, tables):
+    if whole:
         assert refusal is None, refusal
     if refusal is None:
         require_each_once(left, ALL)
     else:
         assert isinstance(refusal, TORN), refusal
         assert code_of(refusal) == 5
+
+
+@pytest.mark.parametrize("tables", MOMENTS)
+@pytest.mark.parametrize("checkpoint", MOMENTS)
+def test_a_checkpoint_of_one_moment_with_tables_of_another_gives_each_record_once_or_a_refusal(
+    moments: Moments, spark: SparkSession, tmp_path: Path, checkpoint: str, tables: str
+) -> None:
+    left = moments.put_together(tmp_path / "cell", checkpoint, tables, tables)
+    require_all_or_torn(left, spark, whole=together(checkpoint, tables, tables))
 
 
 @pytest.mark.parametrize(
@@ -91,14 +96,7 @@ def test_a_target_of_one_moment_with_side_tables_of_another_gives_each_record_on
     aside: str,
 ) -> None:
     left = moments.put_together(tmp_path / "cell", checkpoint, target, aside)
-    refusal = outcome(left, spark)
-    if together(checkpoint, target, aside):
-        assert refusal is None, refusal
-    if refusal is None:
-        require_each_once(left, ALL)
-    else:
-        assert isinstance(refusal, TORN), refusal
-        assert code_of(refusal) == 5
+    require_all_or_torn(left, spark, whole=together(checkpoint, target, aside))
 
 
 @pytest.mark.parametrize(("tables", "lost"), [("first", [30]), ("second", [70]), ("third", [])])

@@ -26,14 +26,13 @@ from ...commit.once import untouched
 from ...commit.protocol import current
 from ...offsets import Offsets
 from ...sources.before import Before
-from ...sources.topics import client
 from ..job import Job, Limits
 from ..process.failures import plain
 from ..summary import Counted, Summary
 from . import cut
 from .accounting import check_flood, check_one_to_one, tally
 from .frames import handed_on, streaming
-from .gaps import found_gaps, lost
+from .gaps import require_there
 from .preflight import steps
 from .side_outputs import Part, keep_dead, reasons
 from .streams import streams
@@ -247,11 +246,7 @@ class _Work:
     def _require_there(self) -> None:
         """Refuse topics that have lost some of the batch."""
         for name, given in self.job.inputs.items():
-            own = self._own(name)
-            with client(self.spark, given.reading.source) as asked:
-                gaps = found_gaps(own, asked.earliest(own.end))
-            if gaps:
-                raise lost(gaps, recorded=False)
+            require_there(self.spark, given.reading.source, self._own(name))
 
 
 def _scaled(limits: Limits, part: Part) -> Limits:

@@ -21,12 +21,11 @@ from ...errors import CheckpointError, ColumnTypeError, DifferenceError
 from ...offsets import Offsets
 from ...sinks import Append, Corrected, Mapped, SideTable, Sink, Upsert
 from ...sources import Reading
-from ...sources.topics import client
 from ...transform import Stateless
 from ...windows import Cumulative, Hopping, Session, Tumbling, Windowed
 from ..job import Job
 from .frames import streaming
-from .gaps import found_gaps, lost
+from .gaps import require_there
 from .preflight import Preflight
 
 _MICRO = timedelta(microseconds=1)
@@ -150,11 +149,7 @@ class _Range:
     def require_there(self) -> None:
         """Refuse topics that have lost some of it."""
         for given in self.job.inputs.values():
-            own = self._own(given.reading)
-            with client(self.spark, given.reading.source) as asked:
-                gaps = found_gaps(own, asked.earliest(own.end))
-            if gaps:
-                raise lost(gaps, recorded=False)
+            require_there(self.spark, given.reading.source, self._own(given.reading))
 
     def differences(self, ignore: Sequence[str]) -> Differences:
         """Return how the target differs."""

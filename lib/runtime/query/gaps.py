@@ -14,6 +14,8 @@ from ...errors import SourceError
 from ...jvm import delta_state
 from ...offsets import Offsets
 from ...sinks import SideTable
+from ...sources import KafkaSource
+from ...sources.topics import client
 from .side_outputs import Part
 
 COLUMNS = "topic STRING, partition INT, start_offset BIGINT, end_offset BIGINT, batch BIGINT"
@@ -58,6 +60,17 @@ def found_gaps(batch: Batch, earliest: Offsets) -> list[Gap]:
             if first > start:
                 found.append(Gap(topic, partition, start, first))
     return sorted(found)
+
+
+def require_there(spark: SparkSession, source: KafkaSource, batch: Batch) -> None:
+    """Refuse a source's own part of a batch of which its topics have lost records.
+
+    Raises SourceError, which names the ranges.
+    """
+    with client(spark, source) as asked:
+        gaps = found_gaps(batch, asked.earliest(batch.end))
+    if gaps:
+        raise lost(gaps, recorded=False)
 
 
 def skipping(batch: Batch, gaps: Iterable[Gap]) -> Batch:

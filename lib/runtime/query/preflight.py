@@ -196,12 +196,9 @@ class Preflight:
         elif log.id is None:
             return f"{path}: not there yet"
         else:
-            self._require_own(step, log)
+            require_own(step, self.job.name, self.query, log)
         self._require_not_ahead(step, log)
         return f"{path}: version {log.version}"
-
-    def _require_own(self, step: str, log: DeltaCommitLog) -> None:
-        require_own(step, self.job.name, self.query, log)
 
     def _require_not_ahead(self, step: str, log: DeltaCommitLog) -> None:
         """Refuse a table that is ahead of the checkpoint, or has other offsets of its batch."""
