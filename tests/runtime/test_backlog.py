@@ -148,6 +148,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("says", REFUSED)
 def test_what_cannot_be_worked_off_is_refused_by_name(says: str) -> None:
     topics, others = REFUSED[says]
