@@ -28,6 +28,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(mark.args[0], mark.kwargs[chosen], ids=mark.kwargs.get("ids"))
 
 
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
+    """Refuse a fixture of a module that makes topics: a process that takes over tests from another
+    may come back to the module, and the broker still has the topics."""
+    if "broker" in fixturedef.argnames and fixturedef.scope in ("module", "class"):
+        pytest.fail(f'{fixturedef.argname} makes topics: scope="session", or a test\'s own')
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tidegate` as a wheel."""

@@ -30,20 +30,20 @@ def ran(spark: SparkSession, broker: Broker, name: str, contestant: Contestant, 
     assert found["seconds"] > 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def clicks(broker: Broker) -> str:
     name = broker.create_topic("bench-clicks", partitions=PARTITIONS, retention_ms=-1)
     topic.fill(broker.servers, name, ROWS, PARTITIONS, stragglers=0.01)
     return name
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def joined(broker: Broker) -> str:
     stream_stream.filled(broker, "bench-joined", ROWS)
     return "bench-joined"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def enriched(broker: Broker) -> str:
     for name in ("bench-enriched", "bench-enriched-changes"):
         broker.create_topic(name, partitions=PARTITIONS, retention_ms=-1)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.crash]
 SNAPSHOTS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def base(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
     """What two runs have left, whose state is snapshots of the first and changes of the second."""
     topic = broker.create_topic("files-of-a-checkpoint", partitions=1, retention_ms=-1)

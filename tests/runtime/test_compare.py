@@ -17,7 +17,7 @@ from .left import Left
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def left(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
     return Left.made(spark, broker, "compared", tmp_path_factory.mktemp("left"))
 

@@ -25,7 +25,7 @@ also where it was killed."""
 ALL = dict(enumerate(RECORDS))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def moments(
     spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Moments:

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.broker
 Damage = Callable[[Left, SparkSession], None]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
     return Left.made(spark, broker, "preflight", tmp_path_factory.mktemp("left"))
 

@@ -38,7 +38,7 @@ from .topics import sent
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
     made = Left.made(spark, broker, "remedies", tmp_path_factory.mktemp("left"))
     sent(broker.servers, made.topic, THIRD)
