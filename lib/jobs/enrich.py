@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ..joins import stream_table
 from ..joins.stream_table import TableJoin
-from ..runtime.config import Config, InputSection, Names, Section
+from ..runtime.config import Config, FilteredSection, Names, Section
 from ..runtime.job import Job
 from ..sinks import Snapshot
 from ..sources.reading import EVENT_TIME
@@ -45,7 +45,7 @@ class EnrichSection(Section):
 class Enrich(Config, name="enrich"):
     """The job's configuration: conf/jobs/enrich.toml tells each key."""
 
-    input: InputSection
+    input: FilteredSection
     enrich: EnrichSection
     output: PartitionedSection
 

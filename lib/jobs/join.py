@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from ..errors import ConfigError, TidegateError
 from ..joins import IntervalJoin
 from ..joins.stream_stream import How, JoinEmission
-from ..runtime.config import Config, InputSection, Names, Section, Table
+from ..runtime.config import Config, FilteredSection, Names, Section, Table
 from ..runtime.job import Job
 from ..sources.reading import EVENT_TIME
 from .tables import PartitionedSection
@@ -60,8 +60,8 @@ class JoinTables(PartitionedSection):
 class Join(Config, name="join"):
     """The job's configuration: conf/jobs/join.toml tells each key."""
 
-    left: InputSection
-    right: InputSection
+    left: FilteredSection
+    right: FilteredSection
     join: JoinSection
     output: JoinTables
 

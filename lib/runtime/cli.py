@@ -195,8 +195,9 @@ def _shipped(name: str) -> Path | None:
 
 def _told(done: Summary, result: str) -> str:
     stopped = ", stopped as asked" if done.stopped else ""
+    filtered = f", {done.filtered:,} left out by where" if done.filtered else ""
     return (
         f"{done.job}: {done.batches} batches in {done.seconds:.1f} s: {done.rows_in:,} rows read, "
         f"{done.rows_out:,} "
-        f"{result}, {done.late:,} late, {done.dead:,} dead{stopped}"
+        f"{result}, {done.late:,} late, {done.dead:,} dead{filtered}{stopped}"
     )

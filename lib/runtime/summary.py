@@ -13,6 +13,7 @@ class Counted:
 
     corrected: late rows that were merged into their windows; they count in `late` too.
     clamped: rows whose time was too far ahead and was brought back.
+    filtered: good rows that the `where` of their reading left out.
     lost: offsets that the topic had lost before they were read.
     reached: each stream's own watermark, by its name, in microseconds since 1970.
     """
@@ -24,6 +25,7 @@ class Counted:
     late: int
     corrected: int = 0
     clamped: int = 0
+    filtered: int = 0
     lost: int = 0
     alarm: bool = False
     reached: Mapping[str, int | None]
@@ -46,6 +48,7 @@ class Summary:
     late: int = 0
     corrected: int = 0
     clamped: int = 0
+    filtered: int = 0
     lost: int = 0
     alarms: int = 0
     seconds: float = 0.0
@@ -62,6 +65,7 @@ class Summary:
         self.late += batch.late
         self.corrected += batch.corrected
         self.clamped += batch.clamped
+        self.filtered += batch.filtered
         self.lost += batch.lost
         self.alarms += batch.alarm
         for name, mark in batch.reached.items():

@@ -13,6 +13,8 @@ from ..offsets import Offsets
 _AGAIN = "__tidegate_again"
 _LATE = "__tidegate_late"
 _TIME = "event_time"
+FILTERED = "__tidegate_filtered"
+"""The mark of good rows that a condition leaves out."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,12 @@ class Before:
 
 
 def counts(
-    *, bad: Column, clamped: Column | None, before: Before | None, batch: bool
+    *,
+    bad: Column,
+    clamped: Column | None,
+    filtered: Column | None,
+    before: Before | None,
+    batch: bool,
 ) -> list[Column]:
     """Return what is counted of a batch's rows, as `Reading` tells.
 
@@ -67,6 +74,9 @@ def counts(
     ]
     if clamped is not None:
         found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
+    if filtered is not None:
+        found.append(F.count_if(own & filtered).alias("filtered"))
     if again is not None and batch:
-        found.append(F.count_if(~bad & again & quoted(_LATE)).alias("left_out"))
+        matters = ~bad if filtered is None else ~bad & ~filtered
+        found.append(F.count_if(matters & again & quoted(_LATE)).alias("left_out"))
     return found

@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, TimestampType
 
 from ..columns import column, quoted
+from ..conditions import condition, require_text
 from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of, instant
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
-from .before import Before, counts
+from .before import FILTERED, Before, counts
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
@@ -51,6 +52,8 @@ class Reading:
         is a dead letter, with "clamp" its event time is the record's timestamp plus the tolerance.
     value_cap: bytes of a dead letter's value, of its key and of each of its headers that are kept;
         the value's full length stands beside them.
+    where: a condition in Spark's SQL on the good rows' columns. Rows of which it is false or null
+        are left out once they are counted: they move the watermark, and are never late.
 
     A Kafka column whose name a field has is called kafka_<name>, so a field `timestamp` leaves
     `kafka_timestamp`.
@@ -58,9 +61,11 @@ class Reading:
     Observed in each batch of the stream, under the name `OBSERVATION` where no other is given:
     `rows` (raw rows), `dead`, and `earliest` and `latest`, the good rows' smallest and largest
     event time in microseconds since 1970 (None without a good row). With future="clamp" also
-    `clamped`, the rows whose event time was brought back.
+    `clamped`, the rows whose event time was brought back; with `where` also `filtered`, the good
+    rows that it left out.
 
-    Raises, at construction, ArgumentError, ColumnError and ColumnTypeError.
+    Raises ArgumentError, ColumnError and ColumnTypeError, at construction; for a `where` that the
+    rows cannot answer, when they are read.
     """
 
     source: KafkaSource
@@ -73,6 +78,7 @@ class Reading:
     future: Literal["reject", "clamp"] = "reject"
     value_cap: int = 65_536
     time_unit: TimeUnit | None = None
+    where: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, KafkaSource):
@@ -98,6 +104,7 @@ class Reading:
             raise ArgumentError(f"future is {self.future!r}.", "'reject' or 'clamp'.")
         if self.value_cap < 0:
             raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
+        require_text(self.where)
         fields = self.format.schema.fieldNames()
         if isinstance(self.time, str) and self.time not in fields:
             raise ColumnError(f"time names {self.time!r}.", f"the fields are {', '.join(fields)}.")
@@ -154,7 +161,7 @@ class Reading:
     ) -> DataFrame:
         """Return the good rows: the fields, `event_time`, then the kept Kafka columns.
 
-        The watermark is that of all good rows, whatever the transform then filters out. Two
+        The watermark is that of all good rows, whatever `where` or the transform filters out. Two
         readings in one query need an `observation`, the name of their counts, each of its own.
         `heartbeats` can move the watermark on without an event. Rows that a batch has read `before`
         are rows of the stream too, and are not counted again.
@@ -162,8 +169,8 @@ class Reading:
         good = self._good(self.source.stream(spark), observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
-            return watermarked(good, EVENT_TIME, delay)
-        return heartbeats.below(good, EVENT_TIME, delay)
+            return self._chosen(watermarked(good, EVENT_TIME, delay))
+        return self._chosen(heartbeats.below(good, EVENT_TIME, delay))
 
     def batch(
         self,
@@ -176,10 +183,10 @@ class Reading:
         """Return the good rows of one offset range as a batch, with the columns of the stream.
 
         Counted are the same numbers; with `before` also `left_out`, the good rows at its offsets or
-        before them of which its `late` is true. No row is left out.
+        before them of which its `late` is true. No row is left out as late.
         """
         raw = self.source.between(spark, start, end)
-        return self._good(raw, observation, before, batch=True)
+        return self._chosen(self._good(raw, observation, before, batch=True))
 
     def _good(
         self,
@@ -189,11 +196,13 @@ class Reading:
         *,
         batch: bool = False,
     ) -> DataFrame:
-        """Count all rows, and keep the good ones."""
-        judged = self._judged(raw)
+        """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
+        judged = self._filtered(self._judged(raw))
         marks = {_BAD: quoted(_BAD)}
         if _CLAMPED in judged.columns:
             marks[_CLAMPED] = quoted(_CLAMPED)
+        if FILTERED in judged.columns:
+            marks[FILTERED] = quoted(FILTERED)
         if before is not None:
             marks |= before.marks(*map(quoted, self.place))
         rows = judged.select(
@@ -202,17 +211,36 @@ class Reading:
         counted = counts(
             bad=quoted(_BAD),
             clamped=quoted(_CLAMPED) if _CLAMPED in marks else None,
+            filtered=quoted(FILTERED) if FILTERED in marks else None,
             before=before,
             batch=batch,
         )
         kept = ~quoted(_BAD) if before is None or batch else ~quoted(_BAD) & before.in_time
+        # Whether a row is filtered out is asked above the watermark, which such rows move on.
+        marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
 
+    def _filtered(self, judged: DataFrame) -> DataFrame:
+        """Mark the good rows that `where` leaves out."""
+        if self.where is None:
+            return judged
+        holds = condition(judged.select(*self._kept(self.keep)), self.where)
+        left_out = F.when(~quoted(_BAD), ~F.coalesce(holds, F.lit(False))).otherwise(F.lit(False))
+        return judged.withColumn(FILTERED, left_out)
+
+    def _chosen(self, marked: DataFrame) -> DataFrame:
+        """Leave out the rows that are marked."""
+        return marked if self.where is None else marked.where(~quoted(FILTERED)).drop(FILTERED)
+
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Return the good rows of one offset range as a batch, with the columns of PLACE."""
-        judged = self._judged(self.source.between(spark, start, end))
+        """Return the good rows of one offset range as a batch, with the columns of PLACE.
+
+        Rows that `where` leaves out are not among them.
+        """
+        judged = self._filtered(self._judged(self.source.between(spark, start, end)))
         extra = [name for name in self.keep if name not in PLACE]
-        return judged.where(~quoted(_BAD)).select(*self._kept([*PLACE, *extra]))
+        kept = self._chosen(judged.where(~quoted(_BAD)))
+        return kept.select(*self._kept([*PLACE, *extra]))
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the rows of one offset range that could not be read.

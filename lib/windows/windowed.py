@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType
 
 from ..aggregates import Aggregate, partials
-from ..columns import names, type_of
+from ..columns import names
+from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnTypeError
 from .merging import Overlapping, Same
 from .window import Window
@@ -64,27 +64,13 @@ class Windowed:
                 "aggs={'n': count()}",
             )
         object.__setattr__(self, "by", tuple(names(self.by)))
-        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
-            raise ArgumentError(
-                f"where is {self.where!r}.", "a condition as text, or None.", "where='ms > 100'"
-            )
+        require_text(self.where)
 
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the aggregates of each window and key: window, the by columns, the aggregates."""
         aggs: Any = self.aggs
-        kept = events if self.where is None else events.where(self._condition(events, self.where))
+        kept = events if self.where is None else events.where(condition(events, self.where))
         return self.window.aggregate(kept, by=self.by, aggs=aggs, time=self.time)
-
-    def _condition(self, events: DataFrame, where: str) -> Column:
-        condition = F.expr(where)
-        found = type_of(events, condition, f"where={where!r}")
-        if not isinstance(found, BooleanType):
-            raise ColumnTypeError(
-                f"where={where!r} is of type {found.simpleString()}.",
-                "a condition, which is true or false.",
-                "where='ms > 100'",
-            )
-        return condition
 
     def partials(self) -> Windowed:
         """Return the same with its aggregates left unfinished, so that results can be merged.

@@ -15,6 +15,7 @@ MODULES = sorted(LIB.rglob("*.py"))
 ROOT = {
     "errors",
     "columns",
+    "conditions",
     "durations",
     "aggregates",
     "frames",
@@ -28,6 +29,7 @@ BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFO
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": {"errors"},
+    "conditions": {"errors", "columns"},
     "durations": {"errors"},
     "aggregates": {"errors", "columns"},
     "frames": {"errors"},

@@ -144,7 +144,7 @@ PINNED: dict[Callable[..., object], str] = {
         "(source: KafkaSource, format: Format, *, time: str | Column, lateness: str | timedelta, "
         "keep: Sequence[str] = (), future_tolerance: str | timedelta | None = '1 hour', "
         "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536, "
-        "time_unit: TimeUnit | None = None) -> None"
+        "time_unit: TimeUnit | None = None, where: str | None = None) -> None"
     ),
     sources.Heartbeats: "(path: str) -> None",
     Broker: (

@@ -189,6 +189,10 @@ WINDOWS: dict[str, tuple[Call, str]] = {
         lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="mss > 1")(g.clicks),
         "mss",
     ),
+    "Windowed, where of all rows": (
+        lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="max(ms) > 1")(g.clicks),
+        "asks for more than one row",
+    ),
     "deduplicate, unknown key": (
         lambda g: windows.deduplicate(g.clicks, "id", "1h", hold="1m"),
         "id",
@@ -380,6 +384,11 @@ SOURCES: dict[str, tuple[Call, str]] = {
     "Reading, lateness negative": (lambda g: g.read(lateness="-1s"), "lateness is '-1s'"),
     "Reading, lateness a number": (lambda g: g.read(lateness=10), "lateness is 10"),
     "Reading, keep unknown": (lambda g: g.read(keep=["headers"]), "keep is"),
+    "Reading, where empty": (lambda g: g.read(where=" "), "where is ' '"),
+    "Reading, where of no column": (
+        lambda g: g.read(where="mss > 1").rows(g.spark, {}, {}),
+        "where='mss > 1' cannot be computed",
+    ),
     "Reading, future unknown": (lambda g: g.read(future="drop"), "future is 'drop'"),
     "Reading, time a number": (
         lambda g: sources.Reading(g.kafka, formats.json_format(EPOCHS), time="at", lateness="1s"),

@@ -117,24 +117,34 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     left, right = (broker.create_topic(f"{topic}-{n}", retention_ms=-1) for n in "ab")
-    send(broker, left, [reading(0, 1.0), reading(1, 2.0, "b"), reading(600, 0.0, "z")])
-    send(broker, right, [reading(5, 7.0), reading(100, 8.0, "b"), reading(600, 0.0, "y")])
+    send(broker, left, [reading(0, 1.0), reading(1, 2.0, "b"), reading(2, -9.0)])
+    send(broker, right, [reading(5, 7.0), reading(6, -7.0), reading(100, 8.0, "b")])
+    # Rows that no condition lets through take the watermark on all the same.
+    for each in (left, right):
+        send(broker, each, [reading(600, -1.0, "z")])
     own = {"kafka.servers": broker.servers, "output.root": tmp_path}
     sensors = {key.removeprefix("input."): SENSORS[key] for key in SENSORS if key.startswith("in")}
     both = {f"{side}.{key}": value for side in ("left", "right") for key, value in sensors.items()}
     both |= {"left.topics": left, "right.topics": right, "join.on": "sensor", "join.after": "9s"}
-    run(join(from_options(Join, {**own, **both, "join.how": "left"})), spark)
+    both |= {"left.where": "value > 0", "right.where": "value is null or value > 0"}
+    done = run(join(from_options(Join, {**own, **both, "join.how": "left"})), spark)
+    assert (done.rows_in, done.filtered, done.rows_out, done.late, done.dead) == (8, 4, 2, 0, 0)
     joined = tables.rows(tmp_path / "join")
     pairs = [(row["sensor"], row["value_left"], row["value_right"]) for row in joined]
     assert sorted(pairs) == [("a", 1.0, 7.0), ("b", 2.0, None)]
+    # Of three rows that come too late one counts.
+    send(broker, left, [reading(3, 1.0), reading(3, -1.0), reading(700, 1.0, "z"), reading(4, 0.0)])
+    done = run(join(from_options(Join, {**own, **both, "join.how": "left"})), spark)
+    assert (done.rows_in, done.filtered, done.late) == (4, 2, 1)
+    assert [row["value"] for row in tables.rows(tmp_path / "late_left")] == [1.0]
 
     places = spark.createDataFrame([("a", "roof")], "sensor string, place string")
     places.write.format("delta").save(str(tmp_path / "places"))
     given: dict[str, object] = {k: v for k, v in SENSORS.items() if k.startswith("input.")}
     given |= {"input.topics": left, "enrich.table": tmp_path / "places", "enrich.on": "sensor"}
-    given |= {"output.partition_by": "date,sensor"}
+    given |= {"output.partition_by": "date,sensor", "input.where": "value <= 2 and value >= -1"}
     done = run(enrich(from_options(Enrich, {**own, **given})), spark)
-    assert (done.rows_in, done.rows_out) == (3, 3)
+    assert (done.rows_in, done.filtered, done.rows_out) == (8, 1, 7)
     enriched = tables.rows(tmp_path / "enrich")
     assert {row["date"] for row in enriched} == {date(2026, 1, 2)}
     met = {row["sensor"]: row["place"] for row in enriched}

@@ -62,6 +62,9 @@ def test_counts_that_can_not_be_are_refused(given: list[dict[str, int | None]]) 
 
 def test_a_job_without_a_transform_gives_each_good_row_once() -> None:
     check_one_to_one(batch(), 50, 8, 42)
+    check_one_to_one(batch(), 50, 8, 40, filtered=2)
+    with pytest.raises(AccountingError, match="2 left out by where, and gave 42"):
+        check_one_to_one(batch(), 50, 8, 42, filtered=2)
     for out in (41, 43):
         with pytest.raises(AccountingError, match="one row out for each good row"):
             check_one_to_one(batch(), 50, 8, out)

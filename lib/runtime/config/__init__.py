@@ -4,7 +4,7 @@ from .base import Section
 from .format_sections import RegistrySection
 from .job_config import Config
 from .load import Loaded, load
-from .sections import BrokerSection, InputSection, JobSection, OutputSection
+from .sections import BrokerSection, FilteredSection, InputSection, JobSection, OutputSection
 from .values import Columns, Duration, Names, Place, Span, Table, Wait
 from .window_sections import WindowSection
 
@@ -13,6 +13,7 @@ __all__ = [
     "Columns",
     "Config",
     "Duration",
+    "FilteredSection",
     "InputSection",
     "JobSection",
     "Loaded",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -144,6 +145,27 @@ class InputSection(FormattedSection):
             value_cap=self.value_cap,
         )
         return Input(reading, watermarks=self.watermarks, idle=self.idle)
+
+
+class FilteredSection(InputSection):
+    """What a job reads of topics of which not every row counts."""
+
+    where: str | None = Field(
+        default=None,
+        description="a condition in SQL on the input's columns; other rows are left out",
+    )
+
+    def input(
+        self,
+        broker: BrokerSection,
+        registry: RegistrySection | None = None,
+        *,
+        format: Format | None = None,
+        keep: Sequence[str] = (),
+    ) -> Input:
+        """Return the input, as an `InputSection` does, with the rows that the condition leaves."""
+        given = super().input(broker, registry, format=format, keep=keep)
+        return replace(given, reading=replace(given.reading, where=self.where))
 
 
 class OutputSection(Section):

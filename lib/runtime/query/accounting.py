@@ -23,6 +23,7 @@ class Observed:
     earliest: int | None
     latest: int | None
     clamped: int = 0
+    filtered: int = 0
 
 
 def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
@@ -46,6 +47,7 @@ def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
         ),
         latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
         clamped=sum(each.get("clamped") or 0 for each in counts),
+        filtered=sum(each.get("filtered") or 0 for each in counts),
     )
     if seen.rows > length or seen.dead > seen.rows:
         raise AccountingError(
@@ -65,12 +67,15 @@ def span(batch: Batch) -> int:
     )
 
 
-def check_one_to_one(batch: Batch, rows_in: int, dead: int, rows_out: int) -> None:
-    """Refuse a batch without exactly one row out for each good row in."""
-    if rows_in != dead + rows_out:
+def check_one_to_one(
+    batch: Batch, rows_in: int, dead: int, rows_out: int, filtered: int = 0
+) -> None:
+    """Refuse a batch without exactly one row out for each good row that counts."""
+    if rows_in != dead + filtered + rows_out:
+        left_out = f", {filtered:,} left out by where" if filtered else ""
         raise AccountingError(
-            f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable, and "
-            f"gave {rows_out:,}.",
+            f"batch {batch.number} read {rows_in:,} rows, of which {dead:,} were unreadable"
+            f"{left_out}, and gave {rows_out:,}.",
             "one row out for each good row in.",
         )
 

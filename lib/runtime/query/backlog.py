@@ -168,7 +168,8 @@ class _Work:
             limits = _scaled(job.limits, part)
             check_flood(part.batch, part.seen, limits, partial(reasons, self.spark, part))
         if job.one_to_one:
-            check_one_to_one(self.batch, rows_in, dead, number)
+            filtered = sum(part.seen.filtered for part in parts)
+            check_one_to_one(self.batch, rows_in, dead, number, filtered)
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
@@ -191,6 +192,7 @@ class _Work:
             dead=dead,
             late=0,
             clamped=sum(part.seen.clamped for part in parts),
+            filtered=sum(part.seen.filtered for part in parts),
             reached={},
             outcome=outcome,
         )

@@ -157,7 +157,8 @@ class Steps:
         for part in parts:
             check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
         if self._job.one_to_one:
-            check_one_to_one(batch, rows_in, dead, rows_out)
+            filtered = sum(part.seen.filtered for part in parts)
+            check_one_to_one(batch, rows_in, dead, rows_out, filtered)
         times = [self._ledger.identity.latest, *(part.seen.latest for part in parts)]
         latest = max((time for time in times if time is not None), default=None)
         return replace(batch, rows_in=rows_in, dead=dead, latest=latest)
@@ -186,6 +187,7 @@ class Steps:
             late=batch.late or 0,
             corrected=sum(each.corrected for each in found.late.values()),
             clamped=sum(part.seen.clamped for part in found.parts),
+            filtered=sum(part.seen.filtered for part in found.parts),
             lost=size(gaps),
             alarm=alarm is not None,
             reached={name: at for part in found.parts for name, at in part.reached.items()},

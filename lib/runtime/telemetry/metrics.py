@@ -22,7 +22,8 @@ class Metrics(Collector):
     """The numbers of a run and of its last batch, read whenever they are asked for.
 
     tidegate_rows_total{kind}: rows "in", "out", "late", "corrected" (late, and merged into their
-        windows), "dead" and "clamped" (a time too far ahead, brought back).
+        windows), "dead", "clamped" (a time too far ahead, brought back) and "filtered" (left out by
+        a reading's `where`).
     tidegate_batches_total, tidegate_late_alarms_total: batches, and those with more late rows than
     the limits say.
     tidegate_lost_offsets_total: offsets that a topic had lost before they were read.
@@ -42,7 +43,8 @@ class Metrics(Collector):
         done = self._summary
         rows = {"in": done.rows_in, "out": done.rows_out, "late": done.late, "dead": done.dead}
         counted = CounterMetricFamily("tidegate_rows", "Rows of this run.", labels=["job", "kind"])
-        for kind, number in {**rows, "corrected": done.corrected, "clamped": done.clamped}.items():
+        rows |= {"corrected": done.corrected, "clamped": done.clamped, "filtered": done.filtered}
+        for kind, number in rows.items():
             counted.add_metric([done.job, kind], number)
         yield counted
         yield self._one(

@@ -99,6 +99,7 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
         else f"state {size(seen.state_bytes)}",
         f"in {total.rows_in:,} out {total.rows_out:,} {late(total)} dead {total.dead:,}"
         + (f" clamped {total.clamped:,}" if total.clamped else "")
+        + (f" filtered {total.filtered:,}" if total.filtered else "")
         + (f" lost {total.lost:,}" if total.lost else ""),
         f"{seen.seconds:.1f} s",
     ]
