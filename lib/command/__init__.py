@@ -14,6 +14,7 @@ from .produce import produce
 from .status import status
 from .topics import topics
 
+REPLAY = "Run a job over its log again, into tables beside its own, compare them, and switch."
 COMPARE = "Compute a job's rows anew as one batch over its log, and compare them with its table."
 
 app = typer.Typer(
@@ -29,11 +30,18 @@ compared = typer.Typer(
     no_args_is_help=True, help="Compare a job's table with the batch over its log."
 )
 app.add_typer(compared, name="compare")
+replayed = typer.Typer(
+    no_args_is_help=True,
+    help="Run a changed job over its log again, beside itself; compare, then switch.",
+)
+app.add_typer(replayed, name="replay")
 for name, ready in READY.items():
     run = entry(ready.model, ready.build, about=ready.about, result=ready.result, shipped=False)
     jobs.command(name)(run)
     compare = entry(ready.model, ready.build, about=COMPARE, shipped=False, compares=True)
     compared.command(name)(compare)
+    replay = entry(ready.model, ready.build, about=REPLAY, shipped=False, replays=True)
+    replayed.command(name)(replay)
 for command in (status, topics, produce, init):
     app.command()(command)
 

@@ -93,7 +93,7 @@ def planned(
     for index, stops in enumerate(ends):
         begins = starts[index] if index < len(starts) else {}
         if stops and not begins:
-            begins = _initial(spark, checkpoint, index)
+            begins = initial_offsets(spark, checkpoint, index)
         _add_source(start, end, begins, stops)
     return Batch(
         job=job,
@@ -139,7 +139,7 @@ def first_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
     found: Offsets = {}
     for index, ends in enumerate(last_planned(spark, checkpoint)):
         # A source without ends is no Kafka topic, or has read nothing.
-        for topic, parts in (_initial(spark, checkpoint, index) if ends else {}).items():
+        for topic, parts in (initial_offsets(spark, checkpoint, index) if ends else {}).items():
             first = found.setdefault(topic, {})
             for part, at in parts.items():
                 first[part] = min(first.get(part, at), at)
@@ -166,11 +166,27 @@ def _previous(
 ) -> tuple[dict[str, Any], list[Offsets]]:
     if number == 0:
         return {}, []
-    path = f"{checkpoint}/offsets/{number - 1}"
+    return read_plan(spark, checkpoint, number - 1)
+
+
+def read_plan(
+    spark: SparkSession, checkpoint: str, number: int
+) -> tuple[dict[str, Any], list[Offsets]]:
+    """Return the metadata and each source's ends of a batch's plan.
+
+    Raises:
+        CheckpointError: for a file that is missing, or not what Spark writes.
+    """
+    path = f"{checkpoint}/offsets/{number}"
     return parsed(path, _read(spark, path))
 
 
-def _initial(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
+def initial_offsets(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
+    """Return the offsets that a source of a checkpoint began with.
+
+    Raises:
+        CheckpointError: for a file that is missing, or not what Spark writes.
+    """
     path = f"{checkpoint}/sources/{index}/0"
     # Kafka's file begins with a zero byte, a leftover of Spark 2.1, and then a line with the
     # version.

@@ -3,7 +3,7 @@
 Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
 """
 
-from .delta import DeltaState, at_the_commit, delta_state, touch_transaction
+from .delta import DeltaState, at_the_commit, delta_state, forget_tables, touch_transaction
 from .errors import conditions, message
 from .files import WholeFiles, names_in, read_bytes
 from .kafka import KafkaClient, TopicState
@@ -23,6 +23,7 @@ __all__ = [
     "delta_state",
     "dropped_behind_watermark",
     "executions",
+    "forget_tables",
     "has_class",
     "java_version",
     "jvm_signals",

@@ -141,3 +141,9 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) 
     begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
     update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
     begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Forget what the session knows of every table, as after a folder got another name."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

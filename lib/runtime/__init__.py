@@ -5,8 +5,10 @@ from .config import Config
 from .job import Input, Job, Limits
 from .process.logs import log_to
 from .process.session import quiet, spark_session
-from .query.replay import replay_late
+from .query.late_rows import replay_late
 from .query.run import run
+from .replaying.replay import replay
+from .replaying.switch import switch
 from .summary import Summary
 
 __all__ = [
@@ -18,7 +20,9 @@ __all__ = [
     "command",
     "log_to",
     "quiet",
+    "replay",
     "replay_late",
     "run",
     "spark_session",
+    "switch",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,9 +25,14 @@ from .process.session import quiet, spark_session
 from .process.stop import leave
 from .query.compare import compare as against_log
 from .query.compare import require_agreement
-from .query.replay import replay_late
+from .query.late_rows import replay_late
 from .query.run import run, write_summary
 from .query.waiting import waiting
+from .replaying.held import require_agreement as require_held
+from .replaying.places import NEW, OLD
+from .replaying.replay import replay as over_again
+from .replaying.shown import shown as held_as_table
+from .replaying.switch import switch
 from .summary import Summary
 
 Model = TypeVar("Model", bound=Config)
@@ -72,7 +78,23 @@ Compare = Annotated[
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option(help="With --compare: a column that is not compared; repeatable."),
+    typer.Option(help="With --compare and --replay: a column that is not compared; repeatable."),
+]
+Replays = Annotated[
+    bool,
+    typer.Option(
+        "--replay",
+        help="Run the job over its log again, into tables beside its own, compare them, and end.",
+    ),
+]
+Switches = Annotated[
+    bool, typer.Option("--switch", help="Put the replay's tables in the place of the job's.")
+]
+Back = Annotated[
+    bool, typer.Option("--back", help="With --switch: put the tables of before in place again.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="With --replay: print what was compared as JSON.")
 ]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
 Verbose = Annotated[
@@ -102,11 +124,13 @@ def entry(
     result: str = "written",
     shipped: bool = True,
     compares: bool = False,
+    replays: bool = False,
 ) -> Callable[..., None]:
     """Return the function that a command line calls to run a job; it never returns.
 
     The arguments are those of `command`. shipped: whether a file that comes with the job counts
-    where none is given. compares: whether the command compares unless it is told not to.
+    where none is given. compares, replays: whether the command compares, or
+    replays, where nothing else is asked for.
     """
 
     def main(
@@ -114,13 +138,17 @@ def entry(
         set_: Overrides = None,
         show_config: ShowConfig = False,
         summary: SummaryFile = None,
-        replay: ReplayLate = False,
+        late: ReplayLate = False,
         resume_from_table: Resume = False,
         recreate: Recreate = None,
         backlog: Backlog = False,
         doctor: Doctor = False,
         compare: Compare = compares,
         ignore: Ignore = None,
+        again: Replays = replays,
+        switch_: Switches = False,
+        back: Back = False,
+        as_json: Json = False,
         log_json: LogJson = False,
         verbose: Verbose = False,
     ) -> None:
@@ -141,9 +169,13 @@ def entry(
                 findings = examine(build(loaded.config), spark, **ways)
                 Console(width=None if sys.stdout.isatty() else 160).print(shown(findings))
                 require_sound(findings)
+            elif switch_ or back:
+                switched(build(loaded.config), spark, back=back)
+            elif again:
+                replayed(build(loaded.config), spark, ignore or (), as_json=as_json)
             elif compare:
                 compared(build(loaded.config), spark, ignore or ())
-            elif replay:
+            elif late:
                 merged = replay_late(build(loaded.config), spark)
                 log.info("%s: %s late rows merged", loaded.config.job.name, f"{merged:,}")
             else:
@@ -169,6 +201,26 @@ def compared(job: Job, spark: SparkSession, ignore: Sequence[str]) -> None:
     found = against_log(job, spark, ignore=ignore)
     require_agreement(job, found)
     typer.echo(f"{job.sink.path}: {found}.")
+
+
+def replayed(job: Job, spark: SparkSession, ignore: Sequence[str], *, as_json: bool) -> None:
+    """Replay a job, and say what was found; raise where the tables differ."""
+    found = over_again(job, spark, ignore=ignore)
+    if found is None:
+        typer.echo(f"the replay of {job.name!r} was stopped; it goes on when it is started again.")
+        return
+    if as_json:
+        typer.echo(json.dumps(found.as_dict()))
+    else:
+        Console(highlight=False, soft_wrap=True).print(held_as_table(found))
+    require_held(job, found)
+
+
+def switched(job: Job, spark: SparkSession, *, back: bool) -> None:
+    """Put a replay in the place of its job, or back again, and say so."""
+    places = switch(job, spark, back=back)
+    kept = NEW if back else OLD
+    typer.echo(f"{job.name}: switched {', '.join(places)}; what was there ends in {kept} now.")
 
 
 def exit_codes() -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs.page_views import PageViews
 from jobs.page_views import job as page_views
-from tidegate.runtime.query.replay import replay_late
+from tidegate.runtime.query.late_rows import replay_late
 from tidegate.sinks import rebuilt
 from tidegate.testing import Broker
 from tidegate.testing.clicks import SCHEMA, clicks

@@ -14,7 +14,7 @@ from tidegate.commit.epochs import EpochFiles
 from tidegate.commit.ledger import Ledger
 from tidegate.errors import ConfigError, FencedError
 from tidegate.runtime.job import Job
-from tidegate.runtime.query.replay import replay_late
+from tidegate.runtime.query.late_rows import replay_late
 from tidegate.runtime.query.run import run
 from tidegate.sinks import rebuilt
 from tidegate.testing import Broker

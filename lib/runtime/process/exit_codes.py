@@ -47,7 +47,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     SetupError: (7, "something outside is missing: Java, jars, disk space"),
     ConflictError: (8, "other writers of a table came first, again and again"),
     FencedError: (9, "another driver has taken the checkpoint over"),
-    DifferenceError: (10, "--compare has found rows that the log does not give, or lacks some"),
+    DifferenceError: (10, "--compare or --replay has found rows that differ, or are missing"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""

@@ -22,6 +22,7 @@ from ...jvm import TopicState
 from ...sinks.sink import remade
 from ...sources.topics import require_same_topics, topic_states
 from ..job import Job
+from ..replaying.journal import require_no_switch
 from . import plan as plans
 from .adopted import adopted, renamed
 from .brokers import answers
@@ -141,6 +142,7 @@ class Preflight:
         return adopted(self.job.name, self.files, self.logs, self.tables, wanted)
 
     def _checkpoint(self) -> str:
+        require_no_switch(self.job)
         noted = self.noted
         if noted is not None:
             require_logs(noted, self.logs)

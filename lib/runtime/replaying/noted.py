@@ -1,0 +1,162 @@
+"""What a replay is held against: noted once, when it begins, in its checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ...commit.batch import Batch, by_partition, first_offsets, planned
+from ...commit.epochs import FOLDER, EpochFiles
+from ...commit.identity import NEVER, TableMark
+from ...errors import CheckpointError
+from ...jvm import WholeFiles
+from ...offsets import Offsets
+from ..job import Job
+
+_FILE = "replay.json"
+_KIND = "tidegate replay/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """Where a job was, when a replay of it began: that is where the replay begins and ends.
+
+    start, end: the offsets that the job had read by its last whole batch, the end exclusive.
+    batch: the number of that batch in the job's checkpoint.
+    watermark: the instant up to which it had closed windows, in milliseconds since 1970.
+    tables: by step, every table as that batch left it.
+    """
+
+    start: Offsets
+    end: Offsets
+    batch: int
+    watermark: int
+    tables: Mapping[str, TableMark]
+
+    @property
+    def closed(self) -> datetime:
+        """The watermark as an instant."""
+        return datetime.fromtimestamp(self.watermark / 1000, UTC)
+
+    def text(self) -> str:
+        """Return the file's content: JSON that bears a hash of itself."""
+        told = json.loads(json.dumps({"kind": _KIND, **asdict(self)}))
+        return json.dumps({**told, "sha256": _digest(told)}, indent=1) + "\n"
+
+    @classmethod
+    def parse(cls, content: bytes, path: str) -> Noted:
+        """Return what a file holds.
+
+        Raises:
+            CheckpointError: for a file that is not whole.
+        """
+        try:
+            found: dict[str, Any] = json.loads(content)
+            whole = found.pop("sha256") == _digest(found) and found.pop("kind") == _KIND
+        except (ValueError, TypeError, KeyError, AttributeError):
+            whole = False
+        if not whole:
+            raise CheckpointError(
+                f"{path} is damaged: its content does not have the hash that it bears.",
+                "the file as the replay's first start wrote it.",
+                "delete the replay's tables and its checkpoint, and replay again.",
+            )
+        tables = {step: TableMark(**mark) for step, mark in found["tables"].items()}
+        places = {name: by_partition(found[name]) for name in ("start", "end")}
+        return cls(**{**found, **places, "tables": tables})
+
+
+def noted(job: Job, checkpoint: str, spark: SparkSession) -> Noted:
+    """Return what a replay with this checkpoint began with; the first start writes it down.
+
+    Raises:
+        CheckpointError: for a job without a whole batch, and for a checkpoint of no replay.
+    """
+    files = WholeFiles(spark, f"{checkpoint}/{FOLDER}")
+    path = f"{checkpoint}/{FOLDER}/{_FILE}"
+    content = files.read(_FILE)
+    if content is None:
+        if EpochFiles(spark, checkpoint).newest():
+            raise CheckpointError(
+                f"{checkpoint} is there, and is no replay's: {path} is missing.",
+                "no checkpoint there, or one that a replay has made.",
+                "move it away, with its tables.",
+            )
+        found = _found(job, spark)
+        files.write(_FILE, found.text().encode(), replace=False)
+        return found
+    return Noted.parse(content, path)
+
+
+def at_the_end(job: Job, at: Noted, spark: SparkSession) -> Batch:
+    """Return the last whole batch of a replay.
+
+    Raises:
+        CheckpointError: for a replay that is not at its end, or has gone on past it.
+    """
+    checkpoint = job.places.checkpoint
+    identity = EpochFiles(spark, checkpoint).read()
+    number = NEVER if identity is None else identity.batch
+    last = None if number == NEVER else batch_of(job, spark, number)
+    where = {} if last is None else last.end
+    for topic, parts in at.end.items():
+        for part, end in parts.items():
+            found = where.get(topic, {}).get(part)
+            if found != end:
+                raise CheckpointError(
+                    f"{checkpoint} is at {found} of {topic}-{part}, and the replay ends at {end}.",
+                    "a replay that is at its end.",
+                    "tidegate replay JOB, which lets it go on; one that was switched, and has gone "
+                    "on as the job, is no replay any more.",
+                )
+    assert last is not None  # A job that has read no topic is refused when a replay begins.
+    return last
+
+
+def batch_of(job: Job, spark: SparkSession, number: int) -> Batch:
+    """Return what a job's checkpoint has planned for a batch, to be looked at."""
+    checkpoint = job.places.checkpoint
+    return planned(spark, checkpoint, job=job.name, query_id="", run_id="", number=number)
+
+
+def _found(job: Job, spark: SparkSession) -> Noted:
+    """Return where a job is now; it may run meanwhile."""
+    checkpoint = job.places.checkpoint
+    identity = EpochFiles(spark, checkpoint).read()
+    if identity is None or identity.batch == NEVER:
+        raise CheckpointError(
+            f"{checkpoint} has no whole batch of {job.name!r}.",
+            "the checkpoint of a job that has written its tables: a replay is held against them.",
+            "run the job first; or name its tables as they are.",
+        )
+    if identity.job != job.name:
+        raise CheckpointError(
+            f"{checkpoint} is of the job {identity.job!r}, and this one is called {job.name!r}.",
+            "one name for a job and its replay.",
+            f"name={identity.job!r}",
+        )
+    if identity.resumed is not None:
+        raise CheckpointError(
+            f"{checkpoint} goes on where a lost one ended: its tables hold more than it has read.",
+            "a checkpoint that has read all that its tables hold.",
+        )
+    last = batch_of(job, spark, identity.batch)
+    backlog = identity.backlog
+    return Noted(
+        start=first_offsets(spark, checkpoint) if backlog is None else backlog.start,
+        end=last.end,
+        batch=identity.batch,
+        watermark=round(last.watermark.timestamp() * 1000),
+        tables=identity.tables,
+    )
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""The same job over its log again, up to where the job was, into tables beside its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from ...commit import EPOCH, Batch
+from ...commit.epochs import EpochFiles
+from ...commit.identity import NEVER
+from ..job import Job
+from ..query.gaps import require_there
+from ..query.resume import starting_at
+from ..query.run import run
+from ..summary import Summary
+from .beside import beside
+from .end import End, cut_back
+from .held import Held, held
+from .noted import Noted, noted
+
+_LOG = logging.getLogger(__name__)
+
+
+def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Held | None:
+    """Run a job that was changed over its log again, and compare what comes out.
+
+    The job is the changed one, under the name, the checkpoint and the tables of the one that ran.
+    It writes tables and a checkpoint beside these, under the same paths with ".replay" behind, and
+    reads what the other had read when the replay began: from its first record to the end of its
+    last whole batch. The other is not touched, and may run on meanwhile. A replay that was killed,
+    or stopped by SIGTERM, goes on when it is called again; one that is done compares again.
+
+    ignore: columns that are not compared, such as estimates.
+
+    Returns what was compared, or None where it was stopped before its end.
+
+    Raises:
+        ArgumentError: for a job whose paths cannot be put elsewhere, or with an idle time-out.
+        CheckpointError: for a job that has not run, and for a replay that was begun with another
+            plan.
+        SourceError: where the topics no longer have all that the job had read.
+        ColumnTypeError: for tables that cannot be compared.
+        And what a run raises.
+    """
+    new = beside(job)
+    at = noted(job, new.places.checkpoint, spark)
+    last = EpochFiles(spark, new.places.checkpoint).read()
+    if last is None or last.batch == NEVER:
+        _require_there(job, spark, at)
+    if _run(starting_at(new, spark, at.start), spark, at).stopped:
+        return None
+    return held(job, new, at, spark, ignore=ignore)
+
+
+def _run(job: Job, spark: SparkSession, at: Noted) -> Summary:
+    """Run a job up to the noted end, or until it is asked to stop."""
+    checkpoint = job.places.checkpoint
+    while True:
+        end = End(spark, checkpoint, at.end)
+        done = run(job, spark, stop=end)
+        if end.beyond is None:
+            return done
+        if not cut_back(spark, checkpoint, end.beyond, at.end):
+            done.stopped = False
+            return done
+        _LOG.info("%s: batch %s ends where the job was: %s", job.name, end.beyond, at.end)
+
+
+def _require_there(job: Job, spark: SparkSession, at: Noted) -> None:
+    """Refuse topics that have lost some of what the job had read."""
+    for given in job.inputs.values():
+        source = given.reading.source
+        named = set(at.end) if source.pattern else set(source.named)
+        whole = Batch(
+            job=job.name,
+            query_id="",
+            run_id="",
+            number=0,
+            offsets_hash="",
+            start=at.start,
+            end=at.end,
+            watermark=EPOCH,
+        )
+        require_there(spark, source, whole.of(named))
