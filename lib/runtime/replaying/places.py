@@ -21,7 +21,7 @@ def paths(job: Job, ending: str = NEW) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted(own, key=len):
         outer = next((each for each in found if below(path, each)), None)
-        rest = "" if outer is None else path.removeprefix(outer)
+        rest = "" if outer is None else path.removeprefix(outer.rstrip("/"))
         found[path] = f"{path.rstrip('/')}{ending}" if outer is None else f"{found[outer]}{rest}"
     return found
 
