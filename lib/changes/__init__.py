@@ -1,6 +1,8 @@
-"""A stream that is a table's history: the newest row of each key, and all versions of it."""
+"""A stream that is a table's history: newest rows, versions; and the states that events give."""
 
+from .fold import Fold
+from .folded import folded, folded_as_of
 from .newest import newest
 from .versions import revised, versions
 
-__all__ = ["newest", "revised", "versions"]
+__all__ = ["Fold", "folded", "folded_as_of", "newest", "revised", "versions"]

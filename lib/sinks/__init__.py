@@ -7,6 +7,7 @@ from .corrected import Corrected, rebuilt
 from .current import Current
 from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen
+from .folded import Folded
 from .history import History
 from .side_table import SideTable
 from .sink import Sink
@@ -21,6 +22,7 @@ __all__ = [
     "Current",
     "FanOut",
     "FirstSeen",
+    "Folded",
     "History",
     "Mapped",
     "Outcome",

@@ -157,6 +157,11 @@ PINNED: dict[Callable[..., object], str] = {
         "lateness: str | timedelta | Mapping[str, str | timedelta | None] | None, "
         "time: str | Mapping[str, str] = 'event_time', output_mode: OutputMode = 'append') -> None"
     ),
+    changes.folded: "(events: DataFrame, fold: Fold) -> DataFrame",
+    changes.folded_as_of: (
+        "(events: DataFrame, fold: Fold, *, time: datetime | None = None, "
+        "offsets: Offsets | None = None, snapshots: DataFrame | None = None) -> DataFrame"
+    ),
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
@@ -224,6 +229,10 @@ PINNED: dict[Callable[..., object], str] = {
         "(path: str, *, repeated: str, seen: str, known: BloomTable, order: Sequence[str] = "
         "(), partition_by: Sequence[str] = (), step: str = append, refuse_at: float = 2.0) ->"
         " None"
+    ),
+    sinks.Folded: (
+        "(path: str, *, fold: Fold, snapshots: str | None = None, every: int = 100, "
+        "partition_by: Sequence[str] = (), step: str = state) -> None"
     ),
     sinks.History: "(path: str, *, partition_by: Sequence[str] = (), step: str = history) -> None",
     sinks.Mapped: "(*, sink: Sink, rows: Callable[[DataFrame], DataFrame]) -> None",

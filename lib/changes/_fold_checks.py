@@ -1,0 +1,197 @@
+"""Checks of a fold: of its values when it is declared, of its expressions beside the events."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    NullType,
+    StringType,
+    TimestampType,
+    VariantType,
+)
+
+from ..columns import escaped, first_line, quoted, require, type_of
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
+
+if TYPE_CHECKING:
+    from .fold import Fold
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
+_CLOCKS = re.compile(
+    r"(?<![.\w`])(current_(?:date|time|timestamp|timezone|user|catalog|database|schema)|now|curdate"
+    r"|localtimestamp|localtime|session_user|user)\b(?!\s*\.)|\bunix_timestamp\s*\(\s*\)",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(r"(?<![.\w])event\b(?!\s*\.)|(?<![.\w])event\s*\.\s*\*|`event`", re.IGNORECASE)
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_VALUES: dict[type[DataType], tuple[type, ...]] = {
+    BooleanType: (bool,),
+    DecimalType: (int, Decimal),
+    DoubleType: (int, float),
+    FloatType: (int, float),
+    StringType: (str,),
+    DateType: (date,),
+    TimestampType: (datetime,),
+    ArrayType: (list, tuple),
+}
+
+
+def require_text(what: str, text: object) -> None:
+    """Refuse what is no expression as text, and one that asks a clock or who runs the job."""
+    if not isinstance(text, str) or not text.strip():
+        raise ColumnTypeError(
+            f"{what} is {text!r}.", "an expression of Spark's SQL, as text.", '"state.n + 1"'
+        )
+    clock = _CLOCKS.search(_QUOTED.sub("''", text))
+    if clock is not None:
+        raise ArgumentError(
+            f"{what} is {text!r}: {clock[0]} gives another value at another time.",
+            "expressions that give one value for one state and event.",
+            "event.event_time, or another column of the event.",
+        )
+
+
+def require_value(name: str, value: Any, kind: DataType) -> None:
+    """Refuse a first value that the type does not hold as it is."""
+    wanted = (int,) if isinstance(kind, IntegralType) else _VALUES.get(type(kind), ())
+    fits = value is None or (
+        isinstance(value, wanted)
+        and (not isinstance(value, bool) or bool in wanted)
+        and not (isinstance(kind, DateType) and isinstance(value, datetime))
+    )
+    if fits and isinstance(kind, TimestampType) and value is not None:
+        fits = value.tzinfo is not None
+    if fits and isinstance(kind, ArrayType) and value is not None:
+        for each in value:
+            require_value(name, each, kind.elementType)
+    if fits and isinstance(kind, DecimalType) and value is not None:
+        fits = _in_decimal(Decimal(value), kind)
+    if fits and isinstance(kind, IntegralType) and value is not None:
+        bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[kind.simpleString()]
+        fits = -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+    if not fits:
+        raise ArgumentError(
+            f"initial[{name!r}] is {value!r} of type {kind.simpleString()}.",
+            "a value that the type holds as it is (a time with its zone), or None.",
+        )
+
+
+def _in_decimal(value: Decimal, kind: DecimalType) -> bool:
+    if not value.is_finite():
+        return False
+    scaled = value.scaleb(kind.scale)
+    return scaled == scaled.to_integral_value() and abs(scaled) < 10**kind.precision
+
+
+def require_events(events: DataFrame, fold: Fold) -> None:
+    """Refuse events whose columns the fold cannot take."""
+    require(events, [*fold.key, fold.kind, fold.time, *fold.place], "the fold")
+    if events.sparkSession.conf.get("spark.sql.ansi.enabled") != "true":
+        raise ArgumentError(
+            "spark.sql.ansi.enabled is off, so that a sum which does not fit becomes null.",
+            "a session that has it on, as Spark has by itself.",
+        )
+    wanted = {fold.kind: ("string",), fold.time: ("timestamp",)}
+    wanted |= {fold.place[0]: ("string",), fold.place[1]: ("int",), fold.place[2]: ("bigint",)}
+    for name, kinds in wanted.items():
+        found = events.schema[name].dataType.simpleString()
+        if found not in kinds:
+            raise ColumnTypeError(f"{name} is of type {found}.", f"{' or '.join(kinds)}.")
+    for name in [*fold.key, *needed(events, fold)]:
+        _require_ordered(name, events.schema[name].dataType)
+    probe = events.select(
+        F.lit(None).cast(fold.state).alias("state"),
+        F.struct(*map(quoted, events.columns)).alias("event"),
+    )
+    for kind, sets in fold.on.items():
+        for name, text in sets.items():
+            _require_expression(
+                probe, f"on[{kind!r}][{name!r}]: {text!r}", text, fold.state[name].dataType
+            )
+
+
+def _require_expression(probe: DataFrame, what: str, text: str, wanted: DataType) -> None:
+    try:
+        value = F.expr(text)
+    except ParseException as fault:
+        raise ArgumentError(
+            f"{what} cannot be read: {first_line(fault)}", "an expression of Spark's SQL."
+        ) from fault
+    try:
+        found = type_of(probe, value, what)
+    except ColumnError as fault:
+        state, event = (", ".join(probe.select(f"{each}.*").columns) for each in probe.columns)
+        raise ColumnError(
+            fault.given, f"state.<name> of {state}; event.<name> of {event}."
+        ) from fault
+    try:
+        probe.agg(F.count(value))
+    except AnalysisException as fault:
+        raise ArgumentError(
+            f"{what} does not give one value for one state and event: {first_line(fault)}",
+            "expressions without random numbers, aggregates, windows and subqueries.",
+        ) from fault
+    if not _fits(found, wanted):
+        raise ColumnTypeError(
+            f"{what} is of type {found.simpleString()}, and the state has {wanted.simpleString()}.",
+            "the type that initial declares, or one that it holds as it is.",
+            f"CAST({text} AS {wanted.simpleString()})",
+        )
+
+
+def _fits(found: DataType, wanted: DataType) -> bool:
+    """Return whether the declared type holds all values, or else raises an error for one.
+
+    A sum of decimals has a digit more than its parts: those that do not fit are an error then.
+    """
+    if isinstance(found, NullType) or found.simpleString() == wanted.simpleString():
+        return True
+    if isinstance(found, IntegralType):
+        digits = _DIGITS[found.simpleString()]
+        if isinstance(wanted, DecimalType):
+            return wanted.precision - wanted.scale >= digits
+        return isinstance(wanted, IntegralType) and _DIGITS[wanted.simpleString()] >= digits
+    if isinstance(found, DecimalType) and isinstance(wanted, DecimalType):
+        return found.scale <= wanted.scale
+    return isinstance(found, FloatType) and isinstance(wanted, DoubleType)
+
+
+def needed(events: DataFrame, fold: Fold) -> list[str]:
+    """List the columns of the events that expressions may ask for; rather one too many."""
+    texts = " ".join(text for sets in fold.on.values() for text in sets.values())
+    if _WHOLE.search(texts):
+        return list(events.columns)
+    return [name for name in events.columns if escaped(name)[1:-1].lower() in texts.lower()]
+
+
+def _require_ordered(name: str, kind: DataType) -> None:
+    if isinstance(kind, MapType | VariantType):
+        raise ColumnTypeError(
+            f"{name} is of type {kind.simpleString()}, which has no order.",
+            "all types but maps and variants.",
+            "F.map_entries or F.to_json of it, before the fold.",
+        )
+
+
+def is_strange(fold: Fold) -> Column:
+    """Return whether an event is of a type that the fold does not know, or without a whole key."""
+    known = F.coalesce(quoted(fold.kind).isin(*fold.on), F.lit(False))
+    return reduce(or_, [quoted(name).isNull() for name in fold.key], ~known)

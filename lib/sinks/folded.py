@@ -1,0 +1,220 @@
+"""The states that a log of events gives, kept in a table batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ..changes import Fold
+from ..changes.folding import FAULT, SNAPSHOTS, WAS, advanced
+from ..columns import escaped, quoted, quoted_in, require_whole, same_key
+from ..commit import table
+from ..commit.batch import Batch
+from ..commit.once import commit_once, last_batch
+from ..commit.options import CHANGED, CommitOptions
+from ..commit.outcome import Outcome
+from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
+from ..frames import ROWS, sole
+from ..jvm import DeltaState, release
+from ._targets import require_target
+from .append import Append, counts
+
+_OLD, _NEW = "old", "new"
+_FOLD = "tidegate.fold"
+_MARKED = "events"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Keep the state of each key that a fold makes of its events, exactly once for each batch.
+
+    A batch's events are folded onto the states that the table has, in the order of the log. Each
+    state bears the place of its last event, and an event at that offset or before it changes
+    nothing: neither the cut of batches nor what is read again changes the answer, which is that of
+    `tidegate.changes.folded` over the whole log.
+
+    With `snapshots`, a path, the state of a key after every `every` events is appended to a second
+    table, wherever batches are cut. `tidegate.changes.folded_as_of` begins with them. The second
+    table is written first; both have the columns that `folded` returns.
+
+    A table is bound to its fold: another is refused, since it would go on from states that it did
+    not make. A changed fold, or one more view of the log, is a job of its own with new tables, and
+    catches up with `Job.backlog`.
+
+    The events of a key in one batch are in memory together. Each batch scans the table for its
+    keys: partition or cluster it by what keys have in common. Nobody else may write rows to it.
+
+    Events that the fold ignores are kept by a second sink: `FanOut(folded, also=[Mapped(rows=
+    fold.set_aside, sink=Append("/data/unknown", step="unknown"))])`.
+
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+        ColumnError (a key in two partitions, an unknown event that is refused), TableError (another
+            fold, other columns), ReplayMismatchError, ConflictError: for a batch, before anything
+            of it is written.
+
+    >>> from tidegate.changes import Fold
+    >>> seen = Fold(
+    ...     key="user",
+    ...     kind="page",
+    ...     initial={"starts": (0, "BIGINT")},
+    ...     on={"/": {"starts": "state.starts + 1"}},
+    ... )
+    >>> Folded("/data/users", fold=seen, snapshots="/data/user_snapshots").tables()
+    [('/data/user_snapshots', 'state_snapshots'), ('/data/users', 'state')]
+    """
+
+    path: str
+    _: KW_ONLY
+    fold: Fold
+    snapshots: str | None = None
+    every: int = 100
+    partition_by: Sequence[str] = ()
+    step: str = "state"
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.partition_by)
+        if not isinstance(self.fold, Fold):
+            raise ColumnTypeError(
+                f"fold is {self.fold!r}, a {type(self.fold).__name__}.", "a Fold."
+            )
+        require_whole(self.every, "every", 1, 2**31 - 1)
+        if self.snapshots is not None:
+            require_target(self.snapshots, self.step)
+            if self.snapshots.rstrip("/") == self.path.rstrip("/"):
+                raise ArgumentError(
+                    f"path and snapshots are both {self.path}.", "a table of its own for each."
+                )
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Return the table of snapshots, if there is one, and that of the states."""
+        taken = [] if self.snapshots is None else [(self.snapshots, self._second)]
+        return [*taken, (self.path, self.step)]
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+    ) -> Outcome:
+        """Fold the events, or skip them when the table already has this batch."""
+        events = self.fold.checked(table.plain(sole(frames)))
+        spark = events.sparkSession
+        done = last_batch(spark, self.path, batch, self.step)
+        if done is not None and done >= batch.number:
+            # The table refuses a batch of this number that is another one, and skips this one.
+            return commit_once(spark, self.path, batch, self.step, _nothing, counts(rows_out))
+        rows = self._advanced(events).localCheckpoint()
+        try:
+            self._require_sound(rows)
+            self._keep_snapshots(rows, batch)
+
+            def commit(options: CommitOptions) -> None:
+                self._apply(rows, options)
+
+            return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+        finally:
+            release(rows)
+
+    @property
+    def _second(self) -> str:
+        return f"{self.step}_snapshots"
+
+    def _advanced(self, events: DataFrame) -> DataFrame:
+        """Return the states after the batch, from those that the table has now."""
+        spark = events.sparkSession
+        every = None if self.snapshots is None else self.every
+        known = self._existing(advanced(events, self.fold, every=every))
+        if known is None:
+            return advanced(events, self.fold, every=every)
+        states = spark.read.format("delta").load(self.path)
+        return advanced(events, self.fold, states, every=every)
+
+    def _existing(self, rows: DataFrame) -> DeltaState | None:
+        """Return the table's state; refuse a table of other columns, or of another fold."""
+        state = table.existing(_stored(rows), self.path, self.partition_by, evolve=False)
+        if state is None:
+            return None
+        told = state.schema()[_MARKED].metadata.get(_FOLD)
+        if told != self.fold.told():
+            old = json.loads(told or "{}")
+            new = json.loads(self.fold.told())
+            differ = [part for part in new if old.get(part) != new[part]]
+            raise TableError(
+                f"{self.path} was made by another fold: {', '.join(differ)} differ.",
+                "the fold that made the table.",
+                "a job of its own with new tables, which catches up with backlog=0; nothing was "
+                "written.",
+            )
+        return state
+
+    def _require_sound(self, rows: DataFrame) -> None:
+        fault = rows.where(quoted(FAULT).isNotNull()).select(FAULT).head()
+        if fault is not None:
+            raise ColumnError(
+                f"{fault[0]}; nothing was written to {self.path}.",
+                "all events of a key in one partition, each of a type that the fold names.",
+                "records that bear the key as Kafka's key; or unknown='ignore' in the fold.",
+            )
+
+    def _keep_snapshots(self, rows: DataFrame, batch: Batch) -> None:
+        """Append the snapshots that the batch gives, if there are any."""
+        if self.snapshots is None:
+            return
+        name = "__tidegate_snapshot"
+        one = rows.select(
+            *map(quoted, self.fold.key), "topic", "partition", F.explode(SNAPSHOTS).alias(name)
+        )
+        if one.isEmpty():
+            return
+        columns = [
+            quoted(each) if each in one.columns else quoted(name)[each].alias(each)
+            for each in _stored(rows).columns
+        ]
+        Append(self.snapshots, step=self._second).write({ROWS: one.select(*columns)}, batch)
+
+    def _apply(self, rows: DataFrame, options: CommitOptions) -> None:
+        # A key of which all events were read before stays as it is.
+        moved = rows.where(quoted(WAS).isNull() | (quoted("offset") > quoted(WAS)))
+        if self._existing(rows) is None:
+            marked = table.plain(_stored(moved)).withMetadata(_MARKED, {_FOLD: self.fold.told()})
+            writer = options.on(marked.write.format("delta").mode("append"))
+            if self.partition_by:
+                writer = writer.partitionBy(*self.partition_by)
+            writer.save(self.path)
+        else:
+            self._merge(moved.drop(SNAPSHOTS, FAULT), options)
+
+    def _merge(self, rows: DataFrame, options: CommitOptions) -> None:
+        spark = rows.sparkSession
+        values: dict[str, str | Column] = {
+            escaped(name): quoted_in(_NEW, name) for name in rows.columns if name != WAS
+        }
+        # The state that was read must still be the one that is replaced. The comparison stands in
+        # a value, since Delta evaluates the conditions of clauses for rows that they do not concern
+        # as well.
+        offset = quoted_in(_NEW, "offset")
+        was = quoted_in(_NEW, WAS)
+        refuse = F.raise_error(F.lit(CHANGED)).cast("bigint")
+        unchanged = quoted_in(_OLD, "offset").eqNullSafe(was)
+        updated = {**values, escaped("offset"): F.when(unchanged, offset).otherwise(refuse)}
+        inserted = {**values, escaped("offset"): F.when(was.isNull(), offset).otherwise(refuse)}
+        merge = (
+            DeltaTable.forPath(spark, self.path)
+            .alias(_OLD)
+            .merge(rows.alias(_NEW), same_key(self.fold.key))
+            .whenMatchedUpdate(set=updated)
+            .whenNotMatchedInsert(values=inserted)
+        )
+        options.merge(spark, self.path, merge)
+
+
+def _stored(rows: DataFrame) -> DataFrame:
+    """Return the columns that the tables have."""
+    return rows.drop(WAS, SNAPSHOTS, FAULT)
+
+
+def _nothing(_: CommitOptions) -> None:
+    """Write nothing: the table has the batch."""
