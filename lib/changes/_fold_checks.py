@@ -40,6 +40,9 @@ _CLOCKS = re.compile(
     r"|localtimestamp|localtime|session_user|user)\b(?!\s*\.)|\bunix_timestamp\s*\(\s*\)",
     re.IGNORECASE,
 )
+_SPECIAL = re.compile(
+    r"\b(?:date|timestamp\w*)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE
+)
 _WHOLE = re.compile(r"(?<![.\w])event\b(?!\s*\.)|(?<![.\w])event\s*\.\s*\*|`event`", re.IGNORECASE)
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _VALUES: dict[type[DataType], tuple[type, ...]] = {
@@ -60,7 +63,7 @@ def require_text(what: str, text: object) -> None:
         raise ColumnTypeError(
             f"{what} is {text!r}.", "an expression of Spark's SQL, as text.", '"state.n + 1"'
         )
-    clock = _CLOCKS.search(_QUOTED.sub("''", text))
+    clock = _SPECIAL.search(text) or _CLOCKS.search(_QUOTED.sub("''", text))
     if clock is not None:
         raise ArgumentError(
             f"{what} is {text!r}: {clock[0]} gives another value at another time.",
@@ -130,7 +133,9 @@ def require_events(events: DataFrame, fold: Fold) -> None:
 
 def _require_expression(probe: DataFrame, what: str, text: str, wanted: DataType) -> None:
     try:
-        value = F.expr(text)
+        # By itself first: in brackets alone, a text could close them and open others.
+        F.expr(text)
+        value = F.expr(f"(\n{text}\n)")
     except ParseException as fault:
         raise ArgumentError(
             f"{what} cannot be read: {first_line(fault)}", "an expression of Spark's SQL."

@@ -19,6 +19,10 @@ PLACE = ("topic", "partition", "offset")
 KEPT = (*PLACE, "events", "latest")
 """What a table of states has beside the key and the state."""
 
+MARKED = "events"
+MARK = "tidegate.fold"
+"""The column of a table of states that tells in its metadata, by this key, which fold made it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
@@ -116,10 +120,15 @@ class Fold:
         return self.checked(events).where(checks.is_strange(self))
 
     def told(self) -> str:
-        """Return what decides about the states, as text that a table of them bears."""
+        """Return what decides about the states, as text that a table of them bears by MARK."""
         initial = {name: [str(value), kind.json()] for name, (value, kind) in self._typed.items()}
         parts = {"key": self.key, "initial": initial, "on": self.on, "unknown": self.unknown}
         return json.dumps(parts, sort_keys=True)
+
+    def differing(self, told: str) -> list[str]:
+        """List the parts in which this fold is not the one that a table tells of."""
+        old = json.loads(told or "{}")
+        return [part for part, new in json.loads(self.told()).items() if old.get(part) != new]
 
     def _require_initial(self) -> None:
         if not isinstance(self.initial, Mapping) or not self.initial:
@@ -140,6 +149,7 @@ class Fold:
             found[name] = (value, _type_of(name, kind))
             checks.require_value(name, *found[name])
         require_storable(found, "initial")
+        require_free(KEPT, self.key, "key")
         require_free([*self.key, *KEPT], found, "initial")
         object.__setattr__(self, "initial", found)
 

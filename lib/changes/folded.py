@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted, require
 from ..errors import ArgumentError, ColumnTypeError
 from ..offsets import Offsets
-from .fold import KEPT, Fold
+from .fold import KEPT, MARK, MARKED, Fold
 from .folding import FAULT, SNAPSHOTS, WAS, advanced, sound
 
 _RANK = "__tidegate_rank"
@@ -114,7 +114,7 @@ def folded_as_of(
         chosen = rows.where(quoted(fold.time) <= _instant(time))
     if snapshots is None:
         return _states(advanced(chosen, fold))
-    require(snapshots, [*fold.key, *fold.initial, *KEPT], "snapshots")
+    _require_snapshots(snapshots, fold)
     if offsets is not None:
         usable = _before(F.col("topic"), F.col("partition"), F.col("offset"), offsets)
     else:
@@ -138,6 +138,17 @@ def _batch(events: DataFrame, fold: Fold) -> DataFrame:
             "the sink Folded, which folds a stream's batches.",
         )
     return checked
+
+
+def _require_snapshots(snapshots: DataFrame, fold: Fold) -> None:
+    require(snapshots, [*fold.key, *fold.initial, *KEPT], "snapshots")
+    told = (snapshots.schema[MARKED].metadata or {}).get(MARK)
+    if told is not None and told != fold.told():
+        raise ArgumentError(
+            f"the snapshots are of another fold: {', '.join(fold.differing(told))} differ.",
+            "snapshots that this fold has made.",
+            "no snapshots, which folds from the first event on.",
+        )
 
 
 def _instant(time: datetime | None) -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
@@ -11,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..changes import Fold
+from ..changes.fold import MARK, MARKED
 from ..changes.folding import FAULT, SNAPSHOTS, WAS, advanced
 from ..columns import escaped, quoted, quoted_in, require_whole, same_key
 from ..commit import table
@@ -19,14 +19,12 @@ from ..commit.once import commit_once, last_batch
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
-from ..frames import ROWS, sole
+from ..frames import sole
 from ..jvm import DeltaState, release
 from ._targets import require_target
-from .append import Append, counts
+from .append import counts
 
 _OLD, _NEW = "old", "new"
-_FOLD = "tidegate.fold"
-_MARKED = "events"
 
 
 @dataclass(frozen=True)
@@ -137,13 +135,10 @@ class Folded:
         state = table.existing(_stored(rows), self.path, self.partition_by, evolve=False)
         if state is None:
             return None
-        told = state.schema()[_MARKED].metadata.get(_FOLD)
+        told = state.schema()[MARKED].metadata.get(MARK, "")
         if told != self.fold.told():
-            old = json.loads(told or "{}")
-            new = json.loads(self.fold.told())
-            differ = [part for part in new if old.get(part) != new[part]]
             raise TableError(
-                f"{self.path} was made by another fold: {', '.join(differ)} differ.",
+                f"{self.path} is of another fold: {', '.join(self.fold.differing(told))} differ.",
                 "the fold that made the table.",
                 "a job of its own with new tables, which catches up with backlog=0; nothing was "
                 "written.",
@@ -173,17 +168,27 @@ class Folded:
             quoted(each) if each in one.columns else quoted(name)[each].alias(each)
             for each in _stored(rows).columns
         ]
-        Append(self.snapshots, step=self._second).write({ROWS: one.select(*columns)}, batch)
+        taken, path = one.select(*columns), self.snapshots
+
+        def commit(options: CommitOptions) -> None:
+            table.existing(taken, path, (), evolve=False)
+            self._append(taken, path, (), options)
+
+        commit_once(rows.sparkSession, path, batch, self._second, commit, {})
+
+    def _append(
+        self, rows: DataFrame, path: str, partition_by: Sequence[str], options: CommitOptions
+    ) -> None:
+        """Append states to a table that tells which fold made them."""
+        marked = table.plain(rows).withMetadata(MARKED, {MARK: self.fold.told()})
+        writer = options.on(marked.write.format("delta").mode("append"))
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
 
     def _apply(self, rows: DataFrame, options: CommitOptions) -> None:
         # A key of which all events were read before stays as it is.
         moved = rows.where(quoted(WAS).isNull() | (quoted("offset") > quoted(WAS)))
         if self._existing(rows) is None:
-            marked = table.plain(_stored(moved)).withMetadata(_MARKED, {_FOLD: self.fold.told()})
-            writer = options.on(marked.write.format("delta").mode("append"))
-            if self.partition_by:
-                writer = writer.partitionBy(*self.partition_by)
-            writer.save(self.path)
+            self._append(_stored(moved), self.path, self.partition_by, options)
         else:
             self._merge(moved.drop(SNAPSHOTS, FAULT), options)
 

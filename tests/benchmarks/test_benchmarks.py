@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import bloom, enrichers, sequences, stream_stream, topic
+from benchmarks import bloom, enrichers, folds, sequences, stream_stream, topic
 from benchmarks.contest import Contestant, Place, measured
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.enrichers import CONTESTANTS as ENRICHERS
@@ -93,6 +93,13 @@ def test_sequences_are_measured(
 ) -> None:
     monkeypatch.setattr(sequences, "KEYS", (10,))
     assert sequences.measured(spark, ROWS, tmp_path)
+
+
+def test_folds_are_measured(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folds, "KEYS", (10,))
+    assert folds.measured(spark, ROWS, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,8 @@ REFUSED: dict[str, tuple[dict[str, str], type[TidegateError], str]] = {
     "no such column": ({"n": "event.nobody"}, ColumnError, r"on\['x'\]\['n'\]"),
     "a bare name": ({"n": "n + 1"}, ColumnError, "state.<name> of n, m"),
     "no expression": ({"n": "state.n +"}, ArgumentError, "cannot be read"),
+    "an alias": ({"n": "state.n AS m"}, ArgumentError, "cannot be read"),
+    "brackets": ({"n": "1) + (2"}, ArgumentError, "cannot be read"),
     "random": ({"n": "CAST(rand() * 5 AS INT)"}, ArgumentError, "one value"),
     "aggregate": ({"n": "CAST(sum(state.n) AS INT)"}, ArgumentError, "one value"),
 }
@@ -145,6 +147,8 @@ def test_an_expression_that_cannot_be_folded_is_refused_at_the_call_with_its_pla
 DECLARED: dict[str, tuple[dict[str, Any], str]] = {
     "no key": ({"key": []}, "key is"),
     "a clock": ({"on": {"x": {"n": "year(Current_Date())"}}}, "another time"),
+    "today": ({"on": {"x": {"n": "year(DATE 'Today')"}}}, "another time"),
+    "a key that a table of states has": ({"key": ["topic"]}, "topic"),
     "no column of the state": ({"on": {"x": {"k": "1"}}}, r"on\['x'\] sets k"),
     "no text": ({"on": {"x": {"n": 1}}}, r"on\['x'\]\['n'\]"),
     "no types": ({"initial": {"n": 0}}, r"initial\['n'\]"),

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.changes import folded_as_of
 from tidegate.commit import protocol
-from tidegate.errors import ColumnError, ConflictError, TableError
+from tidegate.errors import ArgumentError, ColumnError, ConflictError, TableError
 from tidegate.sinks import Folded
 from tidegate.testing import CrashError, crash_after
 
@@ -57,6 +57,9 @@ def test_a_log_cut_killed_between_the_tables_and_read_again_gives_the_oracle_s_t
     ends = {"t": {0: 40, 1: 40}}
     early = folded_as_of(frame(spark, LOG), balances(), offsets=ends, snapshots=tables[0])
     assert found(early) == states(before)
+    other = balances(unknown="refuse")
+    with pytest.raises(ArgumentError, match="another fold: unknown differ"):
+        folded_as_of(frame(spark, LOG), other, offsets=ends, snapshots=tables[0])
 
 
 def test_what_cannot_be_folded_is_refused_before_anything_is_written(
