@@ -197,6 +197,6 @@ def _require_ordered(name: str, kind: DataType) -> None:
 
 
 def is_strange(fold: Fold) -> Column:
-    """Return whether an event is of a type that the fold does not know, or without a whole key."""
+    """Return whether an event is of a type that the fold does not know, or has no key or place."""
     known = F.coalesce(quoted(fold.kind).isin(*fold.on), F.lit(False))
-    return reduce(or_, [quoted(name).isNull() for name in fold.key], ~known)
+    return reduce(or_, [quoted(name).isNull() for name in (*fold.key, *fold.place)], ~known)

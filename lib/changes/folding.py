@@ -90,11 +90,8 @@ def _by_key(events: DataFrame, fold: Fold) -> DataFrame:
         *map(quoted, needed(events, fold)),
     )
     place = F.struct(topic.alias("topic"), partition.alias("partition"))
-    strange = F.concat(
-        F.lit("an event at "), topic, F.lit("/"), partition, F.lit(" "), offset,
-        F.lit(" is of the type "), F.coalesce(quoted(fold.kind), F.lit("null")),
-        F.lit(", or has no key"),
-    )  # fmt: skip
+    told = "an event at %s/%s %s is of the type %s, or has no key"
+    strange = F.format_string(told, topic, partition, offset, quoted(fold.kind))
     return rows.groupBy(*map(quoted, fold.key)).agg(
         F.sort_array(F.collect_list(event)).alias(_EVENTS),
         F.min(place).alias(_FIRST),
