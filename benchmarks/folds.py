@@ -28,7 +28,7 @@ from tidegate.changes import Fold, folded
 
 from .contest import Usage, started
 
-KEYS = (100, 10_000, 100_000)
+KEYS = (100, 10_000)
 Found = dict[str, float | str | int]
 
 

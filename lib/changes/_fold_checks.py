@@ -9,7 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -132,15 +132,10 @@ def require_events(events: DataFrame, fold: Fold) -> None:
 
 
 def _require_expression(probe: DataFrame, what: str, text: str, wanted: DataType) -> None:
+    value = F.expr(f"(\n{text}\n)")
     try:
         # By itself first: in brackets alone, a text could close them and open others.
-        F.expr(text)
-        value = F.expr(f"(\n{text}\n)")
-    except ParseException as fault:
-        raise ArgumentError(
-            f"{what} cannot be read: {first_line(fault)}", "an expression of Spark's SQL."
-        ) from fault
-    try:
+        type_of(probe, F.expr(text), what)
         found = type_of(probe, value, what)
     except ColumnError as fault:
         state, event = (", ".join(probe.select(f"{each}.*").columns) for each in probe.columns)

@@ -406,6 +406,15 @@ SOURCES: dict[str, tuple[Call, str]] = {
     ),
     "instant, unit": (lambda g: eventtime.instant(F.col("at"), "nanoseconds"), "unit is"),
 }
+PLACED = ("'t' AS topic", "0 AS partition", "0L AS offset")
+
+
+def seen() -> changes.Fold:
+    return changes.Fold(
+        key="page", kind="user_id", initial={"n": (0, "INT")}, on={"u1": {"n": "state.n + 1"}}
+    )
+
+
 SINKS: dict[str, tuple[Call, str]] = {
     "Append, no path": (lambda g: sinks.Append(""), "path is ''"),
     "Append, a Path": (lambda g: sinks.Append(Path("/t")), "path is"),
@@ -414,6 +423,16 @@ SINKS: dict[str, tuple[Call, str]] = {
         "partition_by is 'day'",
     ),
     "Append, no step": (lambda g: sinks.Append("/t", step=""), "step is ''"),
+    "Folded, no fold": (lambda g: sinks.Folded("/t", fold=None), "a Fold"),
+    "Folded, one table twice": (
+        lambda g: sinks.Folded("/t", fold=seen(), snapshots="/t/"),
+        "path and snapshots are both",
+    ),
+    "folded, no place": (lambda g: changes.folded(g.clicks, seen()), "the fold names 'topic'"),
+    "folded_as_of, no instant": (
+        lambda g: changes.folded_as_of(g.clicks.selectExpr("*", *PLACED), seen()),
+        "one of the two",
+    ),
     "Upsert, no keys": (lambda g: sinks.Upsert("/t", keys=[]), "keys is []"),
     "Upsert, keys a text": (lambda g: sinks.Upsert("/t", keys="page"), "keys is 'page'"),
     "Upsert, key and aggregate": (
