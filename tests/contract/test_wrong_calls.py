@@ -411,7 +411,7 @@ PLACED = ("'t' AS topic", "0 AS partition", "0L AS offset")
 
 def seen() -> changes.Fold:
     return changes.Fold(
-        key="page", kind="user_id", initial={"n": (0, "INT")}, on={"u1": {"n": "state.n + 1"}}
+        key="page", kind="user", initial={"n": (0, "INT")}, on={"u1": {"n": "state.n + 1"}}
     )
 
 
