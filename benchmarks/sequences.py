@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidegate.patterns import Pattern, compare, match_sequence, not_, of, sequence, step
-from tidegate.patterns._matching import Skip
+from tidegate.patterns._search.matching import Skip
 
 from .contest import Usage, started
 

@@ -4,8 +4,7 @@ from .avro import avro_format
 from .debezium import debezium
 from .format import Format
 from .headed import headed
-from .json import json_format
-from .keyed_json import keyed_json
+from .json import json_format, keyed_json
 from .maxwell import maxwell
 from .protobuf import protobuf_format
 from .registry import Registry

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import ArgumentError
-from ._batches import text_of
-from ._places import Numbers, Places
+from ._arrow.batches import text_of
+from ._arrow.places import Numbers, Places
 
 NO_HEADER = "no schema header"
 WRONG_MAGIC = "wrong magic byte"

@@ -9,9 +9,9 @@ from pyspark.sql.types import BooleanType, MapType, NumericType, VariantType
 
 from ..columns import names, require, require_event_time, require_free, type_of
 from ..errors import ArgumentError, ColumnTypeError
-from ._automaton import Asked
 from ._columns import OWN, Columns
 from ._expressions import common, expression, require_plain, shown, value
+from ._search.automaton import Asked
 from .measures import Comparison, Measure
 from .pattern import Pattern
 

@@ -21,9 +21,9 @@ from pyspark.sql.types import (
 )
 
 from ..columns import quoted
-from ._automaton import Asked
 from ._expressions import common, expression, value
-from ._matching import Reading
+from ._search.automaton import Asked
+from ._search.matching import Reading
 from .measures import Measure
 from .pattern import Pattern
 

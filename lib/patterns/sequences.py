@@ -14,9 +14,9 @@ from ..columns import WATERMARK_KEY, names, quoted
 from ..durations import interval, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._arguments import columns
-from ._automaton import automaton
-from ._matching import Matching, Skip
-from ._waiting import BUCKET, BUCKETS, FOUND, PACKED, STATE, Sorted, Waiting, pack, unpack
+from ._search.automaton import automaton
+from ._search.matching import Matching, Skip
+from ._search.waiting import BUCKET, BUCKETS, FOUND, PACKED, STATE, Sorted, Waiting, pack, unpack
 from .measures import Measure
 from .pattern import Pattern
 

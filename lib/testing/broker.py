@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import logging
 import os
 import re
 import shutil
@@ -20,22 +18,11 @@ import uuid
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    NewPartitions,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialAlteration,
-    UserScramCredentialUpsertion,
-)
 
 from ..errors import SetupError
 from ..runtime.process.installation import conf, jars, java
 from ._secured import Certificate, joined
+from ._topics import Topics
 from .process import GuardedProcess, free_port, listening, until
 
 _JVM = [
@@ -48,7 +35,7 @@ _JVM = [
 _START_SECONDS = 60.0
 
 
-class Broker:
+class Broker(Topics):
     """An embedded Kafka broker, as a context manager; `Broker.start()` returns one that is ready.
 
     It is Kafka itself: transactions, compaction, retention and consumer groups are those of
@@ -118,43 +105,6 @@ class Broker:
         """Whether the broker's process runs."""
         return self._process is not None and self._process.alive
 
-    def create_topic(self, name: str, partitions: int = 1, **config: str | int | bool) -> str:
-        """Create a topic, and return its name.
-
-        `config` is Kafka's options for the topic, with `_` in place of dots:
-        `cleanup_policy="compact"`.
-
-        Raises:
-            KafkaException: Kafka's own, for a topic that is there already, for instance.
-        """
-        settings = {key.replace("_", "."): _text(value) for key, value in config.items()}
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-        self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
-        return name
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with all its records."""
-        self._admin.delete_topics([name], operation_timeout=30)[name].result(30)
-
-    def add_partitions(self, name: str, total: int) -> None:
-        """Give a topic more partitions, up to so many in all."""
-        self._admin.create_partitions([NewPartitions(name, total)])[name].result(30)
-
-    def delete_records(self, name: str, before: Mapping[int, int]) -> None:
-        """Delete the records of partitions before an offset each, as retention does."""
-        wanted = [TopicPartition(name, part, offset) for part, offset in before.items()]
-        for done in self._admin.delete_records(wanted).values():
-            done.result(30)
-
-    def topics(self) -> dict[str, int]:
-        """Return the number of partitions of each topic, without the broker's own topics."""
-        found = self._admin.list_topics(timeout=30).topics
-        return {
-            name: len(topic.partitions)
-            for name, topic in found.items()
-            if not name.startswith("__")
-        }
-
     def kill(self) -> None:
         """End the broker as a crash does, by SIGKILL; `restart` brings it back with its data."""
         if self._process is not None:
@@ -206,7 +156,7 @@ class Broker:
                 what="the broker's first answer",
                 process=self._process,
             )
-            self._let_in()
+            self._let_in(self._users)
         except BaseException:
             self.stop()
             raise
@@ -242,17 +192,6 @@ class Broker:
                 f"the broker's folder {self._data} could not be made:\n{done.stdout}{done.stderr}"
             )
 
-    def _let_in(self) -> None:
-        """Tell the broker who the users are."""
-        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        wanted: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(name, kind, password.encode())
-            for name, password in self._users.items()
-        ]
-        if wanted:
-            for done in self._admin.alter_user_scram_credentials(wanted).values():
-                done.result(30)
-
     @cached_property
     def _certificate(self) -> Certificate:
         return Certificate.made(self.dir)
@@ -269,18 +208,7 @@ class Broker:
         return [java(), *_JVM, *logs, "-cp", os.pathsep.join(map(str, jars("broker")))]
 
     def _answers(self) -> bool:
-        if not listening(self.port):
-            return False
-        with contextlib.suppress(KafkaException):
-            return bool(self._admin.list_topics(timeout=2).brokers)
-        return False
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        # Without log_level=0 the client writes each refused connection to standard error while the
-        # broker comes up.
-        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
-        return AdminClient(settings, logger=logging.getLogger(__name__))
+        return listening(self.port) and self._knows_brokers()
 
     def _ports_of_last_time(self) -> dict[str, int]:
         settings = self.dir / "broker.properties"
@@ -303,7 +231,3 @@ def _cluster_id() -> str:
     first, *rest = uuid.uuid4().bytes
     # With the highest bit clear the id begins with a letter; a dash would be taken for an option.
     return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
-
-
-def _text(value: str | int | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

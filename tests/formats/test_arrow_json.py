@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidegate.columns import schema_of
 from tidegate.errors import ArgumentError
 from tidegate.formats import json_format
-from tidegate.formats._arrow_json import arrow_json
+from tidegate.formats.json._by_arrow import arrow_json
 
 SCHEMAS = {
     "flat": "s STRING, i INT, l BIGINT, d DOUBLE, b BOOLEAN, t TIMESTAMP",

@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.formats import avro_format
-from tidegate.formats._avro_reader import AvroReader
+from tidegate.formats.avro._reader import AvroReader
 
 from ..sources.raw import raw
 

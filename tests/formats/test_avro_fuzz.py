@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.formats import avro_format
-from tidegate.formats._avro_reader import AvroReader
+from tidegate.formats.avro._reader import AvroReader
 
 from .avro_corpus import Drawn, damaged, same
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import ColumnError, ColumnTypeError
-from tidegate.formats.keyed_json import KeyedJson, keyed_json
+from tidegate.formats.json import KeyedJson, keyed_json
 from tidegate.sources.kafka import RAW
 
 RECEIVED = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import ArgumentError, ColumnTypeError
 from tidegate.formats import protobuf_format
-from tidegate.formats._proto_names import name_at
+from tidegate.formats.protobuf._names import name_at
 
 from ..sources.raw import raw
 from .avro_corpus import damaged, same

@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidegate.errors import ArgumentError, RegistryError, SourceError
 from tidegate.formats import Registry, avro_format
-from tidegate.formats._avro_reader import AvroReader
+from tidegate.formats.avro._reader import AvroReader
 from tidegate.runtime.process.failures import plain
 
 from ..sources.raw import raw

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.patterns import Pattern
-from tidegate.patterns._automaton import automaton
-from tidegate.patterns._matching import DONE, FOREVER, Matching, Reading, Skip
-from tidegate.patterns._waiting import Sorted
+from tidegate.patterns._search.automaton import automaton
+from tidegate.patterns._search.matching import DONE, FOREVER, Matching, Reading, Skip
+from tidegate.patterns._search.waiting import Sorted
 
 from . import oracle
 from .oracle import PREDICATES, Event, Match

@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.durations import microseconds
 from tidegate.patterns import Pattern, compare, directly, not_, of, sequence, step, then
-from tidegate.patterns._matching import FOREVER, Skip
+from tidegate.patterns._search.matching import FOREVER, Skip
 
 from . import oracle
 from .frames import told

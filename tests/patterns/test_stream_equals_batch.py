@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commit import EPOCH
 from tidegate.patterns import Pattern, Sequences
-from tidegate.patterns._matching import Skip
+from tidegate.patterns._search.matching import Skip
 from tidegate.testing import StreamDriver
 
 from . import oracle

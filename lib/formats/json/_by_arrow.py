@@ -1,0 +1,138 @@
+"""JSON values read by Arrow's parser, a block at a time.
+
+Arrow's parser refuses nearly everything that `from_json` refuses, and more. Where it takes more,
+the block is looked through before and after, so that a value which is read here is read as
+`from_json` reads it. A block in which a value does not pass is divided and read again, until that
+value stands alone or among a few: these are left for `from_json`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyspark.sql.types import StructType
+
+from ._arrow_fields import Field, NotPassedError, fields_of, finished, require
+
+_FEW = 128
+"""A block that does not pass and is no longer than this is not divided."""
+_MOST_FAILURES = 10
+"""After so many blocks that did not pass, the rest of an Arrow batch is not tried: a call of the
+parser costs as much as some hundred values."""
+_ROW = re.compile(r"in row (\d+)$")
+_LONG = 900
+"""Bytes of a value within which neither 1,000 levels nor a number of 1,000 digits find room."""
+_LONGEST = 50_000
+"""Bytes of a value within which no name is longer than Spark's parser takes."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Values that are read at once, or are left."""
+
+    values: Any
+    left: bool = False
+
+    def divided(self, error: Exception) -> list[_Block]:
+        """Return the parts in which a block that does not pass is tried again.
+
+        The parser often names the row that it refused.
+        """
+        count = len(self.values)
+        named = _ROW.search(str(error))
+        if named is not None and int(named[1]) < count:
+            at = int(named[1])
+            before = _Block(self.values.slice(0, at))
+            refused = _Block(self.values.slice(at, 1), left=True)
+            return [before, refused, _Block(self.values.slice(at + 1))]
+        if count <= _FEW:
+            return [_Block(self.values, left=True)]
+        half = count // 2
+        return [_Block(self.values.slice(0, half)), _Block(self.values.slice(half))]
+
+
+@dataclass(frozen=True)
+class ArrowJson:
+    """Reads JSON objects of a schema; made by `arrow_json`."""
+
+    fields: tuple[Field, ...]
+
+    def read(self, values: Any) -> Any:
+        """Return the records of an array of bytes as structs; null where a value is left."""
+        found = []
+        failures = 0
+        ahead = [_Block(values)]
+        while ahead:
+            block = ahead.pop()
+            if block.left or failures >= _MOST_FAILURES:
+                found.append(pa.nulls(len(block.values), self._type()))
+                continue
+            try:
+                found.append(self._parsed(block.values))
+            except (NotPassedError, pa.ArrowException) as error:
+                failures += 1
+                ahead += reversed(block.divided(error))
+        return pa.concat_arrays(found)
+
+    def _parsed(self, block: Any) -> Any:
+        if not len(block):
+            return pa.nulls(0, self._type())
+        text = _joined(block)
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 64),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema([(each.name, each.parsed) for each in self.fields]),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        # Each value gave at least one row, so that none gave two.
+        require(table.num_rows == len(block))
+        made = [finished(each, table.column(each.name)) for each in self.fields]
+        return pa.StructArray.from_arrays(made, fields=list(self._type()))
+
+    def _type(self) -> pa.DataType:
+        return pa.struct([pa.field(each.name, each.made) for each in self.fields])
+
+
+def _joined(block: Any) -> bytes:
+    """Return the values with a line end after each, and refuse those that hide more than one."""
+    require(block.null_count == 0)
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(block)], block), b"\n")
+    text: bytes = joined[0].as_py()
+    between = len(block) - 1
+    require(text.startswith(b"{") and text.endswith(b"}"))
+    require(text.count(b"\n") == between and text.count(b"}\n{") == between)
+    require(b"\r" not in text)
+    # The parser takes these as numbers, in fields that nobody asked for as well.
+    require(b"NaN" not in text and b"Inf" not in text)
+    if not text.isascii():
+        _require_utf8(text)
+    longest = pc.max(pc.binary_length(block)).as_py()
+    if longest > _LONG:
+        require(longest <= _LONGEST)
+        levels = pc.add(pc.count_substring(block, "{"), pc.count_substring(block, "["))
+        require(pc.max(levels).as_py() <= _LONG)
+        require(not pc.any(pc.match_substring_regex(block, "[0-9]{300}")).as_py())
+    return text
+
+
+def _require_utf8(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise NotPassedError from error
+
+
+def arrow_json(schema: StructType) -> ArrowJson | None:
+    """Return the reader of a schema; None for one with a type that Arrow reads differently.
+
+    Such are maps, times without a zone, and dates, times and NOT NULL inside other types.
+    """
+    fields = fields_of(schema)
+    return ArrowJson(fields) if fields else None

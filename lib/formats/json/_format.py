@@ -1,0 +1,248 @@
+"""JSON values with a declared schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+from ...columns import schema_of
+from ...errors import ArgumentError, ColumnError
+from .._fitting import narrowed, nullable, unfit, widened
+from ._by_arrow import ArrowJson, arrow_json
+from ._options import CORRUPT, OPTIONS, PLAIN
+from ._texts import has_times, lone_surrogate, odd_times, times_as_text
+
+_PARSED = "__tidegate_parsed"
+_FAULTY = "__tidegate_faulty"
+_QUICK = "__tidegate_quick"
+_TIMES = "__tidegate_times"
+_DEEPEST = 998
+
+
+def json_format(
+    schema: str | StructType,
+    *,
+    tombstones: Literal["dead", "row"] = "dead",
+    parser: Literal["arrow", "spark"] = "arrow",
+) -> JsonFormat:
+    """Read each value as one JSON object (RFC 8259, UTF-8) of this schema.
+
+    `schema` is DDL text or a StructType. A field may be missing or null unless it is NOT NULL;
+    fields that the schema does not name are ignored, but must be well-formed. Names count with
+    their capitals. Of a field that is there twice the last one holds. A number or an object in a
+    STRING field is taken as its text. A DATE is text such as 2026-03-02, and a TIMESTAMP is ISO
+    8601 text that begins with such a date (UTC if without an offset; digits of a second beyond the
+    sixth are left out) or whole seconds since 1970; read epoch milliseconds as BIGINT and convert
+    them. NOT NULL is checked through structs, not inside arrays and maps.
+
+    | value | reason |
+    |---|---|
+    | no value (a tombstone) | "null value"; with tombstones="row" a good row of nulls |
+    | no bytes, or white space alone | "empty value" |
+    | bytes that are no UTF-8 | "invalid UTF-8" |
+    | array, number, text, null, or a byte-order mark before the object | "not a JSON object" |
+    | cut off, unquoted or single-quoted names, NaN, comments | "malformed JSON" |
+    | nested deeper than 998 (arrays alone: 1000) | "malformed JSON" |
+    | text after the object, a second object | "text after the JSON object" |
+    | text for a number, number out of range, fraction for an integer | "wrong type: <fields>" |
+    | digits beyond a DECIMAL's scale | "wrong type: <fields>" |
+    | date that is none, or outside the years 1 to 9999 | "wrong type: <fields>" |
+    | time without a whole date: "05:00", "2026", "2026-03" | "wrong type: <fields>" |
+    | half a surrogate pair, as an escape, in a field's text | "lone surrogate" |
+    | a key that is twice in a MAP | "wrong type: <fields>" |
+    | NOT NULL field missing or null | "missing field: <fields>" |
+
+    A DECIMAL of 38 digits leaves no room in which more digits could be seen: it is rounded.
+
+    Values are read by Arrow's parser, in blocks. Those that it does not read as these rules ask are
+    read by Spark's parser, one by one: so a good block costs little, and a bad value costs itself.
+    Both give the same rows; parser="spark" takes Spark's parser alone, which is slower. So does a
+    schema with maps, with times that have no zone, or with dates, times or NOT NULL inside of other
+    types.
+    """
+    given = schema_of(schema)
+    lowered = [name.lower() for name in given.fieldNames()]
+    twice = sorted({name for name in lowered if lowered.count(name) > 1})
+    if twice:
+        raise ColumnError(
+            f"schema has {', '.join(twice)} more than once.",
+            "names that differ by more than capitals.",
+        )
+    if tombstones not in ("dead", "row"):
+        raise ArgumentError(f"tombstones is {tombstones!r}.", '"dead" or "row".')
+    if parser not in ("arrow", "spark"):
+        raise ArgumentError(f"parser is {parser!r}.", '"arrow" or "spark".')
+    return JsonFormat(given, tombstones, parser)
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """JSON objects of a schema; made by `json_format`, where its rules stand."""
+
+    schema: StructType
+    tombstones: Literal["dead", "row"] = "dead"
+    parser: Literal["arrow", "spark"] = "arrow"
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Add `record` and `bad`."""
+        reader = arrow_json(self.schema) if self.parser == "arrow" else None
+        if reader is None:
+            return self._decoded(raw, F.col("value"))
+        quick = F.col(_QUICK)
+        opened = self._read_quickly(raw, reader)
+        decoded = self._decoded(opened, F.when(quick.isNull(), F.col("value")))
+        record = F.coalesce(quick, F.col("record"))
+        # Spark would move a filter of the fields down to its parser, take a record for one that is
+        # there whenever its text is, and fail where it is null. It moves no filter through columns
+        # of which one is not deterministic; the number of a partition counts as such.
+        bad = quick.isNull() & F.col("bad") & (F.spark_partition_id() >= 0)
+        return decoded.withColumns({"record": record, "bad": bad}).drop(_QUICK)
+
+    def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:
+        """Add the records that Arrow's parser reads; null where a value is left."""
+        shape = StructType([*raw.schema.fields, StructField(_QUICK, nullable(self.schema))])
+        at = raw.columns.index("value")
+
+        def read(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield batch.append_column(_QUICK, reader.read(batch.column(at)))
+
+        return raw.mapInArrow(read, shape)
+
+    def _decoded(self, raw: DataFrame, value: Column) -> DataFrame:
+        """Add `record` and `bad` by Spark's own parser."""
+        parsed = F.col(_PARSED)
+        fields = [
+            narrowed(parsed.getField(field.name), field.dataType).alias(field.name)
+            for field in self.schema
+        ]
+        # What needs the text stands beside the parsing, so that the text itself is not carried on
+        # from row to row.
+        read = raw.withColumns(self._of_text(value))
+        return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(
+            _PARSED, _FAULTY, _TIMES
+        )
+
+    def _of_text(self, value: Column) -> dict[str, Column]:
+        """Return the fields of a value, and what has to be known of its text beside them."""
+        text = value.cast("string")
+        found = {
+            _PARSED: _read(text, self.schema),
+            _FAULTY: _faulty(value) | lone_surrogate(text, self.schema, PLAIN),
+        }
+        if has_times(self.schema):
+            found[_TIMES] = times_as_text(text, self.schema, PLAIN)
+        return found
+
+    def _bad(self) -> Column:
+        parsed = F.col(_PARSED)
+        faulty = F.col(_FAULTY)
+        checks = [
+            parsed.isNull(),
+            parsed.getField(CORRUPT).isNotNull(),
+            F.coalesce(faulty, F.lit(True)),
+            unfit(parsed, self.schema),
+            *[field.isNull() for _, field in _required(self.schema, parsed)],
+        ]
+        if has_times(self.schema):
+            checks.append(odd_times(parsed, F.col(_TIMES), self.schema))
+        bad = reduce(or_, checks)
+        return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
+
+    def diagnose(self, dead: DataFrame) -> DataFrame:
+        """Add `reason`."""
+        text = F.col("value").cast("string")
+        parsed = F.col(_PARSED)
+        read = parsed.getField(CORRUPT).isNull()
+        wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
+        missing = [F.when(field.isNull(), name) for name, field in _required(self.schema, parsed)]
+        reason = (
+            F.when(F.col("value").isNull(), "null value")
+            .when(parsed.isNull(), "empty value")
+            .when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(read & ~_is_single(text) & ~_may_be_deep(text), "text after the JSON object")
+            .when(read & ~_is_single(text), "malformed JSON")
+            .when(read & lone_surrogate(text, self.schema, PLAIN), "lone surrogate")
+            .when(
+                read & ~reduce(or_, [_wrong_type(text, field) for field in self.schema.fields]),
+                F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
+            )
+            .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
+            .when(~F.ltrim(text).startswith("{"), "not a JSON object")
+            .otherwise("malformed JSON")
+        )
+        judged = dead.withColumn(_PARSED, _read(text, self.schema))
+        return judged.withColumn("reason", reason).drop(_PARSED)
+
+
+def _may_be_deep(text: Column) -> Column:
+    """Return whether a text opens as many braces as cannot be within one another."""
+    return F.length(text) - F.length(F.translate(text, "{[", "")) > _DEEPEST
+
+
+def _faulty(value: Column) -> Column:
+    """Return whether a value is one that the parser alone would let pass; null for no value."""
+    text = value.cast("string")
+    # The only closing brace of nearly every flat object is its last byte, and bytes are quick to
+    # look through.
+    but_last = F.substring(value, F.lit(1), F.octet_length(value) - 1).cast("string")
+    ends_at_once = text.endswith("}") & ~but_last.contains("}")
+    return ~F.is_valid_utf8(text) | (~ends_at_once & ~_is_single(text))
+
+
+def _is_single(text: Column) -> Column:
+    """Return whether the text is one well-formed object and nothing else.
+
+    Such a text can stand alone in a list, and the list ends after it.
+    """
+    shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
+    found = F.from_json(
+        F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, PLAIN
+    )
+    alone = F.struct(F.array(F.struct(F.lit(None).cast("string"))), F.lit(True)).cast(
+        f"STRUCT<{shape}>"
+    )
+    return found.eqNullSafe(alone)
+
+
+def _wrong_type(text: Column, field: StructField) -> Column:
+    schema = StructType([field])
+    alone = _read(text, schema)
+    wrong = alone.getField(CORRUPT).isNotNull() | unfit(alone, schema)
+    if not has_times(schema):
+        return wrong
+    return wrong | odd_times(alone, times_as_text(text, schema, PLAIN), schema)
+
+
+def _read(text: Column, schema: StructType) -> Column:
+    """Return the text as a struct of the fields in their widened types, and of what is corrupt."""
+    fields = [StructField(field.name, widened(field.dataType)) for field in schema]
+    shape = StructType([*fields, StructField(CORRUPT, StringType())])
+    return F.from_json(text, shape, OPTIONS)
+
+
+def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:
+    """List the fields that may not be null.
+
+    Beside each stands what is null when the field is missing from a struct that is there.
+    """
+    found: list[tuple[str, Column]] = []
+    for field in schema.fields:
+        value = record.getField(field.name)
+        if not field.nullable:
+            found.append((f"{path}{field.name}", value))
+        if isinstance(field.dataType, StructType):
+            for name, inner in _required(field.dataType, value, f"{path}{field.name}."):
+                found.append((name, F.when(value.isNull(), F.lit(True)).otherwise(_present(inner))))
+    return found
+
+
+def _present(value: Column) -> Column:
+    return F.when(value.isNotNull(), F.lit(True)).cast(BooleanType())

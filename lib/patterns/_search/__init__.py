@@ -1,0 +1,1 @@
+"""The search for sequences, over arrays of all that began at once."""
