@@ -22,13 +22,15 @@ def fill(
     seed: int = 11,
     *,
     stragglers: float = 0.0,
+    hot: float = 0.0,
     rate: int = EVENTS_A_SECOND,
 ) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
 
     rate: how many happened in a second.
 
-    A share of them, the `stragglers`, come LATE_MS after the others of their time.
+    A share of them, the `stragglers`, come LATE_MS after the others of their time; and a share, the
+    `hot`, are of one page and one user.
     """
     producer = Producer(
         {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
@@ -36,7 +38,7 @@ def fill(
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - start)
-        for n, value in enumerate(_values(random, start, count, stragglers, rate)):
+        for n, value in enumerate(_values(random, start, count, stragglers, hot, rate)):
             while True:
                 try:
                     producer.produce(topic, value, partition=n % partitions)
@@ -50,17 +52,21 @@ def fill(
 
 
 def _values(
-    random: np.random.Generator, start: int, rows: int, stragglers: float, rate: int
+    random: np.random.Generator, start: int, rows: int, stragglers: float, hot: float, rate: int
 ) -> list[bytes]:
     happened = (
         START_MS + (start + np.arange(rows)) * 1_000 // rate - random.integers(0, DISORDER_MS, rows)
     )
     if stragglers:
         happened -= np.where(random.random(rows) < stragglers, random.integers(*LATE_MS, rows), 0)
+    pages, users = random.integers(0, PAGES, rows), random.integers(0, USERS, rows)
+    if hot:
+        of_one = random.random(rows) < hot
+        pages, users = np.where(of_one, 0, pages), np.where(of_one, 0, users)
     columns = (
         happened.tolist(),
-        random.integers(0, PAGES, rows).tolist(),
-        random.integers(0, USERS, rows).tolist(),
+        pages.tolist(),
+        users.tolist(),
         random.lognormal(4, 1, rows).astype(int).tolist(),
         random.integers(200, 90_000, rows).tolist(),
     )

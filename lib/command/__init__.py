@@ -17,6 +17,8 @@ from .topics import topics
 REPLAY = "Run a job over its log again, into tables beside its own, compare them, and switch."
 COMPARE = "Compute a job's rows anew as one batch over its log, and compare them with its table."
 
+EXAMINE = "Do every check that a start of a job does, and tell what was found; nothing is changed."
+
 app = typer.Typer(
     name="tidegate",
     help="Stream jobs from Kafka to Delta: run them, and see where each record went.",
@@ -35,6 +37,8 @@ replayed = typer.Typer(
     help="Run a changed job over its log again, beside itself; compare, then switch.",
 )
 app.add_typer(replayed, name="replay")
+examined = typer.Typer(no_args_is_help=True, help="Check what a start of a job would check.")
+app.add_typer(examined, name="doctor")
 for name, ready in READY.items():
     run = entry(ready.model, ready.build, about=ready.about, result=ready.result, shipped=False)
     jobs.command(name)(run)
@@ -42,6 +46,8 @@ for name, ready in READY.items():
     compared.command(name)(compare)
     replay = entry(ready.model, ready.build, about=REPLAY, shipped=False, replays=True)
     replayed.command(name)(replay)
+    doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
+    examined.command(name)(doctor)
 for command in (status, topics, produce, init):
     app.command()(command)
 

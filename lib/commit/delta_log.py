@@ -128,7 +128,7 @@ class DeltaCommitLog:
         state = self.looked()._looked_at()
         if state.version < 0:
             return None
-        self._require_memory(state)
+        self.require_memory()
         key = (state.table_id(), app_id)
         newest = self._content(state, state.version)
         number = self._last_number(state, app_id, _KNOWN.get(key))
@@ -214,7 +214,9 @@ class DeltaCommitLog:
             self._newest = content
         return content
 
-    def _require_memory(self, state: DeltaState) -> None:
+    def require_memory(self) -> DeltaState:
+        """Refuse a table that forgets which batches it holds; return it as it was looked at."""
+        state = self._looked_at()
         kept = state.property(_RETENTION)
         if kept is not None:
             raise TableError(
@@ -223,6 +225,7 @@ class DeltaCommitLog:
                 "a table that never forgets them: the property is not set.",
                 f"ALTER TABLE ... UNSET TBLPROPERTIES ('{_RETENTION}')",
             )
+        return state
 
     def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         """Write the rows in one commit, under the stamp.

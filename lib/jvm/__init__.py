@@ -6,7 +6,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 from .delta import DeltaState, at_the_commit, delta_state, forget_tables, touch_transaction
 from .errors import conditions, message
 from .files import WholeFiles, names_in, read_bytes
-from .kafka import KafkaClient, TopicState
+from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import has_class, java_version
 from .signals import SignalHandler, jvm_signals
@@ -14,6 +14,7 @@ from .signals import SignalHandler, jvm_signals
 __all__ = [
     "DeltaState",
     "KafkaClient",
+    "Kept",
     "SignalHandler",
     "TopicState",
     "WholeFiles",

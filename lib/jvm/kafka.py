@@ -22,6 +22,17 @@ class TopicState:
     partitions: int
 
 
+@dataclass(frozen=True)
+class Kept:
+    """How long a broker keeps a topic's records; None where there is no such limit.
+
+    milliseconds: after which it may delete a record. bytes: the most that it keeps a partition.
+    """
+
+    milliseconds: int | None
+    bytes: int | None
+
+
 class KafkaClient:
     """Asks a broker of its topics, by Kafka's own client and the `kafka.*` options of a source.
 
@@ -83,6 +94,32 @@ class KafkaClient:
         """Return where each partition ends, without transactions that are open."""
         return self._offsets(partitions, self._package.OffsetSpec.latest())
 
+    def since(
+        self, partitions: Mapping[str, Iterable[int]], milliseconds: int
+    ) -> dict[str, dict[int, int]]:
+        """Return the first offset of each partition at an instant or after it, in ms since 1970.
+
+        A partition without such a record is left out.
+        """
+        found = self._offsets(partitions, self._package.OffsetSpec.forTimestamp(milliseconds))
+        return {
+            topic: {part: at for part, at in parts.items() if at >= 0}
+            for topic, parts in found.items()
+        }
+
+    def kept(self, topics: Sequence[str]) -> dict[str, Kept]:
+        """Return how long each topic's records are kept."""
+        kinds = self._jvm.org.apache.kafka.common.config.ConfigResource
+        kind = kinds.Type.TOPIC
+        asked = {topic: kinds(kind, topic) for topic in topics}
+        wanted = self._jvm.java.util.ArrayList()
+        for each in asked.values():
+            wanted.add(each)
+        options = self._package.DescribeConfigsOptions().timeoutMs(_KAFKA_MS)
+        with self._answered(f"does not tell how {', '.join(topics)} is kept"):
+            found = self._client.describeConfigs(wanted, options).all().get()
+            return {topic: _kept(found.get(each)) for topic, each in asked.items()}
+
     def _offsets(
         self, partitions: Mapping[str, Iterable[int]], spec: Any
     ) -> dict[str, dict[int, int]]:
@@ -109,6 +146,14 @@ class KafkaClient:
             told = error.java_exception
             cause = told.getCause() or told
             raise OSError(f"{self._servers} {what}: {cause.toString()}") from error
+
+
+def _kept(config: Any) -> Kept:
+    """Return the limits out of a topic's settings, which count where its records are deleted."""
+    if "delete" not in str(config.get("cleanup.policy").value()):
+        return Kept(None, None)
+    limits = (int(config.get(name).value()) for name in ("retention.ms", "retention.bytes"))
+    return Kept(*(None if limit < 0 else limit for limit in limits))
 
 
 def _unless_unknown(future: Any) -> Any:

@@ -125,12 +125,13 @@ def entry(
     shipped: bool = True,
     compares: bool = False,
     replays: bool = False,
+    examines: bool = False,
 ) -> Callable[..., None]:
     """Return the function that a command line calls to run a job; it never returns.
 
     The arguments are those of `command`. shipped: whether a file that comes with the job counts
-    where none is given. compares, replays: whether the command compares, or
-    replays, where nothing else is asked for.
+    where none is given. compares, replays, examines: whether the command compares, replays, or
+    does the checks of a start, where nothing else is asked for.
     """
 
     def main(
@@ -142,7 +143,7 @@ def entry(
         resume_from_table: Resume = False,
         recreate: Recreate = None,
         backlog: Backlog = False,
-        doctor: Doctor = False,
+        doctor: Doctor = examines,
         compare: Compare = compares,
         ignore: Ignore = None,
         again: Replays = replays,

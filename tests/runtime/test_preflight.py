@@ -6,12 +6,10 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from tidegate.aggregates import count
 from tidegate.commit import EPOCH, Batch
@@ -22,13 +20,11 @@ from tidegate.errors import (
     SourceError,
     TidegateError,
 )
-from tidegate.runtime.doctor import examine, require_sound, shown
 from tidegate.runtime.job import Input
 from tidegate.runtime.query.preflight import Preflight
 from tidegate.runtime.query.streams import streams
 from tidegate.runtime.query.topics import Topics
 from tidegate.sinks import Append
-from tidegate.testing import Broker
 from tidegate.transform import Stateless
 from tidegate.windows import Tumbling, Windowed
 
@@ -37,16 +33,6 @@ from .topics import reading
 
 pytestmark = pytest.mark.broker
 Damage = Callable[[Left, SparkSession], None]
-
-
-@pytest.fixture(scope="session")
-def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
-    return Left.made(spark, broker, "preflight", tmp_path_factory.mktemp("left"))
-
-
-@pytest.fixture
-def left(original: Left, tmp_path: Path) -> Left:
-    return original.copied(tmp_path / "copy")
 
 
 def refused(left: Left, spark: SparkSession, **others: object) -> TidegateError:
@@ -247,22 +233,3 @@ def test_a_topic_that_was_made_again_while_no_broker_answered_at_the_start_is_re
         pytest.raises(SourceError, match="had the id another when it was read"),
     ):
         topics.require_same(batch)
-
-
-def test_the_doctor_shows_each_check_and_claims_nothing(left: Left, spark: SparkSession) -> None:
-    found = {each.check: each.found for each in examine(left.job(), spark)}
-    assert {"versions", "checkpoint", "job", "table append", "table dead", "plan"} <= set(found)
-    assert "epoch 2" in found["checkpoint"]
-    assert "14 offsets until unread ones are reached" in found["retention pages"]
-    assert found["check sums"] == "none without its file"
-    assert len(left.identities) == 2
-    (left.checkpoint / "offsets" / ".9.crc").write_text("")
-    shutil.rmtree(left.root / "views")
-    findings = examine(left.job(), spark)
-    assert [each.check for each in findings if each.error] == ["table append"]
-    assert "offsets/.9.crc" in findings[-1].found
-    with pytest.raises(ReplayMismatchError, match="views is gone"):
-        require_sound(findings)
-    console = Console(record=True, width=160, file=StringIO())
-    console.print(shown(findings))
-    assert "refused" in console.export_text()

@@ -20,9 +20,11 @@ from tidegate.errors import (
     FencedError,
     LostCheckpointError,
     ReplayMismatchError,
+    TableError,
     TidegateError,
 )
 from tidegate.formats import json_format
+from tidegate.runtime.doctor import examine
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.preflight import Preflight
 from tidegate.runtime.query.run import run
@@ -227,3 +229,50 @@ def test_a_driver_writes_no_more_once_another_has_claimed_its_checkpoint(
     run(numbers.job(each_batch=taken_over), spark)
     assert (numbers.found(), numbers.dead()) == ([1.0, 3.0], [1])
     assert len(list(Path(checkpoint, "tidegate").glob("identity-*.json"))) == 3
+
+
+def test_what_was_put_back_as_it_was_is_gone_on_with(
+    left: Left, spark: SparkSession, tmp_path: Path
+) -> None:
+    """One run for all of them, since each refusal has written nothing."""
+    copy = tmp_path / "checkpoint"
+    shutil.copytree(left.checkpoint, copy)
+
+    def refused(kind: type[TidegateError], remedy: str, **others: object) -> None:
+        with pytest.raises(kind) as no:
+            run(left.job(**others), spark)
+        assert remedy in no.value.hint
+
+    shutil.rmtree(left.checkpoint)
+    refused(LostCheckpointError, "restore that checkpoint")
+    shutil.copytree(copy, left.checkpoint)
+    max((left.checkpoint / "commits").glob("[0-9]*")).unlink()
+    refused(CheckpointError, "restore the checkpoint as a whole from a copy")
+    shutil.rmtree(left.checkpoint)
+    shutil.copytree(copy, left.checkpoint)
+    refused(CheckpointError, "called", name="other")
+    table = f"delta.`{left.root}/views`"
+    kept = "delta.setTransactionRetentionDuration"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{kept}' = 'interval 1 day')")
+    refused(TableError, f"UNSET TBLPROPERTIES ('{kept}')")
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{kept}')")
+    run(left.job(), spark)
+    require_whole(left)
+
+
+def test_a_check_sum_that_a_killed_run_has_left_is_told_from_a_second_query_and_deleted(
+    left: Left, spark: SparkSession
+) -> None:
+    log = left.checkpoint / "offsets"
+    number = max(int(file.name) for file in log.iterdir() if file.name.isdecimal()) + 1
+    orphan = log / f".{number}.crc"
+    orphan.write_bytes(b"crc\x00\x00\x00\x02\x00")
+    (told,) = [each for each in examine(left.job(), spark) if each.check == "check sums"]
+    assert f"no second query: {orphan}" in told.found
+    try:
+        run(left.job(), spark)
+    except CheckpointError as error:
+        print(f"DBG {error}")
+        orphan.unlink()
+        run(left.job(), spark)
+    require_whole(left)

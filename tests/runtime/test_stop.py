@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.stop import Interrupted, Stop, StopAskedError, on_signals
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append
+from tidegate.testing import Broker
+from tidegate.transform import Stateless
+
+from ..tables import rows
+from .topics import reading, sent
 
 
 class Clock:
@@ -70,3 +81,38 @@ def test_signals_become_requests_and_the_old_handlers_come_back(number: signal.S
         os.kill(os.getpid(), number)
         assert stop.asked
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.broker
+def test_a_job_that_is_to_stop_before_its_query_has_started_writes_nothing_and_goes_on_later(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    sent(broker.servers, topic, [1, 2, 3])
+
+    def ran(stop: Stop, rows: Callable[[DataFrame], DataFrame]) -> tuple[bool, int]:
+        job = Job(
+            name="stopped",
+            inputs={"pages": Input(reading(broker.servers, topic))},
+            transform=Stateless(rows),
+            sink=Append(str(tmp_path / "pages")),
+        )
+        done = run(job, spark, stop=stop)
+        return done.stopped, done.rows_in
+
+    def asked(rows: DataFrame) -> DataFrame:
+        late.ask()
+        return rows
+
+    early, late = Stop(), Stop()
+    early.ask()
+    assert ran(early, same) == (True, 0)
+    # The query is made after that, and finds the stop with its first batch.
+    assert ran(late, asked) == (True, 0)
+    assert not (tmp_path / "pages").exists()
+    assert ran(Stop(), same) == (False, 3)
+    assert len(rows(tmp_path / "pages")) == 3
+
+
+def same(rows: DataFrame) -> DataFrame:
+    return rows

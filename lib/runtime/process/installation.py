@@ -54,6 +54,13 @@ def jars(kind: Literal["spark", "broker"]) -> list[Path]:
     return found
 
 
+def locked_jars() -> dict[str, str]:
+    """Return what jars.lock holds: the SHA-256 of each jar by its path under `.jars`."""
+    beside = project_root() / _LOCK
+    text = beside.read_text(encoding="utf-8") if beside.is_file() else conf(_LOCK)
+    return {name: digest for digest, name in (line.split() for line in text.splitlines() if line)}
+
+
 def java() -> str:
     """Return the path of Java: that of JAVA_HOME, or else the first on the PATH."""
     home = os.environ.get("JAVA_HOME")

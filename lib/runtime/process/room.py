@@ -17,7 +17,7 @@ def free(places: Iterable[str]) -> str:
     """
     told: dict[int, tuple[int, Path]] = {}
     for place in places:
-        folder = _existing(local(place))
+        folder = existing(place)
         if folder is not None:
             told.setdefault(folder.stat().st_dev, (shutil.disk_usage(folder).free, folder))
     return "; ".join(
@@ -30,8 +30,9 @@ def with_room(error: SetupError, places: Iterable[str]) -> SetupError:
     return SetupError(f"{error.given} ({free(places)})", error.allowed, error.hint)
 
 
-def _existing(folder: Path | None) -> Path | None:
-    """Return a folder, or the nearest one above it that is there."""
+def existing(place: str) -> Path | None:
+    """Return a folder of this machine, or the nearest one above it that is there."""
+    folder = local(place)
     while folder is not None and not folder.exists():
         folder = folder.parent
     return folder

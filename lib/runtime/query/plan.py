@@ -32,6 +32,12 @@ _LIBRARY = f"{__name__.partition('.')[0]}."
 _PLAIN = (bool, int, float, bytes, date)
 _COUNTED = re.compile(r"\b([xyz])_\d+\b")
 _BODY = re.compile(r", code (\d+\.\d+):[0-9a-f]{12}")
+_FROM_NOW_ON = "counts for the rows of the next batch on; what the tables hold stays as it is"
+_SAFE = {
+    "topics": "topics that were added are read from their start",
+    "format": "counts for the records of the next batch on; dead letters of before stay there",
+    "reading": "counts for the records of the next batch on; what was late or refused stays so",
+}
 BOUND = ("inputs", "emission", "transform")
 """The parts that a checkpoint's state is made of; the others may change between two batches."""
 
@@ -71,6 +77,11 @@ def told(part: str, old: str | None, new: str | None) -> str:
     same = old is not None and new is not None and _BODY.sub("", old) == _BODY.sub("", new)
     more = ": the code of a lambda is another" if same else ""
     return f"{part} was {old} and is {new}{more}"
+
+
+def safe(part: str) -> str:
+    """Tell what a changed part means for a checkpoint that is not bound to it."""
+    return _SAFE.get(part.rpartition(".")[2], _FROM_NOW_ON)
 
 
 def bound(part: str, old: str | None, new: str | None) -> bool:

@@ -227,16 +227,18 @@ class Preflight:
             return f"{plan_hash(self.plan)}"
         changed = plans.changes(noted.plan, self.plan)
         self._require_whole_batch(noted, changed)
-        for part in changed:
-            old, new = noted.plan.get(part), self.plan.get(part)
-            if plans.bound(part, old, new):
-                raise CheckpointError(
-                    f"{plans.told(part, old, new)}; the checkpoint's state is of what was before.",
-                    f"the {part} that the checkpoint began with.",
-                    "the configuration as it was; for another one a new checkpoint and new tables. "
-                    "Nothing was written.",
-                )
-        return f"changed, as it may be: {', '.join(changed)}" if changed else "unchanged"
+        pairs = {part: (noted.plan.get(part), self.plan.get(part)) for part in changed}
+        bound = {part: pair for part, pair in pairs.items() if plans.bound(part, *pair)}
+        if bound:
+            what = "; ".join(plans.told(part, *pair) for part, pair in bound.items())
+            raise CheckpointError(
+                f"{what}; the checkpoint's state is of what was before.",
+                f"the {' and the '.join(bound)} that the checkpoint began with.",
+                "the configuration as it was; for another one a new checkpoint and new tables. "
+                "Nothing was written.",
+            )
+        safe = [f"{plans.told(part, *pair)}: {plans.safe(part)}" for part, pair in pairs.items()]
+        return f"changed, and safe: {'; '.join(safe)}" if safe else "unchanged"
 
     def changed(self) -> list[str]:
         """Tell each part of the plan that has changed since the last start."""

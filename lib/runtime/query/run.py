@@ -47,7 +47,8 @@ from .topics import Topics, missing_topic
 from .watching import watch
 
 _LOG = logging.getLogger(__name__)
-_LOW_DISK = 2 * 1024**3
+LOW_DISK = 2 * 1024**3
+"""With how little room, in bytes, a start warns."""
 
 
 def run(
@@ -249,7 +250,7 @@ def prepare(job: Job) -> None:
             continue
         folder.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder.parent).free
-        if free < _LOW_DISK:
+        if free < LOW_DISK:
             _LOG.warning("only %s MiB are free under %s", f"{free / 1024**2:,.0f}", folder.parent)
 
 

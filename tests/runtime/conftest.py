@@ -1,0 +1,24 @@
+"""What two runs of a job have left, for the tests that damage a copy of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.testing import Broker
+
+from .left import Left
+
+
+@pytest.fixture(scope="session")
+def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What two runs have left, which no test changes."""
+    return Left.made(spark, broker, "left", tmp_path_factory.mktemp("left"))
+
+
+@pytest.fixture
+def left(original: Left, tmp_path: Path) -> Left:
+    """A copy of what two runs have left, over the same topic."""
+    return original.copied(tmp_path / "copy")
