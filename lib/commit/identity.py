@@ -115,6 +115,11 @@ class Identity:
         return 0 if self.backlog is None else 1
 
     @property
+    def finished(self) -> range:
+        """The batches that are in all of their tables, by their numbers there."""
+        return range(self.base, self.base + self.batch + 1)
+
+    @property
     def whole(self) -> int | None:
         """Up to which instant results are left out, in microseconds since 1970; None for none."""
         found = self.resumed or self.backlog

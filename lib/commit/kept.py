@@ -117,6 +117,30 @@ def require_own(step: str, job: str, query: str | None, found: Found) -> None:
     )
 
 
+def require_noted(step: str, path: str, last: int | None, finished: range) -> None:
+    """Refuse a table that is not noted, and has a batch that was finished without it.
+
+    Each batch notes the tables that it has written. A table that exists at a start is fenced; one
+    that does not cannot be, so that a driver which sleeps in the commit that makes it may still do
+    so when it wakes.
+
+    last: the last batch of the checkpoint's own query that the table has.
+    finished: the batches that the checkpoint has finished, by their numbers in the tables.
+
+    Raises:
+        ReplayMismatchError: which names the batch.
+    """
+    if last is None or last not in finished:
+        return
+    raise ReplayMismatchError(
+        f"step {step!r}: {path} has batch {last}, which was finished without this table: another "
+        "driver, whose place was taken since, has made it.",
+        "the tables that the batches have noted.",
+        "move the table's folder away: what its rows are made of, the driver that finished the "
+        "batch has written. Nothing was written.",
+    )
+
+
 def others(step: str, job: str, writers: Sequence[str]) -> set[str]:
     """Return the queries of a job that have written a step, by their application ids."""
     start, end = f"{job}/", f"/{step}"

@@ -17,7 +17,7 @@ from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles
 from .fence import claimed, require_newest
 from .identity import NEVER, Backlog, Identity, TableMark, plan_hash
-from .kept import REPLAY, require_kept, require_own
+from .kept import REPLAY, require_kept, require_noted, require_own
 from .logs import digest, lasting, read_lasting
 from .once import untouched
 from .stamp import Stamp, app_id
@@ -35,6 +35,7 @@ class Ledger:
         self.plan = plan_hash(identity.plan)
         self._steps = steps
         self._asked: set[str] = set()
+        self._unfenced: set[str] = set()
         self._plain: dict[str, int] = {}
         self._own: dict[str, TableMark] = {}
         self._complete = False
@@ -155,6 +156,14 @@ class Ledger:
             mark = self._mark(step)
             if path is not None and mark is not None:
                 self._require_kept(step, mark, untouched(spark, path))
+        for step in self._unfenced - self.identity.tables.keys() - self._own.keys():
+            self._require_noted(step, untouched(spark, self._steps[step]))
+
+    def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
+        identity = self.identity
+        if log.id is not None and identity.query is not None:
+            last = log.done(app_id(identity.job, identity.written_as(identity.query), step))
+            require_noted(step, log.path, last, identity.finished)
 
     def finished(self, batch: Batch, query: str) -> None:
         """Write down that a batch is in all of its tables, before Spark notes it as committed.
@@ -183,13 +192,16 @@ class Ledger:
     def fence(self, tables: Mapping[str, DeltaCommitLog], query: str) -> None:
         """Fence off a driver that may still be in the middle of a commit to one of the tables.
 
-        It has looked whether a later start is there before this one has claimed its epoch.
+        It has looked whether a later start is there before this one has claimed its epoch. A table
+        that is not there yet cannot be fenced: it is looked at before each batch until it is noted.
         """
         job, epoch = self.identity.job, self.identity.epoch
         for step, log in tables.items():
             if log.id is not None:
                 told = json.dumps({"tidegate": "fence", "step": step, "epoch": epoch})
                 log.fence(app_id(job, query, step), told)
+            elif step in self._steps:
+                self._unfenced.add(step)
 
     def ended(self) -> None:
         """Write down that this driver writes no more, so that the next has none to fence off."""

@@ -6,14 +6,17 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commit.epochs import EpochFiles
+from tidegate.commit.identity import Identity
 from tidegate.commit.ledger import Ledger
+from tidegate.commit.options import CommitOptions
+from tidegate.commit.stamp import app_id
 from tidegate.errors import (
     ArgumentError,
     CheckpointError,
@@ -150,6 +153,14 @@ class Numbers:
         return sorted(row["offset"] for row in rows(self.root / "numbers.dead_letters"))
 
     @property
+    def newest(self) -> Path:
+        return max(self.root.glob("numbers.checkpoint/tidegate/identity-*.json"))
+
+    @property
+    def identity(self) -> Identity:
+        return Identity.parse(self.newest.read_bytes(), str(self.newest))
+
+    @property
     def dead_letters(self) -> str:
         return f"{self.root}/numbers.dead_letters"
 
@@ -276,3 +287,31 @@ def test_a_check_sum_that_a_killed_run_has_left_is_told_from_a_second_query_and_
         orphan.unlink()
         run(left.job(), spark)
     require_whole(left)
+
+
+def test_a_table_that_a_sleeping_driver_has_made_is_refused_and_moved_away(
+    numbers: Numbers, spark: SparkSession
+) -> None:
+    """It slept in the commit that makes the table, where there is nothing yet to be fenced."""
+    dead = Path(numbers.dead_letters)
+
+    def awoken(batch: DataFrame) -> DataFrame:
+        noted = numbers.identity
+        if noted.batch == 0 and not dead.exists():
+            of_before = CommitOptions(app_id("numbers", noted.query or "", "dead"), 0, "{}")
+            of_before.on(batch.select("n").write.format("delta")).save(str(dead))
+        return batch.select("n")
+
+    run(numbers.job("DOUBLE"), spark)
+    # Its driver has not said that it ended.
+    numbers.newest.write_text(replace(numbers.identity, ended=False).text())
+    numbers.send(4, 5)
+    says = "dead_letters has batch 0, which was finished without this table"
+    with pytest.raises(ReplayMismatchError, match=says):
+        run(numbers.job("DOUBLE", awoken, max_rows=1), spark)
+    with pytest.raises(ReplayMismatchError, match=says) as no:
+        run(numbers.job("DOUBLE"), spark)
+    assert "move the table's folder away" in no.value.hint
+    shutil.move(dead, numbers.root / "away")
+    run(numbers.job("DOUBLE"), spark)
+    assert (numbers.found(), dead.exists()) == ([1.0, 2.5, 3.0, 4.0, 5.0], False)

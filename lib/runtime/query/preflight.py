@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, plan_hash
-from ...commit.kept import require_kept, require_own
+from ...commit.kept import require_kept, require_noted, require_own
 from ...commit.logs import Logs, digest, read_logs, require_logs
 from ...commit.once import untouched
 from ...commit.protocol import current
@@ -199,8 +199,14 @@ class Preflight:
             return f"{path}: not there yet"
         else:
             require_own(step, self.job.name, self.query, log)
+            self._require_noted(step, log)
         self._require_not_ahead(step, log)
         return f"{path}: version {log.version}"
+
+    def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
+        noted = self.noted
+        if noted is not None and self.query is not None and step not in remade(self.job.sink):
+            require_noted(step, log.path, self._last(step, log), noted.finished)
 
     def _require_not_ahead(self, step: str, log: DeltaCommitLog) -> None:
         """Refuse a table that is ahead of the checkpoint, or has other offsets of its batch."""
