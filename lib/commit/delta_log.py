@@ -22,7 +22,7 @@ from delta.exceptions.base import (
 from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
-from ..jvm import DeltaState, at_the_commit, delta_state, message, read_bytes, touch_transaction
+from ..jvm import DeltaState, Folder, at_the_commit, delta_state, message, touch_transaction
 from .identity import NEVER
 from .kept import REPLAY
 from .options import CommitOptions
@@ -75,6 +75,7 @@ class DeltaCommitLog:
         self.write = write
         self.state: DeltaState | None = None
         self._newest: bytes | None = None
+        self._files: Folder | None = None
 
     def looked(self) -> DeltaCommitLog:
         """Look at the table, and return this log."""
@@ -209,7 +210,9 @@ class DeltaCommitLog:
         """Return a version's commit, of which the newest is read once a look."""
         if version == state.version and self._newest is not None:
             return self._newest
-        content = read_bytes(self.spark, f"{state.log_path}/{version:020d}.json")
+        if self._files is None:
+            self._files = Folder(self.spark, state.log_path)
+        content = self._files.read(commit_file(version))
         if version == state.version:
             self._newest = content
         return content
@@ -245,6 +248,11 @@ class DeltaCommitLog:
                 hint="let other writers (compaction, deletes) run between batches, or on other "
                 "partitions.",
             ) from error
+
+
+def commit_file(version: int) -> str:
+    """Return the name of a version's commit in a table's log."""
+    return f"{version:020d}.json"
 
 
 def _digest(commit: bytes) -> str:

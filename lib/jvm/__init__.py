@@ -5,7 +5,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 
 from .delta import DeltaState, at_the_commit, delta_state, forget_tables, touch_transaction
 from .errors import conditions, message
-from .files import WholeFiles, names_in, read_bytes
+from .files import Folder, WholeFiles, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import has_class, java_version
@@ -13,6 +13,7 @@ from .signals import SignalHandler, jvm_signals
 
 __all__ = [
     "DeltaState",
+    "Folder",
     "KafkaClient",
     "Kept",
     "SignalHandler",

@@ -25,6 +25,37 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     return _read(jvm, file, lambda: file.getFileSystem(conf))
 
 
+class Folder:
+    """A folder of which files are read again and again.
+
+    The settings of the file system, some thousand, are copied once; of a folder on this machine no
+    more than the file itself is read. Each method raises OSError for what cannot be read.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._path = jvm.org.apache.hadoop.fs.Path(path)
+        conf = jvm_session(spark).sessionState().newHadoopConf()
+        try:
+            self._system = self._path.getFileSystem(conf)
+        except Py4JJavaError as error:
+            told = error.java_exception.toString()
+            raise OSError(f"{path} cannot be used: {told}") from error
+        local = self._system.getUri().getScheme() == "file"
+        self._local = Path(self._path.toUri().getPath()) if local else None
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes; None without such a file."""
+        if self._local is None:
+            file = self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+            return _read(self._jvm, file, lambda: self._system)
+        try:
+            return (self._local / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
 def _read(jvm: Any, file: Any, opened: Callable[[], Any]) -> bytes | None:
     try:
         system = opened()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import typer
 
 from benchmarks.harness import Run, Runs, chosen, figures, ratio, table
+from benchmarks.topic import _values
 
 
 def run(seconds: float, cpu: float = 1.0) -> Run:
@@ -46,3 +48,11 @@ def test_a_table_has_a_row_for_each_contestant_and_a_column_for_each_count() -> 
     assert columns[-2:] == ["rows out", "met"]
     assert made.row_count == 2
     assert list(made.columns[2].cells) == ["1.00 (1.00-1.00)", "0.50 (0.50-0.50)"]
+
+
+def test_a_hot_key_has_its_share_of_the_messages_and_leaves_the_others_as_they_are() -> None:
+    even, hot = (_values(np.random.default_rng(5), 0, 2_000, 0.0, share, 100) for share in (0, 0.9))
+    one = b'"page":"/products/category-0000/index.html","user":"user-00000000"'
+    assert sum(one in value for value in even) == 0
+    assert 1_700 < sum(one in value for value in hot) < 1_900
+    assert [value.partition(b",")[0] for value in even] == [v.partition(b",")[0] for v in hot]
