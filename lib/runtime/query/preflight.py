@@ -232,7 +232,6 @@ class Preflight:
         if noted is None or not noted.plan or nothing:
             return f"{plan_hash(self.plan)}"
         changed = plans.changes(noted.plan, self.plan)
-        self._require_whole_batch(noted, changed)
         pairs = {part: (noted.plan.get(part), self.plan.get(part)) for part in changed}
         bound = {part: pair for part, pair in pairs.items() if plans.bound(part, *pair)}
         if bound:
@@ -243,6 +242,7 @@ class Preflight:
                 "the configuration as it was; for another one a new checkpoint and new tables. "
                 "Nothing was written.",
             )
+        self._require_whole_batch(noted, changed)
         safe = [f"{plans.told(part, *pair)}: {plans.safe(part)}" for part, pair in pairs.items()]
         return f"changed, and safe: {'; '.join(safe)}" if safe else "unchanged"
 
