@@ -261,7 +261,7 @@ def test_what_was_put_back_as_it_was_is_gone_on_with(
     refused(CheckpointError, "restore the checkpoint as a whole from a copy")
     shutil.rmtree(left.checkpoint)
     shutil.copytree(copy, left.checkpoint)
-    refused(CheckpointError, "called", name="other")
+    refused(CheckpointError, "name='left'", name="other")
     table = f"delta.`{left.root}/views`"
     kept = "delta.setTransactionRetentionDuration"
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{kept}' = 'interval 1 day')")
