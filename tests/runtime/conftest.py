@@ -9,13 +9,16 @@ from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 
-from .left import Left
+from .left import THIRD, Left
+from .topics import sent
 
 
 @pytest.fixture(scope="session")
 def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
-    """What two runs have left, which no test changes."""
-    return Left.made(spark, broker, "left", tmp_path_factory.mktemp("left"))
+    """What two runs have left, with the records of a third one in the topic; no test changes it."""
+    made = Left.made(spark, broker, "left", tmp_path_factory.mktemp("left"))
+    sent(broker.servers, made.topic, THIRD)
+    return made
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_where_all_is_well_each_check_says_what_it_looked_at(
     assert "MiB free under" in seen["disk"].found
     assert "epoch 2" in seen["checkpoint"].found
     assert seen["last start"].found == "epoch 2, which has ended"
-    assert seen["retention pages"].found.startswith("0 offsets unread, 14 that were read")
+    assert seen["retention pages"].found.startswith("5 offsets unread, 14 that were read")
     assert seen["check sums"].found == "none without its file"
     require_sound(list(seen.values()))
 

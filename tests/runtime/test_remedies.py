@@ -37,22 +37,10 @@ from tidegate.testing import Broker
 from tidegate.testing.crash import crash_after
 
 from ..tables import rows
-from .left import THIRD, WINDOWS, Left
+from .left import WINDOWS, Left
 from .topics import sent
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(scope="session")
-def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
-    made = Left.made(spark, broker, "remedies", tmp_path_factory.mktemp("left"))
-    sent(broker.servers, made.topic, THIRD)
-    return made
-
-
-@pytest.fixture
-def left(original: Left, tmp_path: Path) -> Left:
-    return original.copied(tmp_path / "copy")
 
 
 def require_whole(left: Left) -> None:
