@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.aggregates import count
 from tidegate.commit import EPOCH, Batch
+from tidegate.commit.epochs import EpochFiles
+from tidegate.commit.ledger import Ledger
 from tidegate.errors import (
     CheckpointError,
     LostCheckpointError,
@@ -233,3 +235,23 @@ def test_a_topic_that_was_made_again_while_no_broker_answered_at_the_start_is_re
         pytest.raises(SourceError, match="had the id another when it was read"),
     ):
         topics.require_same(batch)
+
+
+def test_tables_are_held_against_what_was_noted_before_each_batch(
+    left: Left, spark: SparkSession
+) -> None:
+    noted = left.identity
+    paths = {step: mark.path for step, mark in noted.tables.items()}
+    ledger = Ledger(EpochFiles(spark, str(left.checkpoint)), noted, paths)
+    ledger.require_tables(spark)
+    views = spark.read.format("delta").load(f"{left.root}/views")
+    views.limit(0).write.format("delta").mode("append").save(f"{left.root}/views")
+    ledger.require_tables(spark)
+    restored(left, spark)
+    with pytest.raises(ReplayMismatchError, match="views was put back to an older version"):
+        ledger.require_tables(spark)
+    restored(left, spark, noted.tables["append"].version)
+    ledger.require_tables(spark)
+    gone("views.dead_letters")(left, spark)
+    with pytest.raises(ReplayMismatchError, match="dead_letters is gone"):
+        ledger.require_tables(spark)
