@@ -163,8 +163,8 @@ class Ledger:
     def _as_noted(self, spark: SparkSession, path: str, mark: TableMark) -> bool:
         """Return whether a table's log ends with the commit that is noted, with no other after it.
 
-        It is then the same table, and what Delta would say of it need not be asked, at twenty times
-        the cost. A table of which that cannot be said may be in order all the same.
+        It is then the same table, and Delta, which lists its log, need not be asked. A table of
+        which that cannot be said may be in order all the same.
         """
         if path not in self._logs:
             self._logs[path] = Folder(spark, f"{path}/_delta_log")
