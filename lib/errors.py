@@ -51,6 +51,10 @@ class RegistryError(SourceError):
     """The schema registry does not answer, refuses, or does not answer as one."""
 
 
+class TopicError(TidegateError, RuntimeError):
+    """A topic cannot be written: it is not there, takes no record, or a record is too large."""
+
+
 class DeadLetterFloodError(TidegateError, RuntimeError):
     """More rows than the configured limit could not be read."""
 

@@ -1,4 +1,4 @@
-"""Rows -> Delta tables, exactly once."""
+"""Rows -> Delta tables, exactly once; and to Kafka, at least once."""
 
 from ..commit.outcome import Outcome
 from ..frames import sole
@@ -9,6 +9,8 @@ from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen
 from .folded import Folded
 from .history import History
+from .once import Once
+from .publish import Publish
 from .side_table import SideTable
 from .sink import Sink
 from .snapshot import Snapshot
@@ -25,7 +27,9 @@ __all__ = [
     "Folded",
     "History",
     "Mapped",
+    "Once",
     "Outcome",
+    "Publish",
     "SideTable",
     "Sink",
     "Snapshot",

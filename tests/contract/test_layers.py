@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "sources": ROOT | {"eventtime", "formats", "jvm"},
     "commit": ROOT | {"jvm"},
     "views": ROOT | {"jvm", "commit", "eventtime", *TRANSFORMS},
-    "sinks": ROOT | {"jvm", "commit", "views", "eventtime", *TRANSFORMS},
+    "sinks": ROOT | {"jvm", "commit", "views", "eventtime", "sources", *TRANSFORMS},
     "runtime": ROOT | {"jvm", *BELOW},
     "testing": ROOT | {"jvm", "runtime", *BELOW},
     "jobs": ROOT | {"runtime", *BELOW},

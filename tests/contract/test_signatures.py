@@ -236,6 +236,16 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     sinks.History: "(path: str, *, partition_by: Sequence[str] = (), step: str = history) -> None",
     sinks.Mapped: "(*, sink: Sink, rows: Callable[[DataFrame], DataFrame]) -> None",
+    sinks.Once: (
+        "(*, sink: Sink, seen: str, place: Sequence[str] = (topic, partition, offset), headers: "
+        "str = headers) -> None"
+    ),
+    sinks.Publish: (
+        "(path: str, *, servers: str, topic: str, key: str | Sequence[str], deleted: str | None = "
+        "None, order: Sequence[str] = (), identity: Sequence[str] = (), value: "
+        "Callable[[Sequence[str]], Column] = as_json, step: str = publish, options: "
+        "Mapping[str, str] = <factory>) -> None"
+    ),
     sinks.SideTable: "(path: str, *, step: str = dead) -> None",
     sinks.Snapshot: (
         "(*, sink: Sink, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], "

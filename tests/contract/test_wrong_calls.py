@@ -459,6 +459,28 @@ SINKS: dict[str, tuple[Call, str]] = {
         ),
         "a sink of one table",
     ),
+    "Publish, no key": (
+        lambda g: sinks.Publish("/t", servers="a:1", topic="t", key=[]),
+        "key names no column",
+    ),
+    "Publish, no server": (
+        lambda g: sinks.Publish("/t", servers="a", topic="t", key="id"),
+        "servers is 'a'",
+    ),
+    "Publish, a topic's name with a space": (
+        lambda g: sinks.Publish("/t", servers="a:1", topic="t u", key="id"),
+        "no topic can be called",
+    ),
+    "Publish, other acknowledgements": (
+        lambda g: sinks.Publish(
+            "/t", servers="a:1", topic="t", key="id", options={"kafka.acks": "1"}
+        ),
+        "options holds 'kafka.acks'",
+    ),
+    "Once, its table is the sink's": (
+        lambda g: sinks.Once(sink=APPEND, seen=APPEND.path),
+        "seen is '/tables/views'",
+    ),
     "SideTable, no path": (lambda g: sinks.SideTable(""), "path is ''"),
     "TemporalJoin, how": (
         lambda g: sinks.TemporalJoin(

@@ -18,6 +18,7 @@ from tidegate.errors import (
     SetupError,
     SourceError,
     TidegateError,
+    TopicError,
 )
 from tidegate.runtime.process.exit_codes import guarded
 from tidegate.runtime.process.stop import Interrupted
@@ -36,6 +37,7 @@ from tidegate.runtime.process.stop import Interrupted
         (LostCheckpointError("x"), 5),
         (FencedError("x"), 9),
         (DifferenceError("x"), 10),
+        (TopicError("x"), 11),
         (AccountingError("x"), 6),
         (SetupError("x"), 7),
         (TidegateError("x"), 1),

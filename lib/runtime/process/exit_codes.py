@@ -22,6 +22,7 @@ from ...errors import (
     SourceError,
     TableError,
     TidegateError,
+    TopicError,
     WatermarkError,
 )
 from .failures import plain
@@ -48,6 +49,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     ConflictError: (8, "other writers of a table came first, again and again"),
     FencedError: (9, "another driver has taken the checkpoint over"),
     DifferenceError: (10, "--compare or --replay has found rows that differ, or are missing"),
+    TopicError: (11, "a topic cannot be written: it is missing, or takes not every record"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""
