@@ -11,6 +11,7 @@ from ..jobs import READY
 from ..runtime.cli import entry
 from .init import init
 from .produce import produce
+from .redrive import redrive
 from .status import status
 from .topics import topics
 
@@ -48,7 +49,7 @@ for name, ready in READY.items():
     replayed.command(name)(replay)
     doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
     examined.command(name)(doctor)
-for command in (status, topics, produce, init):
+for command in (status, topics, produce, redrive, init):
     app.command()(command)
 
 
