@@ -39,6 +39,7 @@ class Publish:
     can any reader that keeps, by partition, the ids of the newest batch. For this the rows of a
     batch must be the same each time that it runs. Where values are not the same to the last
     digit, such as sums of doubles, name in `identity` the columns that tell rows of a batch apart.
+    A job that is changed before it has run such a batch again makes other rows of it.
 
     The next batch is sent only when the one before is in the topic as a whole. Copies are in the
     partition of the record that they are copies of, unless partitions were added between the two.
@@ -77,9 +78,9 @@ class Publish:
     deleted: str | None = None
     order: Sequence[str] = ()
     identity: Sequence[str] = ()
-    value: Callable[[Sequence[str]], Column] = as_json
+    value: Callable[[Sequence[str]], Column] | None = None
     step: str = "publish"
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_target(self.path, self.step)
@@ -93,9 +94,9 @@ class Publish:
             if isinstance(getattr(self, what), str):
                 raise ColumnTypeError(f"{what} is {getattr(self, what)!r}.", "a list of columns.")
             names(getattr(self, what), what)
-        if not callable(self.value):
+        if self.value is not None and not callable(self.value):
             raise ColumnTypeError(
-                f"value is {self.value!r}.", "a function of the columns' names.", "value=as_json"
+                f"value is {self.value!r}.", "a function of the columns' names, or None."
             )
         require_producer_options(self.options)
 
@@ -129,7 +130,8 @@ class Publish:
         require(frame, [*keys, *apart, *self.order, *self.identity], "key, deleted and the like")
         if self.deleted and frame.schema[self.deleted].dataType.simpleString() != "boolean":
             raise ColumnTypeError(f"{self.deleted} is no boolean.", "a boolean column as deleted.")
-        value = self.value([name for name in frame.columns if name not in apart])
+        encode = self.value or as_json
+        value = encode([name for name in frame.columns if name not in apart])
         if self.deleted:
             value = F.when(~F.coalesce(quoted(self.deleted), F.lit(False)), value)
         made = frame.select(

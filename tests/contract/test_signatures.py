@@ -243,7 +243,7 @@ PINNED: dict[Callable[..., object], str] = {
     sinks.Publish: (
         "(path: str, *, servers: str, topic: str, key: str | Sequence[str], deleted: str | None = "
         "None, order: Sequence[str] = (), identity: Sequence[str] = (), value: "
-        "Callable[[Sequence[str]], Column] = as_json, step: str = publish, options: "
+        "Callable[[Sequence[str]], Column] | None = None, step: str = publish, options: "
         "Mapping[str, str] = <factory>) -> None"
     ),
     sinks.SideTable: "(path: str, *, step: str = dead) -> None",

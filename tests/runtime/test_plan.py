@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from tidegate.aggregates import count, last, mean, total
 from tidegate.runtime.query.plan import bound, changes, described, told
-from tidegate.sinks import Append, FanOut, Mapped
+from tidegate.sinks import Append, FanOut, Mapped, Publish
 from tidegate.sketches import distinct, quantile
 from tidegate.transform import Stateful, Stateless
 from tidegate.windows import Hopping, Tumbling, Windowed
@@ -100,6 +100,13 @@ def test_a_tables_path_is_no_part_of_what_a_sink_is() -> None:
 
     assert told("/one") == told("/two")
     assert "<append>" in told("/one")
+
+
+def test_a_password_of_a_sink_is_no_part_of_what_it_is() -> None:
+    options = {"kafka.sasl.jaas.config": "secret"}
+    sink = Publish("/data/sent", servers="a:1", topic="t", key="page", options=options)
+    assert "secret" not in described(sink)
+    assert "topic='t'" in described(sink)
 
 
 def test_a_checkpoint_is_bound_to_what_its_state_is_made_of() -> None:

@@ -162,6 +162,9 @@ def _text(value: str) -> str:
 def _fielded(value: Any, chosen: Sequence[Field[Any]], names: Mapping[str, str], depth: int) -> str:
     told = []
     for each in chosen:
+        # Settings such as a password are no part of what a value is.
+        if not each.compare:
+            continue
         text = described(getattr(value, each.name), names, depth + 1)
         if text != _default(each, names, depth):
             told.append(f"{each.name}={text}")
