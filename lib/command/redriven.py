@@ -35,6 +35,8 @@ _SETTINGS = {
     "partitioner": "murmur2_random",
     "transaction.timeout.ms": _LONGEST_MS,
     "message.timeout.ms": 300_000,
+    # The broker alone decides what is too large.
+    "message.max.bytes": 100_000_000,
 }
 
 
@@ -135,14 +137,14 @@ class Redriven:
 
     def _produce(self, producer: Producer, row: Any, answered: Any) -> None:
         own = f"{self._id}/{row.topic}/{row.partition}/{row.offset}"
-        kept = [(each.key, each.value) for each in row.headers or () if each.key != HEADER]
-        record: dict[str, Any] = {"value": row.value, "key": row.key, "on_delivery": answered}
+        kept = [(each.key, _bytes(each.value)) for each in row.headers or () if each.key != HEADER]
+        record: dict[str, Any] = {"value": _bytes(row.value), "key": _bytes(row.key)}
         if row.destination == row.topic:
             record["partition"] = row.partition
-        headers = [(key, None if value is None else bytes(value)) for key, value in kept]
+        record |= {"headers": [*kept, (HEADER, own.encode())], "on_delivery": answered}
         while True:
             try:
-                producer.produce(row.destination, headers=[*headers, (HEADER, own)], **record)
+                producer.produce(row.destination, **record)
                 break
             except BufferError:
                 producer.poll(1)
@@ -229,6 +231,11 @@ def _read(reader: Consumer, topic: str, ends: Mapping[int, int], waiting: set[in
 def _ids(message: Message) -> set[str]:
     headers: Any = message.headers() or ()
     return {bytes(value).decode() for name, value in headers if name == HEADER}
+
+
+def _bytes(value: bytearray | bytes | None) -> bytes | None:
+    """Return what Spark may give as a bytearray, which Kafka's client refuses."""
+    return None if value is None else bytes(value)
 
 
 def _literal(offsets: Mapping[int, int]) -> Column:
