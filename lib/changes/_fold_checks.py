@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -32,6 +32,7 @@ from ..columns import escaped, first_line, quoted, require, type_of
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 if TYPE_CHECKING:
+    from .commands import Commands
     from .fold import Fold
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
@@ -43,7 +44,6 @@ _CLOCKS = re.compile(
 _SPECIAL = re.compile(
     r"\b(?:date|timestamp\w*)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE
 )
-_WHOLE = re.compile(r"(?<![.\w])event\b(?!\s*\.)|(?<![.\w])event\s*\.\s*\*|`event`", re.IGNORECASE)
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _VALUES: dict[type[DataType], tuple[type, ...]] = {
     BooleanType: (bool,),
@@ -55,6 +55,10 @@ _VALUES: dict[type[DataType], tuple[type, ...]] = {
     TimestampType: (datetime,),
     ArrayType: (list, tuple),
 }
+
+
+Rules: TypeAlias = "Fold | Commands"
+"""What takes rows of several types, in the order of the log."""
 
 
 def require_text(what: str, text: object) -> None:
@@ -106,29 +110,52 @@ def _in_decimal(value: Decimal, kind: DecimalType) -> bool:
 
 def require_events(events: DataFrame, fold: Fold) -> None:
     """Refuse events whose columns the fold cannot take."""
-    require(events, [*fold.key, fold.kind, fold.time, *fold.place], "the fold")
-    if events.sparkSession.conf.get("spark.sql.ansi.enabled") != "true":
+    probe = _probe(events, fold)
+    for kind, sets in fold.on.items():
+        for name, text in sets.items():
+            wanted = fold.state[name].dataType
+            _require_expression(probe, f"on[{kind!r}][{name!r}]: {text!r}", text, wanted)
+
+
+def require_commands(commands: DataFrame, rules: Commands) -> None:
+    """Refuse commands whose columns the rules cannot take, and events that the fold cannot."""
+    probe = _probe(commands, rules)
+    given = rules.event_columns
+    for kind, command in rules.on.items():
+        for name, text in command.values.items():
+            what = f"on[{kind!r}].values[{name!r}]: {text!r}"
+            _require_expression(probe, what, text, given[name].dataType)
+        for reason, text in command.refuse.items():
+            what = f"on[{kind!r}].refuse[{reason!r}]: {text!r}"
+            _require_expression(probe, what, text, BooleanType())
+    fold = rules.fold
+    place = zip(fold.place, ("string", "int", "bigint"), strict=True)
+    kinds = [(fold.kind, "string"), (fold.time, "timestamp"), *place]
+    kinds += [(field.name, field.dataType.simpleString()) for field in given]
+    columns = [F.lit(None).cast(kind).alias(name) for name, kind in kinds]
+    require_events(commands.select(*map(quoted, rules.key), *columns), fold)
+
+
+def _probe(rows: DataFrame, rules: Rules) -> DataFrame:
+    """Return a frame in which an expression of the rules stands; refuse rows that do not fit."""
+    require(rows, [*rules.key, rules.kind, rules.time, *rules.place], "the fold")
+    if rows.sparkSession.conf.get("spark.sql.ansi.enabled") != "true":
         raise ArgumentError(
             "spark.sql.ansi.enabled is off, so that a sum which does not fit becomes null.",
             "a session that has it on, as Spark has by itself.",
         )
-    wanted = {fold.kind: ("string",), fold.time: ("timestamp",)}
-    wanted |= {fold.place[0]: ("string",), fold.place[1]: ("int",), fold.place[2]: ("bigint",)}
+    wanted = {rules.kind: ("string",), rules.time: ("timestamp",)}
+    wanted |= {rules.place[0]: ("string",), rules.place[1]: ("int",), rules.place[2]: ("bigint",)}
     for name, kinds in wanted.items():
-        found = events.schema[name].dataType.simpleString()
+        found = rows.schema[name].dataType.simpleString()
         if found not in kinds:
             raise ColumnTypeError(f"{name} is of type {found}.", f"{' or '.join(kinds)}.")
-    for name in [*fold.key, *needed(events, fold)]:
-        _require_ordered(name, events.schema[name].dataType)
-    probe = events.select(
-        F.lit(None).cast(fold.state).alias("state"),
-        F.struct(*map(quoted, events.columns)).alias("event"),
+    for name in [*rules.key, *needed(rows, rules)]:
+        _require_ordered(name, rows.schema[name].dataType)
+    return rows.select(
+        F.lit(None).cast(rules.state).alias("state"),
+        F.struct(*map(quoted, rows.columns)).alias(rules.word),
     )
-    for kind, sets in fold.on.items():
-        for name, text in sets.items():
-            _require_expression(
-                probe, f"on[{kind!r}][{name!r}]: {text!r}", text, fold.state[name].dataType
-            )
 
 
 def _require_expression(probe: DataFrame, what: str, text: str, wanted: DataType) -> None:
@@ -138,10 +165,9 @@ def _require_expression(probe: DataFrame, what: str, text: str, wanted: DataType
         type_of(probe, F.expr(text), what)
         found = type_of(probe, value, what)
     except ColumnError as fault:
-        state, event = (", ".join(probe.select(f"{each}.*").columns) for each in probe.columns)
-        raise ColumnError(
-            fault.given, f"state.<name> of {state}; event.<name> of {event}."
-        ) from fault
+        have = {each: ", ".join(probe.select(f"{each}.*").columns) for each in probe.columns}
+        told = "; ".join(f"{word}.<name> of {columns}" for word, columns in have.items())
+        raise ColumnError(fault.given, f"{told}.") from fault
     try:
         probe.agg(F.count(value))
     except AnalysisException as fault:
@@ -174,12 +200,14 @@ def _fits(found: DataType, wanted: DataType) -> bool:
     return isinstance(found, FloatType) and isinstance(wanted, DoubleType)
 
 
-def needed(events: DataFrame, fold: Fold) -> list[str]:
-    """List the columns of the events that expressions may ask for; rather one too many."""
-    texts = " ".join(text for sets in fold.on.values() for text in sets.values())
-    if _WHOLE.search(texts):
-        return list(events.columns)
-    return [name for name in events.columns if escaped(name)[1:-1].lower() in texts.lower()]
+def needed(rows: DataFrame, rules: Rules) -> list[str]:
+    """List the columns of the rows that expressions may ask for; rather one too many."""
+    texts = " ".join(rules.texts)
+    word = rf"(?<![.\w]){rules.word}\b"
+    whole = rf"{word}(?!\s*\.)|{word}\s*\.\s*\*|`{rules.word}`"
+    if re.search(whole, texts, re.IGNORECASE):
+        return list(rows.columns)
+    return [name for name in rows.columns if escaped(name)[1:-1].lower() in texts.lower()]
 
 
 def _require_ordered(name: str, kind: DataType) -> None:
@@ -191,7 +219,7 @@ def _require_ordered(name: str, kind: DataType) -> None:
         )
 
 
-def is_strange(fold: Fold) -> Column:
+def is_strange(fold: Rules) -> Column:
     """Return whether an event is of a type that the fold does not know, or has no key or place."""
     known = F.coalesce(quoted(fold.kind).isin(*fold.on), F.lit(False))
     return reduce(or_, [quoted(name).isNull() for name in (*fold.key, *fold.place)], ~known)

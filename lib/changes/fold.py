@@ -100,6 +100,16 @@ class Fold:
         return StructType([StructField(name, kind) for name, (_, kind) in self._typed.items()])
 
     @property
+    def word(self) -> str:
+        """What an expression calls a row."""
+        return "event"
+
+    @property
+    def texts(self) -> list[str]:
+        """All expressions."""
+        return [text for sets in self.on.values() for text in sets.values()]
+
+    @property
     def _typed(self) -> Mapping[str, tuple[Any, DataType]]:
         """What `initial` holds once it has been checked."""
         return self.initial  # type: ignore[return-value]
@@ -124,11 +134,6 @@ class Fold:
         initial = {name: [str(value), kind.json()] for name, (value, kind) in self._typed.items()}
         parts = {"key": self.key, "initial": initial, "on": self.on, "unknown": self.unknown}
         return json.dumps(parts, sort_keys=True)
-
-    def differing(self, told: str) -> list[str]:
-        """List the parts in which this fold is not the one that a table tells of."""
-        old = json.loads(told or "{}")
-        return [part for part, new in json.loads(self.told()).items() if old.get(part) != new]
 
     def _require_initial(self) -> None:
         if not isinstance(self.initial, Mapping) or not self.initial:
@@ -174,6 +179,12 @@ class Fold:
             for name, text in sets.items():
                 checks.require_text(f"on[{kind!r}][{name!r}]", text)
         object.__setattr__(self, "on", {kind: dict(sets) for kind, sets in self.on.items()})
+
+
+def differing(old: str, new: str) -> list[str]:
+    """List the parts in which what decides about two tables differs."""
+    known = json.loads(old or "{}")
+    return [part for part, value in json.loads(new).items() if known.get(part) != value]
 
 
 def _type_of(name: str, kind: object) -> DataType:

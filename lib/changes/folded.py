@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted, require
 from ..errors import ArgumentError, ColumnTypeError
 from ..offsets import Offsets
-from .fold import KEPT, MARK, MARKED, Fold
+from .fold import KEPT, MARK, MARKED, Fold, differing
 from .folding import FAULT, SNAPSHOTS, WAS, advanced, sound
 
 _RANK = "__tidegate_rank"
@@ -145,7 +145,7 @@ def _require_snapshots(snapshots: DataFrame, fold: Fold) -> None:
     told = (snapshots.schema[MARKED].metadata or {}).get(MARK)
     if told is not None and told != fold.told():
         raise ArgumentError(
-            f"the snapshots are of another fold: {', '.join(fold.differing(told))} differ.",
+            f"the snapshots are of another fold: {', '.join(differing(told, fold.told()))} differ.",
             "snapshots that this fold has made.",
             "no snapshots, which folds from the first event on.",
         )

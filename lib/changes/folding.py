@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType, TimestampType
 
 from ..columns import escaped, quoted
-from ._fold_checks import is_strange, needed
+from ._fold_checks import Rules, is_strange, needed
 from .fold import Fold
 
 WAS = "__tidegate_was"
@@ -18,17 +18,17 @@ SNAPSHOTS = "__tidegate_snapshots"
 """The states after every so many events, without the key."""
 FAULT = "__tidegate_fault"
 """Why a key cannot be folded; null where it can."""
-_EVENTS = "__tidegate_events"
-_FIRST = "__tidegate_first"
+EVENTS = "__tidegate_events"
+FIRST = "__tidegate_first"
 _FOLDED = "__tidegate_folded"
 _HOME = "__tidegate_home"
-_KIND = "__tidegate_kind"
+KIND = "__tidegate_kind"
 _LAST = "__tidegate_last"
-_OFFSET = "__tidegate_offset"
+OFFSET = "__tidegate_offset"
 _SEEN = "__tidegate_seen"
-_STORED = "__tidegate_stored"
+STORED = "__tidegate_stored"
 _STRANGE = "__tidegate_strange"
-_TIME = "__tidegate_time"
+TIME = "__tidegate_time"
 
 
 def advanced(
@@ -47,26 +47,25 @@ def advanced(
 
     Returns the columns of the table, WAS, SNAPSHOTS and FAULT.
     """
-    joined = _with_states(_by_key(events, fold), fold, states, events, whole)
-    stored = quoted(_STORED)
+    joined = with_states(by_key(events, fold), fold, states, events, whole)
+    stored = quoted(STORED)
     seen = F.coalesce(stored["events"], F.lit(0).cast("bigint"))
-    started = joined.withColumns({_STORED: F.coalesce(stored, _start(fold)), _SEEN: seen})
-    fields = _kept(fold).names
-    none = F.array().cast(ArrayType(_kept(fold))).alias(SNAPSHOTS)
+    started = joined.withColumns({STORED: F.coalesce(stored, start(fold)), _SEEN: seen})
+    fields = kept(fold).names
+    none = F.array().cast(ArrayType(kept(fold))).alias(SNAPSHOTS)
     zero = F.struct(*[stored[name].alias(name) for name in fields], none)
-    folding = F.expr(f"aggregate({_EVENTS}, {_FOLDED}, {_step(fold, every)})")
+    folding = F.expr(f"aggregate({EVENTS}, {_FOLDED}, {_step(fold, every)})")
     folded = started.withColumn(_FOLDED, zero).withColumn(_FOLDED, folding)
-    home = F.coalesce(quoted(_HOME), quoted(_FIRST))
     state = quoted(_FOLDED)
     return folded.select(
         *map(quoted, fold.key),
         *[state[name].alias(name) for name in fold.initial],
-        home["topic"].alias("topic"),
-        home["partition"].alias("partition"),
+        home()["topic"].alias("topic"),
+        home()["partition"].alias("partition"),
         *[state[name].alias(name) for name in ("offset", "events", "latest")],
         quoted(WAS),
         _snapshots(state, fields, every).alias(SNAPSHOTS),
-        _fault(fold).alias(FAULT),
+        fault(fold).alias(FAULT),
     )
 
 
@@ -76,31 +75,36 @@ def sound(rows: DataFrame) -> DataFrame:
     return rows.where(F.when(quoted(FAULT).isNull(), F.lit(True)).otherwise(refuse))
 
 
-def _by_key(events: DataFrame, fold: Fold) -> DataFrame:
-    """Return the events of each key in the order of their offsets, and where they are."""
+def home() -> Column:
+    """Return where the rows of a key are: as its state tells, or its first row."""
+    return F.coalesce(quoted(_HOME), quoted(FIRST))
+
+
+def by_key(events: DataFrame, fold: Rules) -> DataFrame:
+    """Return the rows of each key in the order of their offsets, and where they are."""
     rows = events if fold.unknown == "refuse" else events.where(~is_strange(fold))
     topic, partition, offset = map(quoted, fold.place)
     kind = F.lit(None).cast("int")
     for number, name in enumerate(fold.on):
         kind = F.when(quoted(fold.kind) == F.lit(name), F.lit(number)).otherwise(kind)
     event = F.struct(
-        offset.alias(_OFFSET),
-        kind.alias(_KIND),
-        quoted(fold.time).alias(_TIME),
+        offset.alias(OFFSET),
+        kind.alias(KIND),
+        quoted(fold.time).alias(TIME),
         *map(quoted, needed(events, fold)),
     )
     place = F.struct(topic.alias("topic"), partition.alias("partition"))
     told = "an event at %s/%s %s is of the type %s, or has no key"
     strange = F.format_string(told, topic, partition, offset, quoted(fold.kind))
     return rows.groupBy(*map(quoted, fold.key)).agg(
-        F.sort_array(F.collect_list(event)).alias(_EVENTS),
-        F.min(place).alias(_FIRST),
+        F.sort_array(F.collect_list(event)).alias(EVENTS),
+        F.min(place).alias(FIRST),
         F.max(place).alias(_LAST),
         F.min(F.when(is_strange(fold), strange)).alias(_STRANGE),
     )
 
 
-def _with_states(
+def with_states(
     grouped: DataFrame, fold: Fold, states: DataFrame | None, events: DataFrame, whole: bool
 ) -> DataFrame:
     """Add the state that each key has, where it has one."""
@@ -108,28 +112,28 @@ def _with_states(
         nothing = F.lit(None)
         return grouped.withColumns(
             {
-                _STORED: nothing.cast(_kept(fold)),
-                _HOME: nothing.cast(grouped.schema[_FIRST].dataType),
+                STORED: nothing.cast(kept(fold)),
+                _HOME: nothing.cast(grouped.schema[FIRST].dataType),
                 WAS: nothing.cast("bigint"),
             }
         )
     stored = states.select(
         *map(quoted, fold.key),
-        F.struct(*[quoted(name) for name in _kept(fold).names]).alias(_STORED),
+        F.struct(*[quoted(name) for name in kept(fold).names]).alias(STORED),
         F.struct("topic", "partition").alias(_HOME),
         F.col("offset").alias(WAS),
     )
     keys = list(fold.key)
     if whole:
         both = stored.join(grouped, keys, "full")
-        nothing = F.array().cast(grouped.schema[_EVENTS].dataType)
-        return both.withColumn(_EVENTS, F.coalesce(quoted(_EVENTS), nothing))
+        nothing = F.array().cast(grouped.schema[EVENTS].dataType)
+        return both.withColumn(EVENTS, F.coalesce(quoted(EVENTS), nothing))
     # The keys of the batch are few beside the table, which is read and not sorted.
     touched = stored.join(events.select(*map(quoted, keys)).distinct(), keys, "left_semi")
     return grouped.join(touched, keys, "left")
 
 
-def _kept(fold: Fold) -> StructType:
+def kept(fold: Fold) -> StructType:
     """Return what the fold carries from event to event: the state, and how far it has come."""
     own = [
         StructField("offset", LongType()),
@@ -139,7 +143,8 @@ def _kept(fold: Fold) -> StructType:
     return StructType([*fold.state, *own])
 
 
-def _start(fold: Fold) -> Column:
+def start(fold: Fold) -> Column:
+    """Return what the fold begins with."""
     first = [_literal(value).cast(kind).alias(name) for name, (value, kind) in fold.initial.items()]
     return F.struct(
         *first,
@@ -161,15 +166,27 @@ def _step(fold: Fold, every: int | None) -> str:
     Each of them was parsed by itself, so that none ends its brackets; a comment ends with its line.
     """
     branches = [
-        f"WHEN event.{_KIND} = {number} THEN {_after(fold, sets, every)}"
+        f"WHEN event.{KIND} = {number} THEN {_after(fold, sets, every)}"
         for number, sets in enumerate(fold.on.values())
     ]
-    is_seen = f"event.{_OFFSET} <= state.offset"
+    is_seen = f"event.{OFFSET} <= state.offset"
     return f"(state, event) -> CASE WHEN {is_seen} THEN state {' '.join(branches)} ELSE state END"
 
 
 def _after(fold: Fold, sets: Mapping[str, str], every: int | None) -> str:
     """Return the state after an event of one type, as SQL."""
+    values = [
+        *set_by(fold, sets),
+        f"event.{OFFSET} AS offset",
+        "state.events + 1 AS events",
+        f"greatest(state.latest, event.{TIME}) AS latest",
+        f"{_taken(fold, every)} AS {SNAPSHOTS}",
+    ]
+    return f"struct({', '.join(values)})"
+
+
+def set_by(fold: Fold, sets: Mapping[str, str]) -> list[str]:
+    """Return the columns of the state after an event of one type, as SQL."""
     values = []
     for field in fold.state:
         name = escaped(field.name)
@@ -177,13 +194,7 @@ def _after(fold: Fold, sets: Mapping[str, str], every: int | None) -> str:
         if field.name in sets:
             value = f"CAST((\n{sets[field.name]}\n) AS {field.dataType.simpleString()})"
         values.append(f"{value} AS {name}")
-    values += [
-        f"event.{_OFFSET} AS offset",
-        "state.events + 1 AS events",
-        f"greatest(state.latest, event.{_TIME}) AS latest",
-        f"{_taken(fold, every)} AS {SNAPSHOTS}",
-    ]
-    return f"struct({', '.join(values)})"
+    return values
 
 
 def _taken(fold: Fold, every: int | None) -> str:
@@ -194,7 +205,7 @@ def _taken(fold: Fold, every: int | None) -> str:
     so_far = f"state.{SNAPSHOTS}"
     if every is None:
         return so_far
-    fields = ", ".join(f"state.{escaped(name)} AS {escaped(name)}" for name in _kept(fold).names)
+    fields = ", ".join(f"state.{escaped(name)} AS {escaped(name)}" for name in kept(fold).names)
     due = f"state.events % {every} = 0 AND state.events > {_SEEN}"
     return f"CASE WHEN {due} THEN concat({so_far}, array(struct({fields}))) ELSE {so_far} END"
 
@@ -208,11 +219,11 @@ def _snapshots(state: Column, fields: Sequence[str], every: int | None) -> Colum
     return F.when(due, F.concat(state[SNAPSHOTS], last)).otherwise(state[SNAPSHOTS])
 
 
-def _fault(fold: Fold) -> Column:
+def fault(fold: Fold) -> Column:
     """Return why a key cannot be folded: a strange event, or events in two partitions."""
-    first = F.coalesce(quoted(_HOME), quoted(_FIRST))
+    first = home()
     last = F.coalesce(quoted(_LAST), first)
-    other = F.when(last != first, last).otherwise(quoted(_FIRST))
+    other = F.when(last != first, last).otherwise(quoted(FIRST))
     told = F.concat(
         F.lit("the key "), F.to_json(F.struct(*map(quoted, fold.key))), F.lit(" has events in "),
         first["topic"], F.lit("/"), first["partition"], F.lit(" and in "),

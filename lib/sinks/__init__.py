@@ -5,6 +5,7 @@ from ..frames import sole
 from .append import Append
 from .corrected import Corrected, rebuilt
 from .current import Current
+from .decided import Decided
 from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen
 from .folded import Folded
@@ -22,6 +23,7 @@ __all__ = [
     "Append",
     "Corrected",
     "Current",
+    "Decided",
     "FanOut",
     "FirstSeen",
     "Folded",

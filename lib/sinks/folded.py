@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..changes import Fold
-from ..changes.fold import MARK, MARKED
 from ..changes.folding import FAULT, SNAPSHOTS, WAS, advanced
-from ..columns import escaped, quoted, quoted_in, require_whole, same_key
+from ..columns import quoted, require_whole
 from ..commit import table
 from ..commit.batch import Batch
 from ..commit.once import commit_once, last_batch
-from ..commit.options import CHANGED, CommitOptions
+from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
-from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
+from ..errors import ArgumentError, ColumnTypeError
 from ..frames import sole
-from ..jvm import DeltaState, release
+from ..jvm import release
+from ._states import StateTable
 from ._targets import require_target
 from .append import counts
 
@@ -106,11 +105,11 @@ class Folded:
             return commit_once(spark, self.path, batch, self.step, _nothing, counts(rows_out))
         rows = self._advanced(events).localCheckpoint()
         try:
-            self._require_sound(rows)
+            self._states.require_sound(rows)
             self._keep_snapshots(rows, batch)
 
             def commit(options: CommitOptions) -> None:
-                self._apply(rows, options)
+                self._states.replace(rows.drop(SNAPSHOTS, FAULT), options)
 
             return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
         finally:
@@ -120,39 +119,15 @@ class Folded:
     def _second(self) -> str:
         return f"{self.step}_snapshots"
 
+    @property
+    def _states(self) -> StateTable:
+        return StateTable(self.path, tuple(self.fold.key), self.fold.told(), self.partition_by)
+
     def _advanced(self, events: DataFrame) -> DataFrame:
         """Return the states after the batch, from those that the table has now."""
-        spark = events.sparkSession
         every = None if self.snapshots is None else self.every
-        known = self._existing(advanced(events, self.fold, every=every))
-        if known is None:
-            return advanced(events, self.fold, every=every)
-        states = spark.read.format("delta").load(self.path)
-        return advanced(events, self.fold, states, every=every)
-
-    def _existing(self, rows: DataFrame) -> DeltaState | None:
-        """Return the table's state; refuse a table of other columns, or of another fold."""
-        state = table.existing(_stored(rows), self.path, self.partition_by, evolve=False)
-        if state is None:
-            return None
-        told = state.schema()[MARKED].metadata.get(MARK, "")
-        if told != self.fold.told():
-            raise TableError(
-                f"{self.path} is of another fold: {', '.join(self.fold.differing(told))} differ.",
-                "the fold that made the table.",
-                "a job of its own with new tables, which catches up with backlog=0; nothing was "
-                "written.",
-            )
-        return state
-
-    def _require_sound(self, rows: DataFrame) -> None:
-        fault = rows.where(quoted(FAULT).isNotNull()).select(FAULT).head()
-        if fault is not None:
-            raise ColumnError(
-                f"{fault[0]}; nothing was written to {self.path}.",
-                "all events of a key in one partition, each of a type that the fold names.",
-                "records that bear the key as Kafka's key; or unknown='ignore' in the fold.",
-            )
+        shape = advanced(events, self.fold).drop(WAS, SNAPSHOTS, FAULT)
+        return advanced(events, self.fold, self._states.stored(shape), every=every)
 
     def _keep_snapshots(self, rows: DataFrame, batch: Batch) -> None:
         """Append the snapshots that the batch gives, if there are any."""
@@ -166,59 +141,16 @@ class Folded:
             return
         columns = [
             quoted(each) if each in one.columns else quoted(name)[each].alias(each)
-            for each in _stored(rows).columns
+            for each in rows.drop(WAS, SNAPSHOTS, FAULT).columns
         ]
-        taken, path = one.select(*columns), self.snapshots
+        taken = one.select(*columns)
+        second = StateTable(self.snapshots, tuple(self.fold.key), self.fold.told())
 
         def commit(options: CommitOptions) -> None:
-            table.existing(taken, path, (), evolve=False)
-            self._append(taken, path, (), options)
+            second.stored(taken)
+            second.append(taken, options)
 
-        commit_once(rows.sparkSession, path, batch, self._second, commit, {})
-
-    def _append(
-        self, rows: DataFrame, path: str, partition_by: Sequence[str], options: CommitOptions
-    ) -> None:
-        """Append states to a table that tells which fold made them."""
-        marked = table.plain(rows).withMetadata(MARKED, {MARK: self.fold.told()})
-        writer = options.on(marked.write.format("delta").mode("append"))
-        (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-
-    def _apply(self, rows: DataFrame, options: CommitOptions) -> None:
-        # A key of which all events were read before stays as it is.
-        moved = rows.where(quoted(WAS).isNull() | (quoted("offset") > quoted(WAS)))
-        if self._existing(rows) is None:
-            self._append(_stored(moved), self.path, self.partition_by, options)
-        else:
-            self._merge(moved.drop(SNAPSHOTS, FAULT), options)
-
-    def _merge(self, rows: DataFrame, options: CommitOptions) -> None:
-        spark = rows.sparkSession
-        values: dict[str, str | Column] = {
-            escaped(name): quoted_in(_NEW, name) for name in rows.columns if name != WAS
-        }
-        # The state that was read must still be the one that is replaced. The comparison stands in
-        # a value, since Delta evaluates the conditions of clauses for rows that they do not concern
-        # as well.
-        offset = quoted_in(_NEW, "offset")
-        was = quoted_in(_NEW, WAS)
-        refuse = F.raise_error(F.lit(CHANGED)).cast("bigint")
-        unchanged = quoted_in(_OLD, "offset").eqNullSafe(was)
-        updated = {**values, escaped("offset"): F.when(unchanged, offset).otherwise(refuse)}
-        inserted = {**values, escaped("offset"): F.when(was.isNull(), offset).otherwise(refuse)}
-        merge = (
-            DeltaTable.forPath(spark, self.path)
-            .alias(_OLD)
-            .merge(rows.alias(_NEW), same_key(self.fold.key))
-            .whenMatchedUpdate(set=updated)
-            .whenNotMatchedInsert(values=inserted)
-        )
-        options.merge(spark, self.path, merge)
-
-
-def _stored(rows: DataFrame) -> DataFrame:
-    """Return the columns that the tables have."""
-    return rows.drop(WAS, SNAPSHOTS, FAULT)
+        commit_once(rows.sparkSession, self.snapshots, batch, self._second, commit, {})
 
 
 def _nothing(_: CommitOptions) -> None:

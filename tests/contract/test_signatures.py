@@ -157,6 +157,7 @@ PINNED: dict[Callable[..., object], str] = {
         "lateness: str | timedelta | Mapping[str, str | timedelta | None] | None, "
         "time: str | Mapping[str, str] = 'event_time', output_mode: OutputMode = 'append') -> None"
     ),
+    changes.decided: "(commands: DataFrame, rules: Commands) -> DataFrame",
     changes.folded: "(events: DataFrame, fold: Fold) -> DataFrame",
     changes.folded_as_of: (
         "(events: DataFrame, fold: Fold, *, time: datetime | None = None, "
@@ -224,6 +225,10 @@ PINNED: dict[Callable[..., object], str] = {
         "(path: str, *, windowed: Windowed, log: str | None, step: str = windows) -> None"
     ),
     sinks.Current: "(path: str, *, partition_by: Sequence[str] = (), step: str = current) -> None",
+    sinks.Decided: (
+        "(path: str, *, commands: Commands, events: str, refusals: str, "
+        "partition_by: Sequence[str] = (), step: str = state) -> None"
+    ),
     sinks.FanOut: "(target: Sink, *, also: Sequence[Sink]) -> None",
     sinks.FirstSeen: (
         "(path: str, *, repeated: str, seen: str, known: BloomTable, order: Sequence[str] = "

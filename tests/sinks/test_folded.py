@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.changes import folded_as_of
 from tidegate.commit import protocol
+from tidegate.commit.options import CommitOptions
 from tidegate.errors import ArgumentError, ColumnError, ConflictError, TableError
 from tidegate.sinks import Folded
+from tidegate.sinks._states import StateTable
 from tidegate.testing import CrashError, crash_after
 
 from ..changes.events import found, frame, placed
@@ -81,14 +83,14 @@ def test_a_state_that_another_writer_changed_meanwhile_is_not_overwritten(
 ) -> None:
     keeper = sink(tmp_path, snapshots=None)
     keeper.write({"rows": frame(spark, LOG[:20])}, batch(0))
-    apply = Folded._apply
+    replace_ = StateTable.replace
 
-    def late(self: Folded, rows: object, options: object) -> None:
-        with options.noted(spark, "another"):  # type: ignore[attr-defined]
+    def late(self: StateTable, rows: DataFrame, options: CommitOptions) -> None:
+        with options.noted(spark, "another"):
             spark.sql(f"UPDATE delta.`{keeper.path}` SET offset = offset + 1000")
-        apply(self, rows, options)  # type: ignore[arg-type]
+        replace_(self, rows, options)
 
-    monkeypatch.setattr(Folded, "_apply", late)
+    monkeypatch.setattr(StateTable, "replace", late)
     monkeypatch.setattr(protocol, "ATTEMPTS", 1)
     with pytest.raises(ConflictError):
         keeper.write({"rows": frame(spark, LOG[20:60])}, batch(1))
