@@ -423,6 +423,10 @@ SINKS: dict[str, tuple[Call, str]] = {
         "partition_by is 'day'",
     ),
     "Append, no step": (lambda g: sinks.Append("/t", step=""), "step is ''"),
+    "Decided, no commands": (
+        lambda g: sinks.Decided("/t", commands=seen(), events="/e", refusals="/r"),
+        "Commands",
+    ),
     "Folded, no fold": (lambda g: sinks.Folded("/t", fold=None), "a Fold"),
     "Folded, one table twice": (
         lambda g: sinks.Folded("/t", fold=seen(), snapshots="/t/"),
