@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,11 @@ from pathlib import Path
 import pytest
 
 from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.submit import QUICK
+
+# For the session of the tests, and for each job that a test starts: nothing runs long enough to
+# earn the second compiler's time, which is half of what a session of some minutes takes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
 
 pytest_plugins = ["tidegate.testing.fixtures"]
 

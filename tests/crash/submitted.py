@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.runtime.process.submit import command, environment, with_options
 from tidegate.testing.process import GuardedProcess, until
 
 from .left import Left, Point, left, traces, written
@@ -75,7 +75,7 @@ class SubmittedJob:
         script = project_root() / "jobs" / f"{self.name}.py"
         options = with_options({"output.root": self.root, **self.options})
         return GuardedProcess(
-            command(script, *arguments, *options, conf={"spark.ui.enabled": "false"}, java=QUICK),
+            command(script, *arguments, *options, conf={"spark.ui.enabled": "false"}),
             self.log,
             name="the job",
             env=environment(),

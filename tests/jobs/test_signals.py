@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.runtime.process.submit import command, environment, with_options
 from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
@@ -43,9 +43,7 @@ def test_sigterm_to_spark_submit_lets_the_batch_finish_and_ends_with_zero(
         "output.root": tmp_path / "tables",
     }
     arguments = ("--summary", str(summary), *with_options(options))
-    run = command(
-        JOBS / "page_views.py", *arguments, conf={"spark.ui.enabled": "false"}, java=QUICK
-    )
+    run = command(JOBS / "page_views.py", *arguments, conf={"spark.ui.enabled": "false"})
     with log.open("w") as out:
         job = subprocess.Popen(
             run, env=environment(), stdout=out, stderr=out, start_new_session=True, cwd=tmp_path

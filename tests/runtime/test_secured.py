@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.tables import rows
 from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK, command, environment
+from tidegate.runtime.process.submit import command, environment
 from tidegate.sources import KafkaSource
 from tidegate.sources.topics import topic_states
 from tidegate.testing import Broker
@@ -75,7 +75,7 @@ def test_a_job_reads_by_tls_and_sasl_and_its_password_is_in_no_byte_that_it_writ
     script = project_root() / "jobs" / "deduplicated.py"
     arguments = ("--config", str(tmp_path / "job.toml"), "--verbose", "--log-json")
     done = subprocess.run(
-        command(script, *arguments, conf=conf, java=QUICK),
+        command(script, *arguments, conf=conf),
         env=environment({"TIDEGATE_TEST_LOGIN": login}),
         capture_output=True,
         timeout=300,
