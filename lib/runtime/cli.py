@@ -7,12 +7,32 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from ..errors import ArgumentError
+from ._options import (
+    Back,
+    Backlog,
+    Compare,
+    Doctor,
+    File,
+    Ignore,
+    Json,
+    LogJson,
+    Overrides,
+    Recreate,
+    ReplayLate,
+    Replays,
+    Resume,
+    ShowConfig,
+    SummaryFile,
+    Switches,
+    Verbose,
+)
 from .config.job_config import Config
 from .config.load import load
 from .config.shown import table
@@ -36,70 +56,6 @@ from .replaying.switch import switch
 from .summary import Summary
 
 Model = TypeVar("Model", bound=Config)
-
-File = Annotated[Path | None, typer.Option(help="TOML file.", show_default="conf/jobs/<job>.toml")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="section.key=value, any number of times.")
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume-from-table",
-        help="The checkpoint is lost: a new one goes on where the target ends.",
-    ),
-]
-Backlog = Annotated[
-    bool,
-    typer.Option(
-        "--backlog",
-        help="A new checkpoint works off what waits as one batch first, however little it is.",
-    ),
-]
-Recreate = Annotated[
-    list[str] | None,
-    typer.Option(help="A step whose table is gone and begins anew, empty; or 'all'."),
-]
-ShowConfig = Annotated[
-    bool, typer.Option("--show-config", help="Show the merged configuration and end.")
-]
-SummaryFile = Annotated[
-    Path | None, typer.Option(help="Write the run's numbers to this JSON file.")
-]
-ReplayLate = Annotated[
-    bool, typer.Option("--replay-late", help="Merge the late table into the windows, and end.")
-]
-Doctor = Annotated[
-    bool,
-    typer.Option("--doctor", help="Check what a start would check, show what was found, and end."),
-]
-Compare = Annotated[
-    bool,
-    typer.Option("--compare", help="Compare the target with the batch over its log, and end."),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(help="With --compare and --replay: a column that is not compared; repeatable."),
-]
-Replays = Annotated[
-    bool,
-    typer.Option(
-        "--replay",
-        help="Run the job over its log again, into tables beside its own, compare them, and end.",
-    ),
-]
-Switches = Annotated[
-    bool, typer.Option("--switch", help="Put the replay's tables in the place of the job's.")
-]
-Back = Annotated[
-    bool, typer.Option("--back", help="With --switch: put the tables of before in place again.")
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="With --replay: print what was compared as JSON.")
-]
-LogJson = Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Spark's warnings, and whole traces of errors.")
-]
 
 
 def command(
@@ -154,6 +110,12 @@ def entry(
         verbose: Verbose = False,
     ) -> None:
         def work() -> None:
+            if again and backlog:
+                raise ArgumentError(
+                    "--backlog is given, for a replay.",
+                    "a replay, which reads what the job has read as a stream.",
+                    "leave --backlog out.",
+                )
             file = config or (_shipped(model.name) if shipped else None)
             loaded = load(model, file, set_ or ())
             if show_config:

@@ -78,7 +78,8 @@ def _if_other(value: Any, made: Any) -> Any:
 def _require_moved(job: Job, made: Job, moves: Mapping[str, str]) -> None:
     """Refuse a job that would still write to, or read from, a table of the old one."""
     here = set(moves)
-    still = {step: path for step, path in steps(made).items() if path in here}
+    wanted = {step: moves[path] for step, path in steps(job).items()}
+    still = {step: path for step, path in steps(made).items() if path != wanted.get(step)}
     for part, text in plan_of(made).items():
         named = [path for path in here if repr(path) in text]
         if named:

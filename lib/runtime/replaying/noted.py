@@ -31,6 +31,7 @@ class Noted:
     batch: the number of that batch in the job's checkpoint.
     watermark: the instant up to which it had closed windows, in milliseconds since 1970.
     tables: by step, every table as that batch left it.
+    topics: by name, Kafka's id of each topic that it had read.
     """
 
     start: Offsets
@@ -38,6 +39,7 @@ class Noted:
     batch: int
     watermark: int
     tables: Mapping[str, TableMark]
+    topics: Mapping[str, str]
 
     @property
     def closed(self) -> datetime:
@@ -154,6 +156,7 @@ def _found(job: Job, spark: SparkSession) -> Noted:
         batch=identity.batch,
         watermark=round(last.watermark.timestamp() * 1000),
         tables=identity.tables,
+        topics=identity.topics,
     )
 
 

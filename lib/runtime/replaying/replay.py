@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ...commit import EPOCH, Batch
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER
+from ...sources.topics import client, require_same_topics, states_of
 from ..job import Job
 from ..query.gaps import require_there
 from ..query.resume import starting_at
@@ -69,7 +70,7 @@ def _run(job: Job, spark: SparkSession, at: Noted) -> Summary:
 
 
 def _require_there(job: Job, spark: SparkSession, at: Noted) -> None:
-    """Refuse topics that have lost some of what the job had read."""
+    """Refuse topics that were made again, or have lost some of what the job had read."""
     for given in job.inputs.values():
         source = given.reading.source
         named = set(at.end) if source.pattern else set(source.named)
@@ -83,4 +84,8 @@ def _require_there(job: Job, spark: SparkSession, at: Noted) -> None:
             end=at.end,
             watermark=EPOCH,
         )
+        with client(spark, source) as asked:
+            found = states_of(asked, source)
+        known = {topic: at.topics[topic] for topic in named if topic in at.topics}
+        require_same_topics(known, found)
         require_there(spark, source, whole.of(named))
