@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from ...commit import EPOCH, Batch
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER
+from ...errors import CheckpointError
 from ...sources.topics import client, require_same_topics, states_of
 from ..job import Job
 from ..query.gaps import require_there
+from ..query.plan import changes, plan_of, told
 from ..query.resume import starting_at
 from ..query.run import run
 from ..summary import Summary
@@ -20,6 +22,7 @@ from .beside import beside
 from .end import End, cut_back
 from .held import Held, held
 from .noted import Noted, noted
+from .places import NEW
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +51,8 @@ def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Held
     new = beside(job)
     at = noted(job, new.places.checkpoint, spark)
     last = EpochFiles(spark, new.places.checkpoint).read()
+    if last is not None:
+        _require_same_plan(new, last.plan)
     if last is None or last.batch == NEVER:
         _require_there(job, spark, at)
     if _run(starting_at(new, spark, at.start), spark, at).stopped:
@@ -67,6 +72,20 @@ def _run(job: Job, spark: SparkSession, at: Noted) -> Summary:
             done.stopped = False
             return done
         _LOG.info("%s: batch %s ends where the job was: %s", job.name, end.beyond, at.end)
+
+
+def _require_same_plan(new: Job, begun: Mapping[str, str]) -> None:
+    """Refuse to go on with, or compare, what another configuration has given."""
+    now = plan_of(new)
+    changed = changes(begun, now)
+    if changed:
+        parts = "; ".join(told(part, begun.get(part), now.get(part)) for part in changed)
+        raise CheckpointError(
+            f"{new.places.checkpoint} was begun with another plan: {parts}.",
+            "one plan for a replay, from its beginning to its end.",
+            "the job as it was; or for a new replay, delete the folders that end in "
+            f"{NEW!r} first.",
+        )
 
 
 def _require_there(job: Job, spark: SparkSession, at: Noted) -> None:
