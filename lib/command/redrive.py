@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import ArgumentError
@@ -56,25 +56,33 @@ def redrive(
         _require_dead_letters(spark, table)
         notes = Redriven(spark, table, cluster)
         with notes.turn() as producer:
-            rest = notes.unsent(spark.read.format("delta").load(table)).persist()
-            fixed = _fixed(rest, where or "true", repair, repaired).persist()
-            whole = fixed.where("NOT cut AND NOT refused")
-            letters = whole.withColumn("destination", F.lit(to) if to else F.col("topic"))
-            number, left = letters.count(), rest.count()
-            cut, refused = fixed.where("cut").count(), fixed.where("refused AND NOT cut").count()
-            if number and not dry_run:
-                number = notes.send(producer, letters)
-                left -= number
-            typer.echo(f"{number:,} dead letters {'would go' if dry_run else 'went'} back.")
-            if cut:
-                typer.echo(
-                    f"{cut:,} were not sent: the table has only the beginning of their value."
-                )
-            if refused:
-                typer.echo(f"{refused:,} were not sent: the repair gives null for them.")
-            typer.echo(f"{left:,} are left in {table}.")
+            dead = spark.read.format("delta").load(table)
+            given = None if repaired is None else _file(dead, repaired)
+            rest = notes.unsent(dead).persist()
+            fixed = _fixed(rest, where or "true", repair, given).persist()
+            try:
+                letters = fixed.withColumn("destination", F.lit(to) if to else F.col("topic"))
+                whole = letters.where("NOT cut AND NOT refused")
+                number, left = whole.count(), rest.count()
+                if number and not dry_run:
+                    number = notes.send(producer, whole)
+                    left -= number
+                typer.echo(f"{number:,} dead letters {'would go' if dry_run else 'went'} back.")
+                _tell_unsent(fixed)
+                typer.echo(f"{left:,} are left in {table}.")
+            finally:
+                fixed.unpersist()
+                rest.unpersist()
 
     raise typer.Exit(guarded(work))
+
+
+def _tell_unsent(letters: DataFrame) -> None:
+    cut, refused = letters.where("cut").count(), letters.where("refused AND NOT cut").count()
+    if cut:
+        typer.echo(f"{cut:,} were not sent: the table has only the beginning of their value.")
+    if refused:
+        typer.echo(f"{refused:,} were not sent: they are repaired to null.")
 
 
 def _require_dead_letters(spark: SparkSession, table: str) -> None:
@@ -89,32 +97,46 @@ def _require_dead_letters(spark: SparkSession, table: str) -> None:
         )
 
 
-def _fixed(dead: DataFrame, where: str, repair: str | None, repaired: Path | None) -> DataFrame:
+def _fixed(
+    dead: DataFrame, where: str, repair: str | None, repaired: DataFrame | None
+) -> DataFrame:
     """Return the chosen letters with their new value, and whether they cannot be sent."""
     short = F.octet_length("value") < F.col("value_bytes")
     marked = dead.withColumn("cut", F.coalesce(short, F.lit(False)))
     # Spark takes bytes for text, and text for bytes, as they are.
     chosen = marked.withColumn("value", F.col("value").cast("string")).where(where)
     if repaired is not None:
-        there = _file(dead.sparkSession, repaired)
-        given = chosen.drop("value").join(there, [*PLACE])
-        return _binary(given.withColumn("cut", F.lit(False)), refused=F.lit(False))
+        new = chosen.drop("value").join(repaired, [*PLACE])
+        return _binary(new.withColumn("cut", F.lit(False)), refused=F.col("value").isNull())
     if repair is None:
         return _binary(chosen, refused=F.lit(False))
-    new = F.expr(repair).cast("string")
-    return _binary(chosen.withColumn("value", new), refused=F.col("value").isNull())
+    made = F.expr(repair).cast("string")
+    return _binary(chosen.withColumn("value", made), refused=F.col("value").isNull())
 
 
 def _binary(letters: DataFrame, *, refused: Column) -> DataFrame:
     return letters.withColumns({"refused": refused, "value": F.col("value").cast("binary")})
 
 
-def _file(spark: SparkSession, repaired: Path) -> DataFrame:
+def _file(dead: DataFrame, repaired: Path) -> DataFrame:
+    """Return what a file of repaired values has; refuse a row that is of no dead letter."""
     if not repaired.is_file():
         raise ArgumentError(f"there is no file {repaired}.", "a file of JSON lines.")
-    rows = spark.read.schema(_FILE).option("mode", "FAILFAST").json(str(repaired))
+    reader = dead.sparkSession.read.schema(_FILE).option("mode", "FAILFAST")
+    rows = reader.json(str(repaired))
     again = rows.groupBy(*PLACE).count().where("count > 1").head()
     if again is not None:
-        place = f"{again['topic']}, partition {again['partition']}, offset {again['offset']}"
-        raise ArgumentError(f"{repaired} has {place} twice.", "one row for each dead letter.")
+        raise ArgumentError(
+            f"{repaired} has {_place(again)} twice.", "one row for each dead letter."
+        )
+    unknown = rows.join(dead, [*PLACE], "left_anti").head()
+    if unknown is not None:
+        raise ArgumentError(
+            f"{repaired} has {_place(unknown)}, which is no dead letter of the table.",
+            "topic, partition and offset as the table has them.",
+        )
     return rows
+
+
+def _place(row: Row) -> str:
+    return f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"

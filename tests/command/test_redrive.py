@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.command.test_command import called
-from tests.sources.raw import produce
 from tidegate.command.redriven import INTENDED, SENT, Redriven
 from tidegate.formats import json_format
 from tidegate.runtime import Input, Job, Limits, run
@@ -17,6 +15,9 @@ from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
 from tidegate.testing.crash import CrashError
+
+from ..sources.raw import produce
+from .test_command import called
 
 AT = '"event_time": "2026-01-02T03:04:05Z"'
 
@@ -79,6 +80,12 @@ def test_dead_letters_go_back_once_wherever_the_command_dies(
 
     row = {"topic": topic, "partition": 1, "offset": 4, "value": f'{{"page": "r", {AT}}}'}
     lines = tmp_path / "repaired.jsonl"
+    lines.write_text(json.dumps({**row, "offset": 9}) + "\n", encoding="utf-8")
+    code, said = called(*command[:4], "--repaired", str(lines))
+    assert (code, "offset 9, which is no dead letter" in said) == (2, True), said
+    lines.write_text(json.dumps({**row, "value": None}) + "\n", encoding="utf-8")
+    code, said = called(*command[:4], "--repaired", str(lines))
+    assert (code, "0 dead letters went back.\n1 were not sent" in said) == (0, True), said
     lines.write_text(json.dumps(row) + "\n", encoding="utf-8")
     for went in (1, 0):
         code, said = called(*command[:4], "--repaired", str(lines))
