@@ -27,7 +27,8 @@ TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 OBSERVATION = "tidegate"
 EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
-KEEPABLE = (*PLACE, "key")
+_CARRIED = (*PLACE, "key")
+KEEPABLE = (*_CARRIED, "headers")
 _BAD = "__tidegate_bad"
 _CLAMPED = "__tidegate_clamped"
 _UNREAD = "__tidegate_unread"
@@ -274,9 +275,10 @@ class Reading:
             F.substring(header["value"], 1, self.value_cap).alias("value"),
         )
 
-    def _judged(self, raw: DataFrame, carried: Sequence[str] = KEEPABLE) -> DataFrame:
+    def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         """Decode each row, take its event time and decide whether it is good."""
-        # Headers and the like are not carried through a parser that does not prune.
+        # Headers are carried through a parser that does not prune only where they are kept.
+        carried = list(dict.fromkeys([*_CARRIED, *self.keep, *also]))
         decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
         flat = decoded.select(
             *[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import ColumnError, TopicError
+from tidegate.formats import json_format
+from tidegate.runtime import Input, Job, run
 from tidegate.sinks import Append, Once, Publish
+from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker, crash_after
 from tidegate.testing.crash import CrashError
 
+from ..sources.raw import produce
 from .batches import batch, rows
 
 pytestmark = pytest.mark.slow
@@ -89,6 +94,37 @@ def test_a_null_key_a_missing_topic_and_a_large_record_are_told(
     ):
         sink.write({"rows": large}, batch(0))
     assert not (tmp_path / "sent").exists()
+
+
+def reading(broker: Broker, topic: str, *, keep: Sequence[str] = ()) -> Reading:
+    form = json_format("page string, at timestamp")
+    source = KafkaSource(broker.servers, topic)
+    return Reading(source, form, time="at", lateness="0 seconds", future_tolerance=None, keep=keep)
+
+
+def test_one_job_s_rows_are_another_job_s_records(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    given, made = broker.create_topic(topic), broker.create_topic(f"{topic}-made")
+    values = [f'{{"page": "p{n}", "at": "2026-01-01T00:00:00Z"}}'.encode() for n in range(3)]
+    produce(broker.servers, given, values, at=datetime.now(UTC))
+    to = Publish(str(tmp_path / "sent"), servers=broker.servers, topic=made, key="page")
+    first = Job(
+        name="first",
+        inputs={"clicks": Input(reading(broker, given))},
+        sink=to,
+    )
+    run(first, spark)
+    whole = ["topic", "partition", "offset", "headers"]
+    once = Once(sink=Append(str(tmp_path / "t")), seen=str(tmp_path / "seen"))
+    inputs = {"clicks": Input(reading(broker, made, keep=whole))}
+    run(Job(name="second", inputs=inputs, sink=once), spark)
+    seen = spark.read.format("delta").load(once.seen)
+    (sender,) = seen.select("sender").distinct().collect()
+    assert sender[0].startswith("first/")
+    found = spark.read.format("delta").load(str(tmp_path / "t"))
+    assert sorted(row.page for row in found.collect()) == ["p0", "p1", "p2"]
+    assert "headers" not in found.columns
 
 
 def record(row: tuple[int, int, str]) -> list[tuple[str, bytes]]:
