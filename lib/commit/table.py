@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from ..columns import nested_names, quoted, require, require_storable
+from ..columns import nested_names, quoted, require_storable
 from ..errors import TableError
 from ..jvm import DeltaState, delta_state
+from .layout import ANY, Layout
 from .options import CommitOptions
 
 
@@ -22,7 +21,7 @@ def plain(frame: DataFrame) -> DataFrame:
 
 
 def existing(
-    frame: DataFrame, path: str, partition_by: Sequence[str], *, evolve: bool
+    frame: DataFrame, path: str, layout: Layout = ANY, *, evolve: bool
 ) -> DeltaState | None:
     """Return the state of the table at `path`, and refuse a frame that does not fit it.
 
@@ -30,10 +29,11 @@ def existing(
     order; with `evolve` it may have more columns. Whether a column may be null is left to Delta.
 
     Raises:
-        ColumnError: for partition_by that names no column, and names that a new table cannot have.
-        TableError: for columns, types or a partitioning that differ from the table's.
+        ColumnError, ColumnTypeError: for a layout by columns that are not there or no table is laid
+            out by, and names that a new table cannot have.
+        TableError: for columns, types or a layout that differ from the table's.
     """
-    require(frame, partition_by, "partition_by")
+    layout.require_columns(frame)
     state = delta_state(frame.sparkSession, path)
     if state.version < 0:
         require_storable(nested_names(frame.schema), path)
@@ -46,27 +46,37 @@ def existing(
             "a new table and checkpoint for a changed query, or evolve=True where columns were "
             "only added.",
         )
-    if partition_by and list(partition_by) != state.partition_columns():
-        raise TableError(
-            f"partition_by is {list(partition_by)}, and {path} is partitioned by "
-            f"{state.partition_columns()}.",
-            "the table's own partitioning, or none named.",
-        )
+    layout.require_same(state, path)
     return state
 
 
 def append(
     frame: DataFrame,
     path: str,
-    partition_by: Sequence[str],
     options: CommitOptions,
+    layout: Layout = ANY,
     *,
     evolve: bool = False,
 ) -> None:
-    """Append the frame in one commit, and make the table where there is none."""
-    writer = options.on(plain(frame).write.format("delta").mode("append"))
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
+    """Append the frame in one commit, which makes the table by its layout where there is none."""
+    put(plain(frame), path, options, layout, evolve=evolve)
+
+
+def put(
+    rows: DataFrame,
+    path: str,
+    options: CommitOptions,
+    layout: Layout = ANY,
+    *,
+    evolve: bool = False,
+) -> None:
+    """Append rows as `append` does, with the marks that their columns bear."""
+    writer = options.on(rows.write.format("delta").mode("append"))
+    if layout != ANY:
+        state = delta_state(rows.sparkSession, path)
+        if state.version < 0:
+            layout.begin(rows, state)
+            writer = layout.on(writer)
     if evolve:
         writer = writer.option("mergeSchema", "true")
     writer.save(path)

@@ -13,7 +13,7 @@ from ..runtime.config import Config, FilteredSection, Names, Section
 from ..runtime.job import Job
 from ..sinks import Snapshot
 from ..sources.reading import EVENT_TIME
-from .tables import PartitionedSection
+from .tables import LaidOutSection
 
 ABOUT = "Give each event of a topic the row of a Delta table, from Kafka to Delta."
 
@@ -47,7 +47,7 @@ class Enrich(Config, name="enrich"):
 
     input: FilteredSection
     enrich: EnrichSection
-    output: PartitionedSection
+    output: LaidOutSection
 
 
 def job(config: Enrich) -> Job:

@@ -10,7 +10,7 @@ from ..joins.stream_stream import How, JoinEmission
 from ..runtime.config import Config, FilteredSection, Names, Section, Table
 from ..runtime.job import Job
 from ..sources.reading import EVENT_TIME
-from .tables import PartitionedSection
+from .tables import LaidOutSection
 
 ABOUT = "Join two topics by key and time, from Kafka to Delta."
 
@@ -50,7 +50,7 @@ class JoinSection(Section):
         )
 
 
-class JoinTables(PartitionedSection):
+class JoinTables(LaidOutSection):
     """[output]: the joined rows, and the late rows of each topic."""
 
     late_left: Table = "late_left"

@@ -13,14 +13,14 @@ from ..runtime.config.aggregate_text import Aggregates, aggregates_of
 from ..runtime.job import Job
 from ..sinks import Corrected, Sink
 from ..windows import Windowed
-from .tables import DATE, PartitionedSection
+from .tables import DATE, LaidOutSection
 
 ABOUT = "Aggregate a topic's columns in event-time windows, from Kafka to Delta."
 _WINDOW = "window"
 _OF_CHANGES = ("version", "final", "partials")
 
 
-class WindowTables(PartitionedSection):
+class WindowTables(LaidOutSection):
     """[output]: the windows, the late rows, and the log of corrections where there are any."""
 
     late: Table = "late_rows"
@@ -64,14 +64,14 @@ class Windows(Config, name="windows"):
 
     @model_validator(mode="after")
     def _parted(self) -> Windows:
-        if self.output.partition_by and self.window.changing:
+        if self.output.dated and self.window.changing:
             raise ConfigError(
-                f"output.partition_by is {self.output.partition_by}, and windows change after "
-                "they came out.",
-                "a table of final windows, or one that is not partitioned.",
-                "--set output.partition_by=[]",
+                f"[output] names {DATE}, and windows change after they came out: their table has "
+                "no such column.",
+                "a table of final windows, or a layout by window.start or the by columns.",
+                "--set output.cluster_by=window.start",
             )
-        self.output.require_columns([*self.window.by, *self.aggregates])
+        self.output.require_columns([_WINDOW, *self.window.by, *self.aggregates])
         return self
 
 
@@ -105,7 +105,7 @@ def sink(config: Windows, views: Windowed) -> Sink:
     window, output = config.window, config.output
     if window.changing:
         log = None if window.corrections is None else output.corrections
-        return Corrected(output.table, windowed=views, log=log)
+        return Corrected(output.table, windowed=views, log=log, layout=output.layout)
     if output.sink == "upsert":
         return output.upsert([_WINDOW, *window.by], f"{_WINDOW}.start")
     return output.append(f"{_WINDOW}.start")

@@ -22,6 +22,12 @@ class DeltaState:
     version: int
     log_path: str
     _snapshot: Any
+    _clusters: Any
+
+    @property
+    def folder(self) -> str:
+        """The table's folder, as its file system names it."""
+        return self.log_path.rpartition("/")[0]
 
     def transaction(self, app_id: str) -> int | None:
         """Return the last transaction number of an application id; None where it never wrote.
@@ -47,6 +53,20 @@ class DeltaState:
         """Return the table's columns."""
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))
 
+    def properties(self) -> dict[str, str]:
+        """Return the table's properties."""
+        found = self._snapshot.metadata().configuration().iterator()
+        pairs = {}
+        while found.hasNext():
+            pair = found.next()
+            pairs[str(pair._1())] = str(pair._2())
+        return pairs
+
+    def clustering_columns(self) -> list[str]:
+        """Return the columns by which Delta clusters the table, fields of structs by a dot."""
+        found = self._clusters.extractLogicalNames(self._snapshot)
+        return [str(found.apply(i)) for i in range(found.size())]
+
     def property(self, name: str) -> str | None:
         """Return one of the table's properties; None where it is not set."""
         found = self._snapshot.metadata().configuration().get(name)
@@ -67,7 +87,8 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm_session(spark), path)
     nothing = jvm.scala.Option.empty()
     snapshot = log.update(False, nothing, nothing)
-    return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot)
+    clusters = jvm.org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
+    return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot, clusters)
 
 
 class _AtTheCommit:

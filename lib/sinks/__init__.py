@@ -1,5 +1,6 @@
 """Rows -> Delta tables, exactly once; and to Kafka, at least once."""
 
+from ..commit.layout import Layout
 from ..commit.outcome import Outcome
 from ..frames import sole
 from .append import Append
@@ -28,6 +29,7 @@ __all__ = [
     "FirstSeen",
     "Folded",
     "History",
+    "Layout",
     "Mapped",
     "Once",
     "Outcome",

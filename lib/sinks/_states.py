@@ -13,6 +13,7 @@ from ..changes.fold import MARK, MARKED, differing
 from ..changes.folding import FAULT, WAS
 from ..columns import escaped, quoted, quoted_in, same_key
 from ..commit import table
+from ..commit.layout import ANY, Layout
 from ..commit.options import CHANGED, CommitOptions
 from ..errors import ColumnError, TableError
 
@@ -26,14 +27,14 @@ class StateTable:
     path: str
     key: Sequence[str]
     told: str
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
 
     def stored(self, rows: DataFrame) -> DataFrame | None:
         """Return the states that there are; None without a table.
 
         Raises TableError for a table of other columns than these rows have, or of another fold.
         """
-        state = table.existing(rows, self.path, self.partition_by, evolve=False)
+        state = table.existing(rows, self.path, self.layout, evolve=False)
         if state is None:
             return None
         told = state.schema()[MARKED].metadata.get(MARK, "")
@@ -59,10 +60,7 @@ class StateTable:
     def append(self, rows: DataFrame, options: CommitOptions) -> None:
         """Append states; the first ones make the table, which tells what decides about them."""
         marked = table.plain(rows).withMetadata(MARKED, {MARK: self.told})
-        writer = options.on(marked.write.format("delta").mode("append"))
-        if self.partition_by:
-            writer = writer.partitionBy(*self.partition_by)
-        writer.save(self.path)
+        table.put(marked, self.path, options, self.layout)
 
     def replace(self, rows: DataFrame, options: CommitOptions) -> None:
         """Write states in place of those that their keys had, as WAS tells them."""

@@ -1,17 +1,19 @@
-"""What is asked of a sink's table when the sink is made: a path, a step, columns to part it by."""
+"""What is asked of a sink's table when the sink is made: a path, a step, a layout."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ..columns import names
+from ..commit.layout import ANY, Layout
 from ..errors import ArgumentError, ColumnTypeError
 
 
-def require_target(path: object, step: object, partition_by: Sequence[str] = ()) -> None:
-    """Refuse a path or a step that is no text, and columns that are no list of names.
+def require_target(
+    path: object, step: object, layout: object = ANY, changing: object = None
+) -> None:
+    """Refuse a path or a step that is no text, and what is no layout.
 
-    Raises ArgumentError, ColumnTypeError and ColumnError.
+    changing: the sink, where it changes rows that its table has.
+
+    Raises ArgumentError and ColumnTypeError.
     """
     for what, value, example in (("path", path, "/tables/views"), ("step", step, "append")):
         if not isinstance(value, str):
@@ -20,8 +22,11 @@ def require_target(path: object, step: object, partition_by: Sequence[str] = ())
             )
         if not value.strip():
             raise ArgumentError(f"{what} is {value!r}.", "text that is not empty.", f'"{example}"')
-    if isinstance(partition_by, str):
+    if not isinstance(layout, Layout):
         raise ColumnTypeError(
-            f"partition_by is {partition_by!r}.", "a list of columns.", f"[{partition_by!r}]"
+            f"layout is {layout!r}, a {type(layout).__name__}.",
+            "a Layout.",
+            'Layout(partition_by=["date"])',
         )
-    names(partition_by, "partition_by")
+    if changing is not None:
+        layout.require_rewritable(type(changing).__name__)

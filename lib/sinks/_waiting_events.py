@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..jvm import delta_state
@@ -19,6 +20,7 @@ WAITING = "waiting"
 """The table's step in the application id."""
 _BATCH = "__tidegate_batch"
 """The batch that an event came with, by which the waiting events are stored."""
+_PARTED = Layout(partition_by=[_BATCH])
 _UNMATCHED = -1
 """In place of that batch for events that were due and met no version: every batch tries them
 anew."""
@@ -66,9 +68,9 @@ class WaitingEvents:
             return
 
         def commit(options: CommitOptions) -> None:
-            table.existing(later, self.path, [_BATCH], evolve=False)
+            table.existing(later, self.path, _PARTED, evolve=False)
             if not opened:
-                table.append(later, self.path, [_BATCH], options)
+                table.append(later, self.path, options, _PARTED)
                 return
             replaced = ", ".join(map(str, sorted({*opened, batch.number, _UNMATCHED})))
             writer = options.on(table.plain(later).write.format("delta").mode("overwrite"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
 
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -21,7 +22,7 @@ class Append:
     """Append each batch's rows to a Delta table: the sink for rows that never change.
 
     Rows of closed windows are such rows. The first batch makes the table, with its columns and
-    `partition_by`. Afterwards a column that is missing, new or of another type is refused before
+    `layout`. Afterwards a column that is missing, new or of another type is refused before
     anything is written; `evolve` lets new columns in. An empty batch commits too, without files, so
     that the table's log has every batch number. `step` tells a job's writes apart: each needs its
     own.
@@ -31,18 +32,19 @@ class Append:
     Raises:
         ColumnError, TableError (other columns), ReplayMismatchError, ConflictError: for a batch.
 
-    >>> Append("/data/page_views", partition_by=["day"]).step
+    >>> from tidegate.sinks import Layout
+    >>> Append("/data/page_views", layout=Layout(partition_by=["day"])).step
     'append'
     """
 
     path: str
     _: KW_ONLY
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "append"
     evolve: bool = False
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""
@@ -55,8 +57,8 @@ class Append:
         frame = sole(frames)
 
         def commit(options: CommitOptions) -> None:
-            table.existing(frame, self.path, self.partition_by, evolve=self.evolve)
-            table.append(frame, self.path, self.partition_by, options, evolve=self.evolve)
+            table.existing(frame, self.path, self.layout, evolve=self.evolve)
+            table.append(frame, self.path, options, self.layout, evolve=self.evolve)
 
         spark = frame.sparkSession
         return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))

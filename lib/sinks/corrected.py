@@ -13,6 +13,7 @@ from pyspark.sql.types import NumericType
 from ..columns import escaped, quoted, quoted_in, require, require_free, require_storable, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
@@ -69,6 +70,7 @@ class Corrected:
         windowed: the windows, which the job's transform makes; any but sliding ones.
         log: the log's table, or None.
         step: the name of the commits in the application id; the log's ends in "_log".
+        layout, log_layout: how the two tables are laid out.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at construction.
@@ -88,9 +90,12 @@ class Corrected:
     windowed: Windowed
     log: str | None
     step: str = "windows"
+    layout: Layout = ANY
+    log_layout: Layout = ANY
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step)
+        require_target(self.path, self.step, self.layout, self)
+        require_target(self.path, self.step, self.log_layout)
         if not isinstance(self.windowed, Windowed):
             raise ColumnTypeError(
                 f"windowed is {self.windowed!r}, a {type(self.windowed).__name__}.",
@@ -165,8 +170,8 @@ class Corrected:
         )
 
         def commit(options: CommitOptions) -> None:
-            table.existing(entries, path, (), evolve=False)
-            table.append(entries, path, (), options)
+            table.existing(entries, path, self.log_layout, evolve=False)
+            table.append(entries, path, options, self.log_layout)
 
         commit_once(spark, path, batch, self.log_step, commit, {})
 
@@ -187,11 +192,11 @@ class Corrected:
     def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
         """Bring the current table up to date in one commit."""
         rows = changes.select(*map(quoted, self.keys), "new.*")
-        state = table.existing(rows, self.path, (), evolve=False)
+        state = table.existing(rows, self.path, self.layout, evolve=False)
         known = changes.where(quoted("old").isNotNull())
         if state is None or known.isEmpty():
             # Windows that meet none are new, and none is withdrawn.
-            table.append(rows, self.path, (), options)
+            table.append(rows, self.path, options, self.layout)
         else:
             self._merge(spark, changes, options)
 

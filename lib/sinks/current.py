@@ -16,6 +16,7 @@ from ..changes.change import key_names
 from ..columns import escaped, quoted, quoted_in, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -57,11 +58,11 @@ class Current:
 
     path: str
     _: KW_ONLY
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "current"
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout, self)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""
@@ -91,12 +92,12 @@ class Current:
 
     def _apply(self, rows: DataFrame, keys: Sequence[str], options: CommitOptions) -> None:
         stored = rows.drop(_TOMBSTONE)
-        if table.existing(stored, self.path, self.partition_by, evolve=False) is not None:
+        if table.existing(stored, self.path, self.layout, evolve=False) is not None:
             self._merge(rows, keys, options)
             return
         # A key without a position has tombstones only: there is no row that they could end.
         placed = stored.where(F.col("position").isNotNull())
-        table.append(placed, self.path, self.partition_by, options)
+        table.append(placed, self.path, options, self.layout)
 
     def _merge(self, rows: DataFrame, keys: Sequence[str], options: CommitOptions) -> None:
         spark = rows.sparkSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
@@ -13,6 +13,7 @@ from ..changes.folding import FAULT, WAS
 from ..columns import quoted
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -49,11 +50,11 @@ class Decided:
     commands: Commands
     events: str
     refusals: str
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "state"
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout, self)
         require_target(self.events, self.step)
         require_target(self.refusals, self.step)
         if not isinstance(self.commands, Commands):
@@ -81,7 +82,7 @@ class Decided:
         """Decide the commands, or skip them when the table already has this batch."""
         commands = self.commands.checked(table.plain(sole(frames)))
         spark = commands.sparkSession
-        states = StateTable(self.path, self.commands.key, self.commands.told(), self.partition_by)
+        states = StateTable(self.path, self.commands.key, self.commands.told(), self.layout)
         done = last_batch(spark, self.path, batch, self.step)
         if done is not None and done >= batch.number:
             # The table refuses a batch of this number that is another one, and skips this one.

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -20,6 +21,7 @@ from ..errors import ArgumentError, ReplayMismatchError, TableError
 from ..frames import ROWS, sole
 from ..jvm import delta_state
 from ..sketches.bloom_table import BloomTable
+from ._targets import require_target
 from .append import Append
 
 _KNOWN = "__tidegate_known"
@@ -69,11 +71,12 @@ class FirstSeen:
     seen: str
     known: BloomTable
     order: Sequence[str] = ()
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "append"
     refuse_at: float = 2.0
 
     def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.layout)
         if len({self.path, self.repeated, self.seen}) < 3:
             raise ArgumentError(
                 f"path, repeated and seen are {self.path}, {self.repeated}, {self.seen}.",
@@ -184,7 +187,7 @@ class FirstSeen:
         )
 
     def _target(self) -> Append:
-        return Append(self.path, partition_by=self.partition_by, step=self.step)
+        return Append(self.path, layout=self.layout, step=self.step)
 
     def _filter(self, spark: SparkSession) -> DataFrame | None:
         """Return the filter's table, or None where there is none yet."""

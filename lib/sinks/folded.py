@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame
@@ -13,6 +13,7 @@ from ..changes.folding import FAULT, SNAPSHOTS, WAS, advanced
 from ..columns import quoted, require_whole
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -71,11 +72,11 @@ class Folded:
     fold: Fold
     snapshots: str | None = None
     every: int = 100
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "state"
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout, self)
         if not isinstance(self.fold, Fold):
             raise ColumnTypeError(
                 f"fold is {self.fold!r}, a {type(self.fold).__name__}.", "a Fold."
@@ -121,7 +122,7 @@ class Folded:
 
     @property
     def _states(self) -> StateTable:
-        return StateTable(self.path, tuple(self.fold.key), self.fold.told(), self.partition_by)
+        return StateTable(self.path, tuple(self.fold.key), self.fold.told(), self.layout)
 
     def _advanced(self, events: DataFrame) -> DataFrame:
         """Return the states after the batch, from those that the table has now."""

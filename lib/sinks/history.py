@@ -14,6 +14,7 @@ from ..changes.change import TRUNCATE, key_names
 from ..columns import escaped, quoted_in, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
@@ -55,11 +56,11 @@ class History:
 
     path: str
     _: KW_ONLY
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "history"
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout, self)
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the one table."""
@@ -74,8 +75,8 @@ class History:
 
         def commit(options: CommitOptions) -> None:
             first = versions(changes)
-            if table.existing(first, self.path, self.partition_by, evolve=False) is None:
-                table.append(first, self.path, self.partition_by, options)
+            if table.existing(first, self.path, self.layout, evolve=False) is None:
+                table.append(first, self.path, options, self.layout)
             else:
                 self._merge(changes, keys, first.columns, options)
 

@@ -118,7 +118,7 @@ class Publish:
                 require_topic(spark, self.servers, self.topic, self.options)
                 sent.append(send(self.records(frame, batch), self))
             note = spark.createDataFrame([(self.topic, batch.number, sent[0])], SENT)
-            table.append(note, self.path, (), options)
+            table.append(note, self.path, options)
 
         counts = {} if rows_out is None else {"out": rows_out}
         return commit_once(spark, self.path, batch, self.step, commit, counts)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -36,20 +37,21 @@ class SideTable:
     path: str
     _: KW_ONLY
     step: str = "dead"
+    layout: Layout = ANY
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step)
+        require_target(self.path, self.step, self.layout)
 
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""
 
         def commit(options: CommitOptions) -> None:
-            table.existing(frame, self.path, (), evolve=True)
+            table.existing(frame, self.path, self.layout, evolve=True)
             kept = frame.persist()
             try:
                 if expected is not None:
                     self._require(kept.count(), expected, batch)
-                table.append(kept, self.path, (), options, evolve=True)
+                table.append(kept, self.path, options, self.layout, evolve=True)
             finally:
                 kept.unpersist()
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from ..columns import quoted, require, require_storable
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import last_batch, require_current
 from ..commit.outcome import Outcome
 from ..durations import microseconds
@@ -22,6 +23,7 @@ from ..errors import ArgumentError, ReplayMismatchError
 from ..frames import ROWS, named
 from ..joins import stream_table
 from ..jvm import delta_state
+from ._targets import require_target
 from ._waiting_events import WAITING, WaitingEvents
 from .append import Append
 from .version_table import VersionTable
@@ -69,6 +71,7 @@ class TemporalJoin:
             long as it holds. Off by default.
         events, changes: the names of the job's inputs.
         time: the events' time column.
+        layout: how the target is laid out.
 
     Raises:
         ArgumentError: at construction; and for a batch without these inputs.
@@ -98,8 +101,10 @@ class TemporalJoin:
     changes: str = "changes"
     time: str = "event_time"
     step: str = "append"
+    layout: Layout = ANY
 
     def __post_init__(self) -> None:
+        require_target(self.path, self.step, self.layout)
         paths = [path for path, _ in self.tables()]
         if len(set(paths)) < len(paths):
             raise ArgumentError(
@@ -240,7 +245,9 @@ class TemporalJoin:
             return "written"
         issued = _is("met") | _is("missed") if misses_too else _is("met")
         rows = {ROWS: waiting.plain(tried.where(issued).drop(_STATE))}
-        return Append(self.path, step=self.step).write(rows, batch, rows_out=count)
+        return Append(self.path, layout=self.layout, step=self.step).write(
+            rows, batch, rows_out=count
+        )
 
 
 def _is(state: str) -> Column:

@@ -13,6 +13,7 @@ from ..aggregates import Aggregate, merged, merges
 from ..columns import escaped, names, quoted, quoted_in, require, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CHANGED, CommitOptions
 from ..commit.outcome import Outcome
@@ -54,12 +55,12 @@ class Upsert:
     _: KW_ONLY
     keys: Sequence[str]
     aggs: Mapping[str, Aggregate] | None = None
-    partition_by: Sequence[str] = ()
+    layout: Layout = ANY
     step: str = "upsert"
     evolve: bool = False
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.partition_by)
+        require_target(self.path, self.step, self.layout, self)
         if isinstance(self.keys, str) or not names(self.keys, "keys"):
             raise ArgumentError(
                 f"keys is {self.keys!r}.", "a list of at least one column.", 'keys=["page"]'
@@ -91,10 +92,10 @@ class Upsert:
 
     def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
         """Write rows in place of those of the same key."""
-        state = table.existing(rows, self.path, self.partition_by, evolve=self.evolve)
+        state = table.existing(rows, self.path, self.layout, evolve=self.evolve)
         self._require_single(rows)
         if state is None:
-            table.append(rows, self.path, self.partition_by, options)
+            table.append(rows, self.path, options, self.layout)
             return
         values = _values(rows)
         updated = self._but_keys(values)
@@ -102,10 +103,10 @@ class Upsert:
 
     def _add(self, rows: DataFrame, aggs: Mapping[str, Aggregate], options: CommitOptions) -> None:
         """Write rows of partials, merged with those that the table has."""
-        state = table.existing(rows, self.path, self.partition_by, evolve=self.evolve)
+        state = table.existing(rows, self.path, self.layout, evolve=self.evolve)
         if state is None:
             first = merged(rows, self.keys, aggs)
-            table.append(first, self.path, self.partition_by, options)
+            table.append(first, self.path, options, self.layout)
             return
         target = DeltaTable.forPath(rows.sparkSession, self.path).toDF()
         source = self._added(target, rows, aggs)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from ..columns import names, quoted, require
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..durations import microseconds
@@ -65,9 +66,10 @@ class VersionTable:
     changes: Callable[[DataFrame], DataFrame] | None = None
     keep: str | timedelta | None = None
     step: str = "versions"
+    layout: Layout = ANY
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step)
+        require_target(self.path, self.step, self.layout, self)
 
     @property
     def keys(self) -> list[str]:
@@ -86,9 +88,9 @@ class VersionTable:
         due = batch.number // REWRITE_EVERY > last // REWRITE_EVERY
 
         def commit(options: CommitOptions) -> None:
-            known = table.existing(begun, self.path, (), evolve=False)
+            known = table.existing(begun, self.path, self.layout, evolve=False)
             if known is None or not due or self.keep is None:
-                table.append(begun, self.path, (), options)
+                table.append(begun, self.path, options, self.layout)
                 return
             needed = self._needed(self.read(spark), table.plain(begun), self.keep)
             options.on(needed.write.format("delta").mode("overwrite")).save(self.path)

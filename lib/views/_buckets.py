@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from ..columns import quoted, require
 from ..commit import table
+from ..commit.layout import Layout
 from ..errors import ArgumentError, TableError
 from ..jvm import DeltaState
 
@@ -63,7 +64,7 @@ def existing(frame: DataFrame, path: str, buckets: int) -> DeltaState | None:
 
     Other columns, and another number of buckets, are refused.
     """
-    state = table.existing(frame, path, [BUCKET], evolve=False)
+    state = table.existing(frame, path, Layout(partition_by=[BUCKET]), evolve=False)
     known = None if state is None else state.schema()[BUCKET].metadata.get(_BUCKETS)
     if known not in (None, buckets):
         raise TableError(

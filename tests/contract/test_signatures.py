@@ -27,6 +27,7 @@ COMMON = (
     "*, by: str | Sequence[str] = (), aggs: Mapping[str, Aggregate | Column], "
     "time: str = 'event_time'"
 )
+LAYOUT = f"layout: Layout = {sinks.Layout()}"
 CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
 BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
 FORMAT = (
@@ -217,29 +218,27 @@ PINNED: dict[Callable[..., object], str] = {
     sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> "
     "HyperLogLogPlusPlus",
     sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
-    sinks.Append: (
-        "(path: str, *, partition_by: Sequence[str] = (), step: str = append, evolve: bool = "
-        "False) -> None"
-    ),
+    sinks.Append: (f"(path: str, *, {LAYOUT}, step: str = append, evolve: bool = False) -> None"),
     sinks.Corrected: (
-        "(path: str, *, windowed: Windowed, log: str | None, step: str = windows) -> None"
+        "(path: str, *, windowed: Windowed, log: str | None, step: str = windows, "
+        f"{LAYOUT}, log_{LAYOUT}) -> None"
     ),
-    sinks.Current: "(path: str, *, partition_by: Sequence[str] = (), step: str = current) -> None",
+    sinks.Current: f"(path: str, *, {LAYOUT}, step: str = current) -> None",
     sinks.Decided: (
         "(path: str, *, commands: Commands, events: str, refusals: str, "
-        "partition_by: Sequence[str] = (), step: str = state) -> None"
+        f"{LAYOUT}, step: str = state) -> None"
     ),
     sinks.FanOut: "(target: Sink, *, also: Sequence[Sink]) -> None",
     sinks.FirstSeen: (
         "(path: str, *, repeated: str, seen: str, known: BloomTable, order: Sequence[str] = "
-        "(), partition_by: Sequence[str] = (), step: str = append, refuse_at: float = 2.0) ->"
+        f"(), {LAYOUT}, step: str = append, refuse_at: float = 2.0) ->"
         " None"
     ),
     sinks.Folded: (
         "(path: str, *, fold: Fold, snapshots: str | None = None, every: int = 100, "
-        "partition_by: Sequence[str] = (), step: str = state) -> None"
+        f"{LAYOUT}, step: str = state) -> None"
     ),
-    sinks.History: "(path: str, *, partition_by: Sequence[str] = (), step: str = history) -> None",
+    sinks.History: f"(path: str, *, {LAYOUT}, step: str = history) -> None",
     sinks.Mapped: "(*, sink: Sink, rows: Callable[[DataFrame], DataFrame]) -> None",
     sinks.Once: (
         "(*, sink: Sink, seen: str, place: Sequence[str] = (topic, partition, offset), headers: "
@@ -251,7 +250,11 @@ PINNED: dict[Callable[..., object], str] = {
         "Callable[[Sequence[str]], Column] | None = None, step: str = publish, options: "
         "Mapping[str, str] = <factory>) -> None"
     ),
-    sinks.SideTable: "(path: str, *, step: str = dead) -> None",
+    sinks.Layout: (
+        "(partition_by: Sequence[str] = (), cluster_by: Sequence[str] = (), "
+        "properties: Mapping[str, str | int | bool] = <factory>) -> None"
+    ),
+    sinks.SideTable: f"(path: str, *, step: str = dead, {LAYOUT}) -> None",
     sinks.Snapshot: (
         "(*, sink: Sink, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], "
         "version: str = table_version) -> None"
@@ -260,17 +263,17 @@ PINNED: dict[Callable[..., object], str] = {
         "(path: str, *, versions: VersionTable, waiting: str, lateness: str | timedelta, how:"
         " Literal[inner, left] = left, misses: str | None = None, patience: str | timedelta ="
         " 0 seconds, lag: str | timedelta | None = None, events: str = events, changes: str ="
-        " changes, time: str = event_time, step: str = append) -> None"
+        f" changes, time: str = event_time, step: str = append, {LAYOUT}) -> None"
     ),
     sinks.Upsert: (
         "(path: str, *, keys: Sequence[str], aggs: Mapping[str, Aggregate] | None = None, "
-        "partition_by: Sequence[str] = (), step: str = upsert, evolve: bool = False) -> None"
+        f"{LAYOUT}, step: str = upsert, evolve: bool = False) -> None"
     ),
     sinks.VersionTable: (
         "(path: str, *, on: str | Sequence[str], order: Sequence[str], partition: "
         "Sequence[str] = (), time: str = event_time, deleted: str | None = None, changes: "
         "Callable[[DataFrame], DataFrame] | None = None, keep: str | timedelta | None = None,"
-        " step: str = versions) -> None"
+        f" step: str = versions, {LAYOUT}) -> None"
     ),
     sinks.rebuilt: "(log: DataFrame, by: Sequence[str] = ()) -> DataFrame",
     sinks.sole: "(frames: Mapping[str, DataFrame]) -> DataFrame",

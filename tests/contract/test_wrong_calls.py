@@ -418,9 +418,43 @@ def seen() -> changes.Fold:
 SINKS: dict[str, tuple[Call, str]] = {
     "Append, no path": (lambda g: sinks.Append(""), "path is ''"),
     "Append, a Path": (lambda g: sinks.Append(Path("/t")), "path is"),
-    "Append, partition_by a text": (
-        lambda g: sinks.Append("/t", partition_by="day"),
+    "Append, layout a list": (lambda g: sinks.Append("/t", layout=["day"]), "layout is ['day']"),
+    "Layout, partition_by a text": (
+        lambda g: sinks.Layout(partition_by="day"),
         "partition_by is 'day'",
+    ),
+    "Layout, both": (lambda g: sinks.Layout(["day"], ["page"]), "one of the two"),
+    "Layout, five clusters": (lambda g: sinks.Layout((), list("abcde")), "at most 4"),
+    "Layout, properties a list": (lambda g: sinks.Layout(properties=["delta.x"]), "by name"),
+    "Layout, a property of no name of Delta's": (
+        lambda g: sinks.Layout(properties={"owner": "me"}),
+        "begin with 'delta.'",
+    ),
+    "Layout, a property's value a list": (
+        lambda g: sinks.Layout(properties={"delta.appendOnly": []}),
+        "True or False",
+    ),
+    "Layout, numbers forgotten": (
+        lambda g: sinks.Layout(properties={"delta.setTransactionRetentionDuration": "1 day"}),
+        "forget which batches",
+    ),
+    "Layout, stamps forgotten": (
+        lambda g: sinks.Layout(properties={"delta.logRetentionDuration": "interval 7 days"}),
+        "30 days or more",
+    ),
+    "Layout, commits elsewhere": (
+        lambda g: sinks.Layout(properties={"delta.feature.catalogManaged": "supported"}),
+        "would not be in its log's folder",
+    ),
+    "Layout, compaction within a commit": (
+        lambda g: sinks.Layout(properties={"delta.autoOptimize.autoCompact": True}),
+        "commits of its own",
+    ),
+    "Upsert, append-only": (
+        lambda g: sinks.Upsert(
+            "/t", keys=["page"], layout=sinks.Layout(properties={"delta.appendOnly": True})
+        ),
+        "Upsert changes rows",
     ),
     "Append, no step": (lambda g: sinks.Append("/t", step=""), "step is ''"),
     "Decided, no commands": (

@@ -18,6 +18,7 @@ from tidegate.jobs import READY, Enrich, Join, Windows
 from tidegate.jobs.enrich import job as enrich
 from tidegate.jobs.join import job as join
 from tidegate.jobs.windows import job as windows
+from tidegate.jvm import delta_state
 from tidegate.runtime import run
 from tidegate.runtime.query.waiting import waiting
 from tidegate.testing import Broker, Record, deliver
@@ -142,11 +143,15 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
     places.write.format("delta").save(str(tmp_path / "places"))
     given: dict[str, object] = {k: v for k, v in SENSORS.items() if k.startswith("input.")}
     given |= {"input.topics": left, "enrich.table": tmp_path / "places", "enrich.on": "sensor"}
-    given |= {"output.partition_by": "date,sensor", "input.where": "value <= 2 and value >= -1"}
+    given |= {"output.cluster_by": "date,sensor", "output.properties.delta.appendOnly": "true"}
+    given |= {"input.where": "value <= 2 and value >= -1"}
     done = run(enrich(from_options(Enrich, {**own, **given})), spark)
     assert (done.rows_in, done.filtered, done.rows_out) == (8, 1, 7)
     enriched = tables.rows(tmp_path / "enrich")
     assert {row["date"] for row in enriched} == {date(2026, 1, 2)}
+    state = delta_state(spark, str(tmp_path / "enrich"))
+    assert state.clustering_columns() == ["date", "sensor"]
+    assert state.property("delta.appendOnly") == "true"
     met = {row["sensor"]: row["place"] for row in enriched}
     assert met == {"a": "roof", "b": None, "z": None}
 
@@ -162,6 +167,9 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
         (["output.partition_by=day"], "output.partition_by names day."),
         (["output.partition_by=date", "aggregates.date=count"], "aggregates.date is the name"),
         (["output.partition_by=date", "window.corrections=1h"], "windows change after"),
+        (["output.cluster_by=windows.start"], "output.cluster_by names windows.start."),
+        (["output.cluster_by=window.start", "output.partition_by=date"], "one of the two"),
+        (["output.properties.delta.autoOptimize.autoCompact=true"], "commits of its own within"),
         (["input.time_unit=nanoseconds"], "allowed: 'seconds', 'milliseconds' or 'microseconds'."),
         (["window.where=''"], "window.where is ''"),
     ],

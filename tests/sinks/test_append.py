@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commit import commit_once
 from tidegate.errors import AccountingError, ReplayMismatchError, TableError
-from tidegate.sinks import Append, SideTable
+from tidegate.sinks import Append, Layout, SideTable
 
 from .batches import batch, commits, rows
 
@@ -93,7 +93,7 @@ def test_columns_that_changed_are_named_before_anything_is_written(
     frame = spark.range(1).select(
         "id", F.lit("a").alias("page"), F.struct(F.lit(1).alias("x")).alias("s")
     )
-    Append(path=path, partition_by=["page"]).write({"rows": frame}, batch(0))
+    Append(path=path, layout=Layout(["page"])).write({"rows": frame}, batch(0))
     other = frame.select(F.col("id").cast("string"), F.col("s"), F.lit(1).alias("new"))
     with pytest.raises(
         TableError, match="page is missing; new is new; id was bigint and is string"
@@ -103,7 +103,7 @@ def test_columns_that_changed_are_named_before_anything_is_written(
     with pytest.raises(TableError, match="s was struct<x:int> and is struct<x:string>"):
         Append(path=path).write({"rows": deeper}, batch(1))
     with pytest.raises(TableError, match="partition_by"):
-        Append(path=path, partition_by=["id"]).write({"rows": frame}, batch(1))
+        Append(path=path, layout=Layout(["id"])).write({"rows": frame}, batch(1))
     wider = frame.withColumn("new", F.lit(1))
     assert Append(path=path, evolve=True).write({"rows": wider}, batch(1)) == "written"
     assert rows(spark, path, F.col("new").asc_nulls_first())[1].new == 1

@@ -22,10 +22,11 @@ LOG = placed(events(240, seed=11, accounts=12, broken=0))
 def test_each_command_is_decided_once_though_the_job_dies_between_its_tables(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    places = {name: str(tmp_path / name) for name in ("events", "refusals")}
-
     def write(number: int) -> str:
-        sink = Decided(str(tmp_path / "states"), commands=rules(), **places)
+        states, happened, refused = (
+            str(tmp_path / name) for name in ("states", "events", "refusals")
+        )
+        sink = Decided(states, commands=rules(), events=happened, refusals=refused)
         part = (LOG[:90], LOG[60:150], LOG[100:])[number]
         return sink.write({"rows": asked(spark, part)}, batch(number))
 

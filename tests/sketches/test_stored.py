@@ -226,3 +226,24 @@ def test_a_sketch_too_large_to_be_read_again_is_not_written(spark: SparkSession)
     assert most[:] == (True, LARGEST)
     with pytest.raises(Exception, match="A sketch has"):
         made(LARGEST - HEADER_BYTES + 1).collect()
+
+
+def test_plain_sql_reads_past_the_envelope_what_the_library_reads(spark: SparkSession) -> None:
+    aggs = {"users": distinct("id"), "some": theta("id"), "ms": quantile("id", 0.5)}
+    parts = spark.range(2_000).groupBy((F.col("id") % 3).alias("part"))
+    stored = parts.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in aggs.items()])
+    stored.persist().createOrReplaceTempView("stored_sketches")
+    merged = stored.agg(*[agg.merge(F.col(name)).alias(name) for name, agg in aggs.items()])
+    ours = merged.select(
+        distinct_estimate("users"), theta_estimate("some"), F.octet_length("ms") > HEADER_BYTES
+    )
+    theirs = spark.sql("""
+        SELECT hll_sketch_estimate(hll_union_agg(substr(users, 65))),
+               theta_sketch_estimate(theta_union_agg(substr(some, 65))),
+               kll_sketch_get_quantile_double(kll_merge_agg_double(substr(ms, 65)), 0.5D)
+                   BETWEEN 900 AND 1100
+        FROM stored_sketches
+    """)
+    assert HEADER_BYTES == 64
+    assert [tuple(row) for row in theirs.collect()] == [tuple(row) for row in ours.collect()]
+    stored.unpersist()

@@ -5,7 +5,7 @@ from .format_sections import RegistrySection
 from .job_config import Config
 from .load import Loaded, load
 from .sections import BrokerSection, FilteredSection, InputSection, JobSection, OutputSection
-from .values import Columns, Duration, Names, Place, Span, Table, Wait
+from .values import Columns, Duration, Names, OptionValue, Place, Span, Table, Wait
 from .window_sections import WindowSection
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "JobSection",
     "Loaded",
     "Names",
+    "OptionValue",
     "OutputSection",
     "Place",
     "RegistrySection",

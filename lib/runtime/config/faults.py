@@ -17,7 +17,7 @@ from .secrets import MASK, masked
 from .values import VALUE
 
 KeyPath: TypeAlias = tuple[str, ...]
-OPEN_ENDED: tuple[KeyPath, ...] = (("kafka", "options"),)
+OPEN_ENDED: tuple[KeyPath, ...] = (("kafka", "options"), ("output", "properties"))
 """Tables whose keys are somebody else's: all that follows is one key, dots and all."""
 
 
