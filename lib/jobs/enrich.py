@@ -12,7 +12,7 @@ from ..joins.stream_table import TableJoin
 from ..runtime.config import Config, FilteredSection, Names, Section
 from ..runtime.job import Job
 from ..sinks import Snapshot
-from ..sources.reading import EVENT_TIME
+from ..sources.event_time import EVENT_TIME
 from .tables import LaidOutSection
 
 ABOUT = "Give each event of a topic the row of a Delta table, from Kafka to Delta."

@@ -9,7 +9,7 @@ from ..joins import IntervalJoin
 from ..joins.stream_stream import How, JoinEmission
 from ..runtime.config import Config, FilteredSection, Names, Section, Table
 from ..runtime.job import Job
-from ..sources.reading import EVENT_TIME
+from ..sources.event_time import EVENT_TIME
 from .tables import LaidOutSection
 
 ABOUT = "Join two topics by key and time, from Kafka to Delta."

@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from ..errors import ArgumentError
 from ..joins import IntervalJoin
 from ..sinks import Append, FanOut, Folded, Mapped, Sink, Upsert
-from ..sources.reading import EVENT_TIME
+from ..sources.event_time import EVENT_TIME
 from ..transform import Stateless
 from ..windows import Cumulative, Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
 

@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Literal, TypeAlias, get_args
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, TimestampType
 
-from ..columns import column, quoted
+from ..columns import quoted
 from ..conditions import condition, require_text
 from ..durations import interval, microseconds
-from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from ..eventtime.guard import ahead_of, instant
+from ..errors import ArgumentError, ColumnTypeError
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
 from .before import FILTERED, Before, counts
+from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
-TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 OBSERVATION = "tidegate"
-EVENT_TIME = "event_time"
 PLACE = ("topic", "partition", "offset", "timestamp")
 _CARRIED = (*PLACE, "key")
 KEEPABLE = (*_CARRIED, "headers")
 _BAD = "__tidegate_bad"
-_CLAMPED = "__tidegate_clamped"
 _UNREAD = "__tidegate_unread"
 _UNTIMED = "__tidegate_untimed"
 
@@ -45,8 +41,8 @@ class Reading:
     time_unit: "seconds", "milliseconds" or "microseconds" where the field of `time` is a whole
         number that counts them since 1970. The rows have it as the timestamp `event_time`.
     lateness: how far behind the latest event time a row may be: the watermark's delay.
-    keep: of "topic", "partition", "offset", "timestamp", "key", those that the good rows carry
-        beside the fields.
+    keep: of "topic", "partition", "offset", "timestamp", "key", "headers", those that the good rows
+        carry beside the fields.
     future_tolerance: how far an event time may be ahead of the record's own timestamp; None lets
         any through.
     future: what becomes of a row beyond that, which must not move the watermark: with "reject" it
@@ -95,52 +91,14 @@ class Reading:
                 'json_format("page STRING, event_time TIMESTAMP")',
             )
         microseconds(self.lateness, "lateness", least=0)
-        if self.future_tolerance is not None:
-            microseconds(self.future_tolerance, "future_tolerance", least=0)
         if isinstance(self.keep, str) or any(name not in KEEPABLE for name in self.keep):
             raise ArgumentError(
                 f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]'
             )
-        if self.future not in ("reject", "clamp"):
-            raise ArgumentError(f"future is {self.future!r}.", "'reject' or 'clamp'.")
         if self.value_cap < 0:
             raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
         require_text(self.where)
-        fields = self.format.schema.fieldNames()
-        if isinstance(self.time, str) and self.time not in fields:
-            raise ColumnError(f"time names {self.time!r}.", f"the fields are {', '.join(fields)}.")
-        self._require_time()
-        taken = [name for name in fields if name.lower() == EVENT_TIME and name != self.time]
-        if taken:
-            raise ColumnError(
-                f"the record has a field {taken[0]!r} that is not its event time.",
-                "time='event_time'.",
-            )
-
-    def _require_time(self) -> None:
-        """Refuse a field that is no timestamp, or with a unit one that is no whole number."""
-        if self.time_unit is None:
-            if isinstance(self.time, str):
-                _require_timestamp(self.format.schema[self.time].dataType.simpleString(), self.time)
-            return
-        if self.time_unit not in get_args(TimeUnit):
-            raise ArgumentError(
-                f"time_unit is {self.time_unit!r}.", f"{', '.join(get_args(TimeUnit))}, or None."
-            )
-        if not isinstance(self.time, str):
-            raise ArgumentError(
-                f"time_unit is {self.time_unit!r}, and time is an expression.",
-                "a unit of a field that time names.",
-                "instant(...) of tidegate.eventtime in the expression, and no time_unit.",
-            )
-        kind = self.format.schema[self.time].dataType
-        if not isinstance(kind, IntegralType):
-            raise ColumnTypeError(
-                f"time_unit is {self.time_unit!r}, and time={self.time!r} is of type "
-                f"{kind.simpleString()}.",
-                "a unit of a whole number, such as a bigint.",
-                f"{self.time} BIGINT in the schema, or no time_unit.",
-            )
+        self._event_time.require()
 
     @property
     def columns(self) -> list[str]:
@@ -152,6 +110,17 @@ class Reading:
     def place(self) -> list[str]:
         """What rows that bear their place call its topic, partition and offset."""
         return [self._kafka(name) for name in PLACE[:3]]
+
+    @property
+    def _event_time(self) -> EventTime:
+        return EventTime(
+            self.time,
+            unit=self.time_unit,
+            tolerance=self.future_tolerance,
+            future=self.future,
+            fields=self.format.schema,
+            received=self._kafka("timestamp"),
+        )
 
     def stream(
         self,
@@ -200,8 +169,8 @@ class Reading:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
         judged = self._filtered(self._judged(raw))
         marks = {_BAD: quoted(_BAD)}
-        if _CLAMPED in judged.columns:
-            marks[_CLAMPED] = quoted(_CLAMPED)
+        if CLAMPED in judged.columns:
+            marks[CLAMPED] = quoted(CLAMPED)
         if FILTERED in judged.columns:
             marks[FILTERED] = quoted(FILTERED)
         if before is not None:
@@ -211,7 +180,7 @@ class Reading:
         )
         counted = counts(
             bad=quoted(_BAD),
-            clamped=quoted(_CLAMPED) if _CLAMPED in marks else None,
+            clamped=quoted(CLAMPED) if CLAMPED in marks else None,
             filtered=quoted(FILTERED) if FILTERED in marks else None,
             before=before,
             batch=batch,
@@ -255,7 +224,7 @@ class Reading:
         found = judged.select(
             *[quoted(self._kafka(name)).alias(name) for name in COLUMNS],
             quoted(_UNREAD).alias(_UNREAD),
-            self._timing().alias(_UNTIMED),
+            self._event_time.fault().alias(_UNTIMED),
         )
         unread = quoted(_UNREAD)
         return self.format.diagnose(found).select(
@@ -288,34 +257,8 @@ class Reading:
             *[quoted(name).alias(self._kafka(name)) for name in carried],
             F.col("bad").alias(_UNREAD),
         )
-        timed = self._timed(flat)
-        if not isinstance(timed.schema[EVENT_TIME].dataType, TimestampType):
-            _require_timestamp(timed.schema[EVENT_TIME].dataType.simpleString(), "the expression")
-        return timed.withColumn(_BAD, quoted(_UNREAD) | self._timing().isNotNull())
-
-    def _timed(self, flat: DataFrame) -> DataFrame:
-        """Add each row's event time, which may have to be brought back from the future."""
-        at = column(self.time)
-        if self.time_unit is not None:
-            at = instant(at, self.time_unit)
-        received = quoted(self._kafka("timestamp"))
-        if self.future == "reject" or self.future_tolerance is None:
-            return flat.withColumn(EVENT_TIME, at)
-        tolerance = microseconds(self.future_tolerance, "future_tolerance", least=0)
-        ahead = ahead_of(at, received, self.future_tolerance)
-        latest = F.try_add(received, F.lit(timedelta(microseconds=tolerance)))
-        return flat.withColumns({EVENT_TIME: F.when(ahead, latest).otherwise(at), _CLAMPED: ahead})
-
-    def _timing(self) -> Column:
-        """Say what is wrong with a row's event time; null where nothing is."""
-        wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
-        if self.future_tolerance is None:
-            return wrong
-        received = quoted(self._kafka("timestamp"))
-        return wrong.when(
-            ahead_of(F.col(EVENT_TIME), received, self.future_tolerance),
-            f"event time more than {self.future_tolerance} ahead of the record's timestamp",
-        )
+        timed = self._event_time.added(flat)
+        return timed.withColumn(_BAD, quoted(_UNREAD) | self._event_time.fault().isNotNull())
 
     def _kept(self, kafka: Sequence[str]) -> list[Column]:
         fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]
@@ -324,12 +267,3 @@ class Reading:
     def _kafka(self, name: str) -> str:
         taken = {field.lower() for field in self.format.schema.fieldNames()}
         return f"kafka_{name}" if name in taken else name
-
-
-def _require_timestamp(found: str, what: str) -> None:
-    if found != "timestamp":
-        raise ColumnTypeError(
-            f"time={what!r} is of type {found}.",
-            "a timestamp (an instant).",
-            "time_unit='milliseconds' for a field of epoch numbers.",
-        )

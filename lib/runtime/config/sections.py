@@ -13,7 +13,7 @@ from ...formats import Format
 from ...offsets import Offsets
 from ...sources import KafkaSource, Reading
 from ...sources._kafka_options import require_options, require_servers
-from ...sources.reading import TimeUnit
+from ...sources.event_time import TimeUnit
 from ..job import Input
 from ..locations import below, keep_apart
 from ..telemetry.metrics import LOOPBACK

@@ -16,7 +16,7 @@ from ...commit.identity import Backlog
 from ...errors import CheckpointError
 from ...offsets import Offsets
 from ...sources.before import Before
-from ...sources.reading import EVENT_TIME
+from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ...durations import microseconds
 from ...offsets import Offsets
 from ...sources import Reading
-from ...sources.reading import EVENT_TIME
+from ...sources.event_time import EVENT_TIME
 from ...transform import Transform
 from ...windows import Windowed
 from ..job import Input, Job

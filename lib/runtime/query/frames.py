@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ...errors import ArgumentError, ColumnTypeError
 from ...frames import ROWS
-from ...sources.reading import EVENT_TIME
+from ...sources.event_time import EVENT_TIME
 from ...windows import Windowed
 from ..job import Job
 from .side_outputs import Late

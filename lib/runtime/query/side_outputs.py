@@ -15,7 +15,7 @@ from ...commit import EPOCH, Batch
 from ...durations import microseconds
 from ...jvm import observed
 from ...sinks import SideTable
-from ...sources.reading import EVENT_TIME
+from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from .accounting import Observed, tally
 from .streams import Stream
