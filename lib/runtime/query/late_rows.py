@@ -20,6 +20,7 @@ from ...errors import ConfigError
 from ...jvm import delta_state
 from ...sinks import Corrected
 from ..job import Job
+from ..replaying.journal import require_no_switch
 from .frames import partials
 from .preflight import steps
 
@@ -35,9 +36,10 @@ def replay_late(job: Job, spark: SparkSession) -> int:
     batch of the query "replay", numbered by the late table's version, and its windows are corrected
     as by a late row in time.
 
-    Raises ConfigError for a job without corrections or without a late table; and what its sink
-    raises.
+    Raises ConfigError for a job without corrections or without a late table, CheckpointError for
+    one whose tables are being switched; and what its sink raises.
     """
+    require_no_switch(job)
     sink, windows, path = _kept(job)
     if delta_state(spark, path).version < 0:
         return 0
