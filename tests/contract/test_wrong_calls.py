@@ -383,7 +383,7 @@ SOURCES: dict[str, tuple[Call, str]] = {
     "Reading, unknown time": (lambda g: g.read(time="at"), "time names 'at'"),
     "Reading, lateness negative": (lambda g: g.read(lateness="-1s"), "lateness is '-1s'"),
     "Reading, lateness a number": (lambda g: g.read(lateness=10), "lateness is 10"),
-    "Reading, keep unknown": (lambda g: g.read(keep=["headers"]), "keep is"),
+    "Reading, keep unknown": (lambda g: g.read(keep=["topics"]), "keep is"),
     "Reading, where empty": (lambda g: g.read(where=" "), "where is ' '"),
     "Reading, where of no column": (
         lambda g: g.read(where="mss > 1").rows(g.spark, {}, {}),
