@@ -19,16 +19,13 @@ from ..errors import ArgumentError, ColumnTypeError
 from .commands import Commands
 from .folding import (
     EVENTS,
-    FAULT,
     FIRST,
     KIND,
     OFFSET,
     STORED,
     TIME,
-    WAS,
+    as_stored,
     by_key,
-    fault,
-    home,
     kept,
     set_by,
     sound,
@@ -84,16 +81,7 @@ def decided_by_key(
     deciding = F.expr(f"aggregate({EVENTS}, {_DECIDED}, {_step(commands, rules)})")
     done = started.withColumn(_DECIDED, zero).withColumn(_DECIDED, deciding)
     state = quoted(_DECIDED)
-    return done.select(
-        *map(quoted, fold.key),
-        *[state[name].alias(name) for name in fold.initial],
-        home()["topic"].alias("topic"),
-        home()["partition"].alias("partition"),
-        *[state[name].alias(name) for name in ("offset", "events", "latest")],
-        quoted(WAS),
-        state[OUTCOMES].alias(OUTCOMES),
-        fault(fold).alias(FAULT),
-    )
+    return as_stored(done, state, fold, state[OUTCOMES].alias(OUTCOMES))
 
 
 def outcomes(rows: DataFrame, rules: Commands) -> DataFrame:

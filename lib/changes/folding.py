@@ -57,15 +57,20 @@ def advanced(
     folding = F.expr(f"aggregate({EVENTS}, {_FOLDED}, {_step(fold, every)})")
     folded = started.withColumn(_FOLDED, zero).withColumn(_FOLDED, folding)
     state = quoted(_FOLDED)
-    return folded.select(
+    return as_stored(folded, state, fold, _snapshots(state, fields, every).alias(SNAPSHOTS))
+
+
+def as_stored(rows: DataFrame, state: Column, fold: Fold, outcome: Column) -> DataFrame:
+    """Return the columns of a table of states, WAS, what else became of a key's rows, and FAULT."""
+    return rows.select(
         *map(quoted, fold.key),
         *[state[name].alias(name) for name in fold.initial],
-        home()["topic"].alias("topic"),
-        home()["partition"].alias("partition"),
+        _home()["topic"].alias("topic"),
+        _home()["partition"].alias("partition"),
         *[state[name].alias(name) for name in ("offset", "events", "latest")],
         quoted(WAS),
-        _snapshots(state, fields, every).alias(SNAPSHOTS),
-        fault(fold).alias(FAULT),
+        outcome,
+        _fault(fold).alias(FAULT),
     )
 
 
@@ -75,7 +80,7 @@ def sound(rows: DataFrame) -> DataFrame:
     return rows.where(F.when(quoted(FAULT).isNull(), F.lit(True)).otherwise(refuse))
 
 
-def home() -> Column:
+def _home() -> Column:
     """Return where the rows of a key are: as its state tells, or its first row."""
     return F.coalesce(quoted(_HOME), quoted(FIRST))
 
@@ -219,9 +224,9 @@ def _snapshots(state: Column, fields: Sequence[str], every: int | None) -> Colum
     return F.when(due, F.concat(state[SNAPSHOTS], last)).otherwise(state[SNAPSHOTS])
 
 
-def fault(fold: Fold) -> Column:
+def _fault(fold: Fold) -> Column:
     """Return why a key cannot be folded: a strange event, or events in two partitions."""
-    first = home()
+    first = _home()
     last = F.coalesce(quoted(_LAST), first)
     other = F.when(last != first, last).otherwise(quoted(FIRST))
     told = F.concat(
