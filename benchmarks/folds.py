@@ -10,9 +10,6 @@ of the events."""
 
 from __future__ import annotations
 
-import json
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -21,15 +18,12 @@ import pandas as pd
 import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from rich.console import Console
-from rich.table import Table
 
 from tidegate.changes import Fold, folded
 
-from .contest import Usage, started
+from .by_keys import Found, program, timed
 
 KEYS = (100, 10_000)
-Found = dict[str, float | str | int]
 
 
 def main(
@@ -39,13 +33,7 @@ def main(
     ),
 ) -> None:
     """Measure, print a table, and keep the figures as JSON."""
-    spark = started()
-    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
-        measured(spark, max(1, rows // 10), Path(folder) / "warm")
-        runs = measured(spark, rows, Path(folder) / "measured")
-    Console(width=140).print(shown(runs))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
+    program(measured, rows, output, title="Folds", what="states")
 
 
 def measured(spark: SparkSession, rows: int, folder: Path) -> list[Found]:
@@ -55,7 +43,7 @@ def measured(spark: SparkSession, rows: int, folder: Path) -> list[Found]:
         place = str(folder / str(keys))
         made(spark, rows, keys).write.parquet(place)
         events = spark.read.parquet(place)
-        own = [timed(name, keys, rows, way(events)) for name, way in WAYS.items()]
+        own = [_timed(name, keys, rows, way(events)) for name, way in WAYS.items()]
         if len({run["balance"] for run in own}) > 1 or own[0]["lowest"] != own[1]["lowest"]:
             raise SystemExit(f"the ways found other states: {own}")
         runs += own
@@ -133,34 +121,12 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-def timed(name: str, keys: int, rows: int, frame: DataFrame) -> Found:
+def _timed(name: str, keys: int, rows: int, frame: DataFrame) -> Found:
     """Return how long it takes to find all states, and their sums."""
     lowest = F.sum("lowest") if "lowest" in frame.columns else F.lit(0)
-    with Usage() as usage:
-        began = time.monotonic()
-        (row,) = frame.agg(F.count(F.lit(1)), F.sum("balance"), lowest).collect()
-        seconds = time.monotonic() - began
-    return {
-        "name": name,
-        "keys": keys,
-        "seconds": seconds,
-        "cpu": usage.cpu,
-        "peak_mib": usage.mib,
-        "found": row[0],
-        "balance": row[1],
-        "lowest": row[2],
-        "thousand_a_second": rows / seconds / 1e3,
-    }
-
-
-def shown(runs: list[Found]) -> Table:
-    """Return the figures as a table."""
-    table = Table("", "keys", "thousand/s", "CPU s", "peak MiB", "states", title="Folds")
-    for run in runs:
-        numbers = [run[name] for name in ("thousand_a_second", "cpu", "peak_mib")]
-        texts = [f"{float(number):,.0f}" for number in numbers]
-        table.add_row(str(run["name"]), f"{run['keys']:,}", *texts, f"{run['found']:,}")
-    return table
+    asked = frame.agg(F.count(F.lit(1)), F.sum("balance"), lowest)
+    run, row = timed(name, keys, rows, asked)
+    return {**run, "balance": row[1], "lowest": row[2]}
 
 
 if __name__ == "__main__":

@@ -10,28 +10,22 @@ before. What is measured ran once before, on a tenth of the events."""
 
 from __future__ import annotations
 
-import json
-import tempfile
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from rich.console import Console
-from rich.table import Table
 
 from tidegate.patterns import Pattern, compare, match_sequence, not_, of, sequence, step
 from tidegate.patterns._search.matching import Skip
 
-from .contest import Usage, started
+from .by_keys import Found, program, timed
 
 KINDS, EVENTS_A_SECOND = 8, 10_000
 KEYS = (100, 10_000, 1_000_000)
 CHAINS = (2, 4, 8)
 ABANDONED_SECONDS = 10
-Found = dict[str, float | str]
 
 
 def main(
@@ -41,13 +35,7 @@ def main(
     ),
 ) -> None:
     """Measure, print a table, and keep the figures as JSON."""
-    spark = started()
-    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
-        measured(spark, max(1, rows // 10), Path(folder) / "warm")
-        runs = measured(spark, rows, Path(folder) / "measured")
-    Console(width=140).print(shown(runs))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
+    program(measured, rows, output, title="Sequences", what="found")
 
 
 def measured(spark: SparkSession, rows: int, folder: Path) -> list[Found]:
@@ -57,10 +45,10 @@ def measured(spark: SparkSession, rows: int, folder: Path) -> list[Found]:
         place = str(folder / str(keys))
         made(spark, rows, keys).write.parquet(place)
         events = spark.read.parquet(place)
-        runs.append(timed("abandoned by hand", keys, rows, by_hand(events)))
+        runs.append(_timed("abandoned by hand", keys, rows, by_hand(events)))
         for name, (pattern, skip) in patterns().items():
             found = match_sequence(events, pattern, by="key", skip=skip)
-            runs.append(timed(name, keys, rows, found))
+            runs.append(_timed(name, keys, rows, found))
     counted = {(run["keys"], run["name"]): run["found"] for run in runs}
     for keys in KEYS:
         if counted[keys, "abandoned"] != counted[keys, "abandoned by hand"]:
@@ -109,32 +97,10 @@ def by_hand(events: DataFrame) -> DataFrame:
     return events.where("kind < 2").withColumn("ended", ended).where("kind = 0 and not ended")
 
 
-def timed(name: str, keys: int, rows: int, frame: DataFrame) -> Found:
+def _timed(name: str, keys: int, rows: int, frame: DataFrame) -> Found:
     """Return how long it takes to find all rows, and how many these are."""
-    with Usage() as usage:
-        began = time.monotonic()
-        found = frame.agg(F.count(F.lit(1)), F.max("event_time" if "hand" in name else "ended"))
-        (row,) = found.collect()
-        seconds = time.monotonic() - began
-    return {
-        "name": name,
-        "keys": keys,
-        "seconds": seconds,
-        "cpu": usage.cpu,
-        "peak_mib": usage.mib,
-        "found": row[0],
-        "thousand_a_second": rows / seconds / 1e3,
-    }
-
-
-def shown(runs: list[Found]) -> Table:
-    """Return the figures as a table."""
-    table = Table("", "keys", "thousand/s", "CPU s", "peak MiB", "found", title="Sequences")
-    for run in runs:
-        numbers = [run[name] for name in ("thousand_a_second", "cpu", "peak_mib")]
-        texts = [f"{float(number):,.0f}" for number in numbers]
-        table.add_row(str(run["name"]), f"{run['keys']:,}", *texts, f"{run['found']:,}")
-    return table
+    last = F.max("event_time" if "hand" in name else "ended")
+    return timed(name, keys, rows, frame.agg(F.count(F.lit(1)), last))[0]
 
 
 if __name__ == "__main__":
