@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -201,8 +202,9 @@ class Redriven:
             ends[topic] = {part: end for (_, part), end in found.items()}
         return ends
 
-    @property
+    @cached_property
     def _id(self) -> str:
+        """The table's own id, which each record's header begins with."""
         return delta_state(self.spark, self.table).table_id()
 
 
