@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import CheckpointError
 from ..offsets import Offsets
 from .batch import by_partition
+from .hashed import digest, fields_of, text_of
 
 NEVER = -1
 """The number of the last whole batch before there is one."""
@@ -65,7 +66,7 @@ class Backlog:
     @property
     def digest(self) -> str:
         """A hash of what the batch reads, by which its commits are told from those of another."""
-        return _digest(asdict(self))
+        return digest(asdict(self))
 
     @property
     def whole(self) -> int | None:
@@ -158,9 +159,7 @@ class Identity:
 
     def text(self) -> str:
         """Return the file's content: JSON that bears a hash of itself."""
-        # The hash is of the text's own order, in which the key "10" comes before "9".
-        told = json.loads(json.dumps({"kind": _KIND, **asdict(self)}))
-        return json.dumps({**told, "sha256": _digest(told)}, indent=1) + "\n"
+        return text_of(_KIND, asdict(self))
 
     @classmethod
     def parse(cls, content: bytes, path: str) -> Identity:
@@ -169,15 +168,8 @@ class Identity:
         Raises:
             CheckpointError: for a file that is not whole.
         """
-        try:
-            found: dict[str, Any] = json.loads(content)
-            said = found.pop("sha256")
-            # A file of before was hashed with its numbers in their own order.
-            whole = said == _digest(found) or said == _digest(_numbered(found))
-            whole = whole and found.pop("kind") == _KIND
-        except (ValueError, TypeError, KeyError, AttributeError):
-            whole = False
-        if not whole:
+        found = fields_of(_KIND, content)
+        if found is None:
             raise CheckpointError(
                 f"{path} is damaged: its content does not have the hash that it bears.",
                 "the file as the last batch wrote it.",
@@ -206,13 +198,6 @@ def _newest(hashes: Mapping[int, str]) -> dict[int, str]:
     return {number: hashes[number] for number in sorted(hashes)[-_KEPT:]}
 
 
-def _numbered(told: Any) -> Any:
-    """Return what JSON holds, with keys that are numbers as such."""
-    if not isinstance(told, Mapping):
-        return told
-    return {int(key) if key.isdecimal() else key: _numbered(value) for key, value in told.items()}
-
-
 def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:
     return {int(number): text for number, text in hashes.items()}
 
@@ -228,8 +213,3 @@ def _backlog(found: Mapping[str, Any] | None) -> Backlog | None:
         return None
     places = {name: by_partition(found[name]) for name in ("start", "end", "again")}
     return Backlog(**{**found, **places})
-
-
-def _digest(told: Mapping[str, Any]) -> str:
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ...commit.batch import Batch, by_partition, first_offsets, planned
 from ...commit.epochs import FOLDER, EpochFiles
+from ...commit.hashed import fields_of, text_of
 from ...commit.identity import NEVER, TableMark
 from ...errors import CheckpointError
 from ...jvm import WholeFiles
@@ -48,8 +46,7 @@ class Noted:
 
     def text(self) -> str:
         """Return the file's content: JSON that bears a hash of itself."""
-        told = json.loads(json.dumps({"kind": _KIND, **asdict(self)}))
-        return json.dumps({**told, "sha256": _digest(told)}, indent=1) + "\n"
+        return text_of(_KIND, asdict(self))
 
     @classmethod
     def parse(cls, content: bytes, path: str) -> Noted:
@@ -58,12 +55,8 @@ class Noted:
         Raises:
             CheckpointError: for a file that is not whole.
         """
-        try:
-            found: dict[str, Any] = json.loads(content)
-            whole = found.pop("sha256") == _digest(found) and found.pop("kind") == _KIND
-        except (ValueError, TypeError, KeyError, AttributeError):
-            whole = False
-        if not whole:
+        found = fields_of(_KIND, content)
+        if found is None:
             raise CheckpointError(
                 f"{path} is damaged: its content does not have the hash that it bears.",
                 "the file as the replay's first start wrote it.",
@@ -158,8 +151,3 @@ def _found(job: Job, spark: SparkSession) -> Noted:
         tables=identity.tables,
         topics=identity.topics,
     )
-
-
-def _digest(told: Mapping[str, Any]) -> str:
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
