@@ -25,7 +25,7 @@ class EnrichSection(Section):
     the event's time: its rows are versions, with valid_from and valid_to.
     """
 
-    table: str = Field(description="the path of the Delta table")
+    table: str = Field(description="the Delta table: its path, or its name, as shop.pages")
     on: Names
     way: Literal["snapshot", "history"] = "snapshot"
     how: TableJoin = "left"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..commit.named import is_schema
 from ..errors import ArgumentError, ColumnTypeError
 from ..sinks import Corrected
 from ..sources import KafkaSource
@@ -54,6 +55,16 @@ def require_path(path: object, what: str) -> None:
     """Refuse what is no path of a folder."""
     if not isinstance(path, str) or not path:
         raise ArgumentError(f"{what} is {path!r}.", "a path, as text.", f'{what}="/tables/{what}"')
+
+
+def require_schema(catalog: object) -> None:
+    """Refuse what is no schema of a catalog."""
+    if not isinstance(catalog, str) or not is_schema(catalog):
+        raise ArgumentError(
+            f"catalog is {catalog!r}.",
+            "a schema, or a catalog and its schema: words of letters, digits and _.",
+            'catalog="main.shop"',
+        )
 
 
 def require_inputs(inputs: object, kind: type) -> None:

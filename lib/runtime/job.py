@@ -107,6 +107,8 @@ class Job:
         ranges of offsets that were lost are kept; beside the sink's table where not given. `late`
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
+    catalog: a schema, as `shop` or `main.shop`, in which each table is made known by its folder's
+        name once it is there. The tables stay where their paths say.
     every: the interval of a job that runs on; None reads what there is, then ends.
     backlog: from how many waiting records on a new checkpoint works them off as one batch before
         its stream begins, with the same rows. 0 does it whatever waits; None, the default, reads
@@ -133,6 +135,7 @@ class Job:
     late: str | Mapping[str, str] | None = None
     gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
+    catalog: str | None = None
     every: str | timedelta | None = None
     backlog: int | None = None
     metrics_port: int | None = None
@@ -223,6 +226,8 @@ class Job:
 
     def _require_places(self) -> None:
         checks.require_late(self.late, list(self.inputs))
+        if self.catalog is not None:
+            checks.require_schema(self.catalog)
         for what in ("checkpoint", "dead", "gaps"):
             if getattr(self, what) is not None:
                 checks.require_path(getattr(self, what), what)

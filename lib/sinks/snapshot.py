@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from ..columns import require_free
 from ..commit.batch import Batch
+from ..commit.named import path_of
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, TableError
 from ..frames import ROWS, sole
@@ -21,7 +22,8 @@ from ._wrapping import Wrapping
 class Snapshot(Wrapping):
     """Write rows that are made of a batch's rows and of a Delta table, as it is at that moment.
 
-    `join` is called with the batch and the table. Each batch reads the newest version that the
+    `join` is called with the batch and the table, which is given by its path, or by its name in a
+    catalog, as `shop.pages`. Each batch reads the newest version that the
     table has when the batch is written, and no other: its number is in the column `version` of the
     batch's rows. A batch that runs again after a crash is skipped where it was written, or else
     reads the version of that moment: all its rows are one commit of one table, so that it never
@@ -65,13 +67,14 @@ class Snapshot(Wrapping):
         """
         frame = sole(frames)
         spark = frame.sparkSession
-        newest = delta_state(spark, self.table).version
+        path = path_of(spark, self.table)
+        newest = delta_state(spark, path).version
         if newest < 0:
             raise TableError(
                 f"{self.table} is no Delta table.",
                 "a Delta table that is there before the job starts.",
             )
-        table = spark.read.format("delta").option("versionAsOf", newest).load(self.table)
+        table = spark.read.format("delta").option("versionAsOf", newest).load(path)
         joined = self.join(frame, table)
         require_free(joined.columns, [self.version], "version")
         told = joined.withColumn(self.version, F.lit(newest).cast("bigint"))

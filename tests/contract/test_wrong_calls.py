@@ -629,6 +629,7 @@ JOBS: dict[str, tuple[Call, str]] = {
     "Job, a function of two": (lambda g: g.job(transform=Stateless(both)), "missing"),
     "Job, transform a text": (lambda g: g.job(transform="tumbling"), "transform is 'tumbling'"),
     "Job, each_batch a text": (lambda g: g.job(each_batch="rows"), "each_batch is 'rows'"),
+    "Job, catalog a path": (lambda g: g.job(catalog="/shop"), "catalog is '/shop'"),
     "Job, every a number": (lambda g: g.job(every=10), "every is 10"),
     "Job, every unknown": (lambda g: g.job(every="10 sek"), "every is '10 sek'"),
     "Job, checkpoint is the table": (lambda g: g.job(checkpoint="/tables/views"), "checkpoint"),

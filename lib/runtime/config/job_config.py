@@ -126,6 +126,7 @@ class Config(Section):
             dead=self.output.dead_letters,
             late=late,
             gaps=self.output.gaps,
+            catalog=self.output.catalog,
             limits=Limits(**self.limits.model_dump()),
             every=self.trigger.every,
             backlog=self.trigger.backlog,

@@ -181,6 +181,10 @@ class OutputSection(Section):
     table: Table = Field(description="the job's name unless given")
     dead_letters: Table = "dead_letters"
     gaps: Table = "gaps"
+    catalog: str | None = Field(
+        default=None,
+        description="a schema, such as main.shop, in which tables are known by name",
+    )
     checkpoint: Place = Field(description="_checkpoints/<job> unless given")
 
     @model_validator(mode="after")

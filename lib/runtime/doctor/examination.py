@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ..job import Job
 from ..locations import local
 from ..query.brokers import answers
+from ..query.names import Names
 from ..query.preflight import Check, Preflight
 from . import installed, places, retention
 from .findings import Finding, findings_of
@@ -39,6 +40,7 @@ def _around(job: Job, spark: SparkSession) -> Iterator[Check]:
 
 def _ahead(preflight: Preflight) -> Iterator[Check]:
     """Return the checks of what may stop the job later."""
+    yield "catalog", Names(preflight.job, preflight.spark).require
     for step, path in preflight.steps.items():
         yield f"properties {step}", partial(places.properties, preflight.spark, path)
     for name, given in preflight.job.inputs.items():

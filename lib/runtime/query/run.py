@@ -39,6 +39,7 @@ from .bridge import at_once, before
 from .brokers import answers
 from .frames import streaming
 from .idleness import Heartbeat
+from .names import Names
 from .preflight import Preflight
 from .resume import put_back, starting_at, told
 from .steps import Steps, cause
@@ -96,6 +97,8 @@ def _run(
     began = time.monotonic()
     prepare(job)
     checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
+    names = Names(job, spark)
+    names.require()
     ledger = claimed(checks)
     metrics = Metrics(summary)
     numbers = served(metrics, job.metrics_port, job.metrics_address)
@@ -104,11 +107,14 @@ def _run(
         work_off(checks.job, spark, ledger, checks.logs.newest, summary)
         job = going_on(checks.job, spark, ledger)
         if reads_again(spark, ledger) and not stop.asked:
-            _Query(at_once(job), spark, ledger, stop, summary, metrics, show, ends=True).run()
+            _Query(
+                at_once(job), spark, ledger, names, stop, summary, metrics, show, ends=True
+            ).run()
         if not stop.asked:
             ends = job.every is None
-            _Query(job, spark, ledger, stop, summary, metrics, show, ends=ends).run()
+            _Query(job, spark, ledger, names, stop, summary, metrics, show, ends=ends).run()
         ledger.committed()
+    names.look()
     ledger.ended()
     summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
     return summary
@@ -124,6 +130,7 @@ class _Query:
     job: Job
     spark: SparkSession
     ledger: Ledger
+    names: Names
     stop: Stop
     summary: Summary
     metrics: Metrics
@@ -157,6 +164,7 @@ class _Query:
         last = self.metrics.last = gauge(progress)
         self.show.batch(line(self.job.name, last, self.summary), last.batch)
         topics.look()
+        self.names.look()
         self.ledger.committed()
         if query.isActive and not self.stop.asked:
             heartbeat.look(query, progress, self.spark)

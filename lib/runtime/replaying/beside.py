@@ -18,7 +18,7 @@ def beside(job: Job) -> Job:
     """Return the job with each of its tables, and the checkpoint, under a path of its own.
 
     That is the path with NEW behind it; what lies inside a table stays inside. The job ends when it
-    has read what there is, serves no metrics, and works off no backlog as a batch.
+    has read what there is, serves no metrics, names no table, and works off no backlog as a batch.
 
     Raises:
         ArgumentError: for a job that names a path of its own where no other can be put, or that has
@@ -40,6 +40,7 @@ def beside(job: Job) -> Job:
         checkpoint=moves[job.places.checkpoint],
         dead=moves[job.places.dead.path],
         gaps=moves[job.places.gaps.path],
+        catalog=None,
         late=late if len(job.inputs) > 1 else next(iter(late.values())),
         every=None,
         backlog=None,
