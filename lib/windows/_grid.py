@@ -8,9 +8,9 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ..calendars import DAY, Calendar, calendar, earlier, fixed, is_period, whole
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ._calendar import DAY, Calendar, calendar, earlier, fixed, is_period, whole
 
 
 def floor(time: Column, width: int, start: int = 0) -> Column:

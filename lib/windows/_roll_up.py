@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate, merged
+from ..calendars import Calendar
 from ..columns import names, require
 from ..errors import ArgumentError, ColumnTypeError
-from ._calendar import Calendar
 from ._grid import Grid
 from .merging import WINDOW
 

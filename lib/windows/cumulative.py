@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
+from ..calendars import require_zone
 from ..columns import names, quoted
-from ._calendar import require_zone
 from ._grid import Steps, steps
 from ._grouping import grouping
 from ._panes import by_panes

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
+from ..calendars import Calendar, calendar, fixed, require_zone
 from ..columns import names
 from ..durations import interval
-from ._calendar import Calendar, calendar, fixed, require_zone
 from ._grid import Grid, shift
 from ._grouping import grouping
 from ._roll_up import roll_up

@@ -170,6 +170,11 @@ PINNED: dict[Callable[..., object], str] = {
     patterns.compare: (
         "(value: str | Column, comparator: Comparator, earlier: Measure) -> Comparison"
     ),
+    patterns.deviations: (
+        "(windows: DataFrame, size: str | timedelta, *, rules: Mapping[str, Deviation], "
+        "by: str | Sequence[str] = (), offset: str | timedelta = '0 seconds', "
+        "zone: str | None = None, until: datetime | None = None) -> DataFrame"
+    ),
     patterns.directly: "(taken: Step) -> Step",
     patterns.match_sequence: (
         "(events: DataFrame, pattern: Pattern, *, by: str | Sequence[str] = (), "

@@ -20,7 +20,20 @@ from pyspark.sql import functions as F
 from tidegate import aggregates as a
 from tidegate import changes, eventtime, formats, joins, sinks, sketches, sources, views, windows
 from tidegate.errors import TidegateError
-from tidegate.patterns import Sequences, compare, directly, match_sequence, not_, of, sequence, step
+from tidegate.patterns import (
+    Deviation,
+    Deviations,
+    Past,
+    Sequences,
+    compare,
+    deviations,
+    directly,
+    match_sequence,
+    not_,
+    of,
+    sequence,
+    step,
+)
 from tidegate.runtime import Input, Job, Limits, run
 from tidegate.testing import StreamDriver
 from tidegate.transform import Stateful, Stateless
@@ -616,6 +629,58 @@ PATTERNS: dict[str, tuple[Call, str]] = {
         "watermark",
     ),
 }
+
+
+def of_minutes(column: str) -> Call:
+    """Compare minutes by a column of theirs."""
+    aggs = {"page": a.largest("page"), "ms": a.total("ms")}
+    rules = {"r": Deviation(column, WEEKS, ratio=2)}
+    return lambda g: deviations(windows.tumbling(g.clicks, "1m", aggs=aggs), "1m", rules=rules)
+
+
+WEEKS = Past(4, every="1 week")
+TWICE = {"twice": Deviation("ms", WEEKS, ratio=2)}
+PAST: dict[str, tuple[Call, str]] = {
+    "Past, none": (lambda g: Past(0), "count is 0"),
+    "Past, skip a text": (lambda g: Past(1, skip=["2026-12-25"]), "skip holds '2026-12-25'"),
+    "Past, zero_from without a zone": (
+        lambda g: Past(1, zero_from=datetime(2026, 1, 1)),
+        "has no zone",
+    ),
+    "Deviation, no past": (lambda g: Deviation("ms", 4, ratio=2), "past is 4"),
+    "Deviation, no limit": (lambda g: Deviation("ms", WEEKS), "no limit is given"),
+    "Deviation, ratio 1": (lambda g: Deviation("ms", WEEKS, ratio=1), "ratio is 1"),
+    "Deviation, limit a text": (lambda g: Deviation("ms", WEEKS, absolute="5"), "absolute is '5'"),
+    "Deviation, direction": (
+        lambda g: Deviation("ms", WEEKS, ratio=2, direction="up"),
+        "direction is 'up'",
+    ),
+    "Deviation, robust_z of a mean": (
+        lambda g: Deviation("ms", WEEKS, robust_z=3, baseline="mean"),
+        "baseline='mean'",
+    ),
+    "Deviation, at_least more than there are": (
+        lambda g: Deviation("ms", WEEKS, ratio=2, at_least=5),
+        "at_least is 5",
+    ),
+    "Deviations, no rules": (lambda g: Deviations("1 hour"), "rules is {}"),
+    "Deviations, by a rule": (lambda g: Deviations("1 hour", by="rule", rules=TWICE), "'rule'"),
+    "Deviations, size beside the clocks": (
+        lambda g: Deviations("7 hours", rules=TWICE, zone="Europe/Berlin"),
+        "size is '7 hours'",
+    ),
+    "Deviations, distance beside the windows": (
+        lambda g: Deviations("5 hours", rules=TWICE),
+        "every is '1 week'",
+    ),
+    "Deviations, days and months": (
+        lambda g: Deviations("1 month", rules=TWICE, zone="UTC"),
+        "every is '1 week'",
+    ),
+    "deviations, unknown column": (of_minutes("mss"), "'mss'"),
+    "deviations, no number": (of_minutes("page"), "type string"),
+    "deviations, no windows": (lambda g: deviations(g.clicks, "1 hour", rules=TWICE), "'window'"),
+}
 JOBS: dict[str, tuple[Call, str]] = {
     "Limits, a share of 7": (lambda g: Limits(dead_ratio=7), "dead_ratio is 7"),
     "Input, no reading": (lambda g: Input("clicks"), "reading is 'clicks'"),
@@ -660,7 +725,7 @@ JOBS: dict[str, tuple[Call, str]] = {
     "newest, no changes": (lambda g: changes.newest(g.clicks), "columns are"),
     "versions, no changes": (lambda g: changes.versions(g.clicks), "columns are"),
 }
-KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, JOBS)
+KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, PAST, JOBS)
 CALLS = {name: call for kind in KINDS for name, call in kind.items()}
 
 

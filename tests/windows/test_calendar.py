@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
+from tidegate.calendars import Calendar, calendar
 from tidegate.errors import ArgumentError, ColumnTypeError, TidegateError
 from tidegate.windows import Cumulative, Tumbling, cumulative, tumbling
-from tidegate.windows._calendar import Calendar, calendar
 
 from . import wall
 from .frames import instant

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, ValidationInfo
 
+from ...calendars import is_period
 from ...durations import DURATION_TEXT, microseconds
 from ...errors import ConfigError, TidegateError
-from ...windows._calendar import is_period
 from ..locations import whole
 
 VALUE = "value"
