@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from ...durations import microseconds
 from ...errors import ArgumentError
 from .past import Past
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = 3_600_000_000
 _CHANGES = (0, 30 * 60, 60 * 60, 2 * 60 * 60)
 """By how many seconds clocks are set back, at which they show a time twice."""
@@ -28,6 +29,38 @@ class Slots:
     width: int | Calendar
     start: int
     zone: str | None
+
+    def begin_as(self, others: Slots) -> bool:
+        """Return whether these are the same windows, whatever the zone of distances."""
+        return (self.width, self.start) == (others.width, others.start)
+
+    def is_any_over(self, after: datetime, until: datetime) -> bool:
+        """Return whether a window may end after an instant, and at another or before it."""
+        if isinstance(self.width, Calendar):
+            return until > after
+        first, last = ((_micros(each) - self.start) // self.width for each in (after, until))
+        return first < last
+
+    def nearby(
+        self, after: datetime, until: datetime, past: Past
+    ) -> list[tuple[datetime, datetime]]:
+        """Return in which spans windows begin that are compared with those that end in between.
+
+        The spans are wide enough for any change of clocks.
+        """
+        slack = timedelta(days=1)
+        if isinstance(self.width, Calendar):
+            longest = self.width if past.every is None else calendar(past.every, self.width.zone)
+            length = timedelta(microseconds=(past.count + 1) * longest.longest)
+            return [(_moment(after, -length - slack), until)]
+        step = timedelta(microseconds=self._distance(past))
+        width = timedelta(microseconds=self.width)
+        if self.zone is None:
+            slack = timedelta(0)
+        return [
+            (_moment(after, -number * step - width - slack), _moment(until, slack - number * step))
+            for number in range(past.count + 1)
+        ]
 
     def window(self, begin: Column) -> Column:
         """Return the window that begins at an instant: a struct of start and end."""
@@ -140,6 +173,16 @@ def _period(periods: Calendar, number: Column) -> Column:
     """Return where a period begins; null for one that the zone has skipped, as long as nothing."""
     begin = periods.start(number)
     return F.when(periods.begun(begin) == number, begin)
+
+
+def _micros(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(instant: datetime, later: timedelta) -> datetime:
+    """Return an instant moved by some time, and no earlier than the first that there can be."""
+    earliest = datetime(1, 1, 2, tzinfo=UTC)
+    return max(instant, earliest - later) + later
 
 
 def _moved(begin: Column, micros: Column) -> Column:

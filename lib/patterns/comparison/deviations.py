@@ -12,9 +12,9 @@ from pyspark.sql.types import NumericType, StructType, TimestampType
 from ...calendars import require_zone
 from ...columns import names, quoted, require, require_free
 from ...errors import ArgumentError, ColumnTypeError
-from ._comparing import OWN, Comparing, union
 from ._evidence import ALARM
 from ._slots import Slots, slots
+from .comparing import OWN, Comparing, union
 from .deviation import Deviation
 
 WINDOW = "window"
@@ -151,6 +151,7 @@ def deviations(
         window that is not of this size, or is there twice.
 
     >>> from tidegate.aggregates import count
+    >>> from tidegate.patterns import Deviation, Past
     >>> from tidegate.windows import tumbling
     >>> hours = tumbling(clicks, "1 hour", by="page", aggs={"views": count()})
     >>> rules = {"week": Deviation("views", Past(4, every="1 week"), ratio=2, absolute=50)}
