@@ -83,6 +83,10 @@ class DifferenceError(TidegateError, RuntimeError):
     """A job's tables hold other rows than its log gives."""
 
 
+class NotForgottenError(TidegateError, RuntimeError):
+    """Something of a person who is to be forgotten is still there."""
+
+
 class SetupError(TidegateError, RuntimeError):
     """Something outside the library is missing: Java, jars, a port, disk space."""
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from pyarrow import ArrowInvalid
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from ..commit.stamp import Stamp
 from ..errors import ArgumentError
-from ..runtime.locations import whole
+from ..runtime.locations import file_system, whole
 
 DEPTH = 4
 """How far below the folder tables are looked for."""
@@ -81,7 +81,7 @@ class Folder:
     def __init__(self, root: str) -> None:
         self.root = whole(root)
         try:
-            self._files, self._path = _file_system(self.root)
+            self._files, self._path = file_system(self.root)
             there = self._files.get_file_info(self._path).type == FileType.Directory
         except (ArrowInvalid, OSError) as error:
             raise ArgumentError(f"{root} cannot be read: {error}.") from None
@@ -174,13 +174,6 @@ class Folder:
                 continue
             found += [value] if isinstance(value, dict) else []
         return found
-
-
-def _file_system(root: str) -> tuple[FileSystem, str]:
-    if root.startswith("/"):
-        return LocalFileSystem(), root
-    files, path = FileSystem.from_uri(re.sub("^s3a:", "s3:", root))
-    return files, path.rstrip("/")
 
 
 def _commit(version: int, actions: Sequence[Mapping[str, Any]]) -> Commit | None:

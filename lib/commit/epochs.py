@@ -40,6 +40,11 @@ class EpochFiles:
         """Claim an epoch, by a file that says no more; False where another start has it already."""
         return self._files.write(_name(epoch), b"", replace=False)
 
+    def succeed(self, identity: Identity) -> bool:
+        """Claim the identity's epoch by the whole of its file; False where another start has it."""
+        text = identity.text().encode()
+        return self._files.write(_name(identity.epoch), text, replace=False)
+
     def write(self, identity: Identity) -> None:
         """Write the file of the identity's epoch, in place of the one that is there."""
         self._files.write(_name(identity.epoch), identity.text().encode(), replace=True)

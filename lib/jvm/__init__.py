@@ -3,7 +3,14 @@
 Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
 """
 
-from .delta import DeltaState, at_the_commit, delta_state, forget_tables, touch_transaction
+from .delta import (
+    DeltaState,
+    at_the_commit,
+    checkpoint_table,
+    delta_state,
+    forget_tables,
+    touch_transaction,
+)
 from .errors import conditions, message
 from .files import Folder, WholeFiles, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
@@ -21,6 +28,7 @@ __all__ = [
     "WholeFiles",
     "at_the_commit",
     "between_batches",
+    "checkpoint_table",
     "conditions",
     "delta_state",
     "dropped_behind_watermark",

@@ -72,6 +72,11 @@ class DeltaState:
         found = self._snapshot.metadata().configuration().get(name)
         return None if found.isEmpty() else str(found.get())
 
+    def has_vectors(self) -> bool:
+        """Return whether files hold rows that are marked as deleted; a Spark job."""
+        found = self._snapshot.numDeletionVectorsOpt()
+        return found.isEmpty() or int(found.get()) > 0
+
     def partition_columns(self) -> list[str]:
         """Return the columns by which the table's files are partitioned."""
         columns = self._snapshot.metadata().partitionColumns()
@@ -162,6 +167,16 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) 
     begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
     update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
     begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)
+
+
+def checkpoint_table(spark: SparkSession, path: str) -> int:
+    """Write Delta's checkpoint of a table's newest version; return the version."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm_session(spark), path)
+    nothing = jvm.scala.Option.empty()
+    snapshot = log.update(False, nothing, nothing)
+    log.checkpoint(snapshot, nothing)
+    return int(snapshot.version())
 
 
 def forget_tables(spark: SparkSession) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from itertools import permutations
 from pathlib import Path
 
+from pyarrow.fs import FileSystem, LocalFileSystem
+
 from ..errors import ArgumentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
@@ -50,6 +52,14 @@ def _parted(path: str) -> tuple[str, str]:
     scheme = match[1].lower()
     rest = path[match.end() :]
     return scheme, f"/{rest.lstrip('/')}" if scheme == "file" else rest
+
+
+def file_system(root: str) -> tuple[FileSystem, str]:
+    """Return the file system of a whole path, for Arrow, and the path in it."""
+    if root.startswith("/"):
+        return LocalFileSystem(), root
+    files, path = FileSystem.from_uri(re.sub("^s3a:", "s3:", root))
+    return files, path.rstrip("/")
 
 
 def below(path: str, root: str) -> bool:

@@ -17,6 +17,7 @@ from ...errors import (
     DeadLetterFloodError,
     DifferenceError,
     FencedError,
+    NotForgottenError,
     ReplayMismatchError,
     SetupError,
     SourceError,
@@ -50,6 +51,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     FencedError: (9, "another driver has taken the checkpoint over"),
     DifferenceError: (10, "--compare or --replay has found rows that differ, or are missing"),
     TopicError: (11, "a topic cannot be written: it is missing, or takes not every record"),
+    NotForgottenError: (12, "tidegate forget has found what it cannot delete"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""

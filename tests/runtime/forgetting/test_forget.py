@@ -1,0 +1,124 @@
+"""A person's rows, files, statistics and log entries are gone, and the jobs go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tidegate.errors import ArgumentError, ReplayMismatchError
+from tidegate.runtime.forgetting import forget
+from tidegate.runtime.forgetting.person import Identifier, Person
+
+from ...command.test_command import called
+from ...sinks.batches import batch
+from .world import ANNA, WHERE, events, holding, letters, write
+
+PERSON = Person([Identifier.parse(f"user_id={ANNA}"), Identifier.parse("customer.no=42")])
+
+
+def rows(spark: SparkSession, path: Path) -> list[Row]:
+    return spark.read.format("delta").load(str(path)).collect()
+
+
+def without_anna(found: list[Row]) -> list[str]:
+    return sorted(str(row) for row in found if row.user_id != ANNA)
+
+
+def stat(root: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_no_byte_below_the_root_tells_of_a_forgotten_person_and_sinks_go_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root, report = tmp_path / "root", tmp_path / "report.json"
+    for number in range(2):
+        assert write(spark, root, number) == ["written"] * 2
+    letters(spark, root)
+    export = root / "export.csv"
+    export.write_text(f"1,{ANNA}\n", encoding="utf-8")
+    tables = {name: rows(spark, root / name) for name in ("events", "starts")}
+    before = stat(root)
+
+    told = forget(spark, [str(root)], WHERE, dry_run=True)
+    assert stat(root) == before
+    found = {Path(each.path).name: each.rows for each in told.tables}
+    assert found == {"events": 2, "starts": 1, "letters": 5}
+
+    command = ["forget", str(root), "--where", WHERE[0], "--where", WHERE[1], "--stopped"]
+    code, said = called(*command, "--report", str(report))
+    assert code == 12, said
+    assert holding(root) == ["export.csv"]
+    assert "export.csv (bytes, 1 times): a file of no table" in said
+    export.unlink()
+    before = stat(root)
+    code, said = called(*command)
+    assert (code, "Nothing below these folders tells of the person." in said) == (0, True), said
+    assert stat(root) == before
+    assert holding(root) == []
+
+    for name, old in tables.items():
+        assert without_anna(rows(spark, root / name)) == without_anna(old)
+        assert not [row for row in rows(spark, root / name) if row.user_id == ANNA]
+    kept = [row.offset for row in rows(spark, root / "letters")]
+    assert sorted(kept) == [6, 7, 8, 9]
+
+    assert write(spark, root, 1) == ["skipped"] * 2
+    with pytest.raises(ReplayMismatchError):
+        events(root).write({"rows": spark.range(1)}, batch(1, "other"))
+    assert write(spark, root, 2) == ["written"] * 2
+    assert len([row for row in rows(spark, root / "events") if row.user_id == ANNA]) == 1
+
+
+@pytest.mark.parametrize(
+    ("roots", "where", "says"),
+    [
+        (["."], [], "nothing says whom to forget"),
+        (["."], ["user_id"], "names no column and value"),
+        (["."], ["letters:=alice"], "names no column and value"),
+        ([], ["a=b"], "there is no folder to look in"),
+        (["no/such"], ["a=b"], "there is no folder"),
+        ([".", "inside"], ["a=b"], "hold one another"),
+        ([".", "."], ["a=b"], "hold one another"),
+    ],
+)
+def test_a_wrong_call_is_told(
+    spark: SparkSession, tmp_path: Path, roots: list[str], where: list[str], says: str
+) -> None:
+    (tmp_path / "inside").mkdir()
+    with pytest.raises(ArgumentError, match=says):
+        forget(spark, [str(tmp_path / root) for root in roots], where)
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("anna.b-77", True),
+        ('{"user": "anna.b-77"}', True),
+        ("/users/anna.b-77/cart.", True),
+        ("phone of anna.b-77.", True),
+        ("joanna.b-77", False),
+        ("anna.b-77-2", False),
+        ("anna.b-77@home", False),
+        ('{"no": 42}', True),
+        ('{\\"minValues\\":{\\"no\\":42', True),
+        ("no=42/part-0", True),
+        ("(no#12 = 42)", True),
+        ('{"no": 421}', False),
+        ('{"no": 42.5}', False),
+        ("42", False),
+    ],
+)
+def test_text_tells_of_a_person_by_whole_words_and_short_ones_by_their_column(
+    text: str, tells: bool
+) -> None:
+    assert PERSON.in_text(text) is tells
+
+
+def test_bytes_tell_of_a_person_where_lengths_look_like_letters() -> None:
+    assert PERSON.in_bytes(b"\x00\x02Hanna.b-77H\xff")
+    assert not PERSON.in_bytes(b"joanna.b-77")
+    assert not PERSON.in_bytes(b"\x00\x02\x54")
