@@ -2,6 +2,7 @@
 
 from .cli import command
 from .config import Config
+from .forgetting import Forgotten, forget
 from .job import Input, Job, Limits
 from .process.logs import log_to
 from .process.session import quiet, spark_session
@@ -13,11 +14,13 @@ from .summary import Summary
 
 __all__ = [
     "Config",
+    "Forgotten",
     "Input",
     "Job",
     "Limits",
     "Summary",
     "command",
+    "forget",
     "log_to",
     "quiet",
     "replay",

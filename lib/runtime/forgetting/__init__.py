@@ -1,6 +1,6 @@
 """Real deletion: one person's rows out of the tables below some folders, proved by a scan."""
 
 from .forget import forget
-from .report import Report
+from .report import Forgotten
 
-__all__ = ["Report", "forget"]
+__all__ = ["Forgotten", "forget"]

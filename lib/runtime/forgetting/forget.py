@@ -14,7 +14,7 @@ from ..locations import below
 from .claims import Claims
 from .person import Identifier, Person
 from .places import Root
-from .report import Report, Scanned
+from .report import Forgotten, Scanned
 from .scan import Scan
 from .work import Work
 
@@ -26,7 +26,7 @@ def forget(
     *,
     dry_run: bool = False,
     stopped: bool = False,
-) -> Report:
+) -> Forgotten:
     """Delete one person's rows from all Delta tables below some folders, and prove it by a scan.
 
     A row is the person's where a column of a given name, at any depth, has the given value; a dead
@@ -75,7 +75,7 @@ def forget(
         forget_tables(spark)
         claims.settle()
     after = before if dry_run else [each.scan(again=True) for each in work]
-    return Report(
+    return Forgotten(
         asked=person.identifiers,
         roots=[place.path for place in places],
         dry_run=dry_run,

@@ -52,7 +52,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Forgotten:
     """The report of one run; `clean` where nothing below the roots tells of the person any more."""
 
     asked: Sequence[Identifier]

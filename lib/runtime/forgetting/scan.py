@@ -6,7 +6,7 @@ import gzip
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,6 +19,7 @@ from pyarrow import parquet
 from .leaves import in_column, in_value, leaves
 from .person import CONTROL, Person
 from .places import File, Kind, Root
+from .sketched import Sketch, kinds
 
 _CHUNK = 4 * 1024 * 1024
 _AROUND = 1024
@@ -45,13 +46,15 @@ class Scan:
 
     files, bytes: how many were read. decoded: how many Parquet files were decoded, each value of
     them, besides being read as bytes. unread: files that could not be read or decoded, and why.
+    sketches: how many of each kind the tables have.
     """
 
     files: int
     bytes: int
     decoded: int
     hits: Sequence[Hit] = ()
-    unread: Sequence[str] = field(default=())
+    unread: Sequence[str] = ()
+    sketches: Mapping[Sketch, int] = field(default_factory=dict)
 
     def of(self, place: str, kinds: Iterable[Kind] = ("rows", "log")) -> list[Hit]:
         """Return what was found in a table or a checkpoint."""
@@ -64,57 +67,73 @@ def scan(root: Root, files: Sequence[File], person: Person) -> Scan:
     Each file is read as bytes, also those within .zip and .gz. Parquet is decoded besides: its
     values with dictionaries resolved, its statistics and its own notes.
     """
-
-    def one(file: File) -> tuple[int, list[Hit], str | None] | None:
-        own = person.within(root.of(file.place))
-        if own is None:
-            return None
-        found: Counter[str] = Counter()
-        try:
-            size = _read(root, file, own, found)
-            fault = None
-        except (OSError, ValueError, pa.ArrowException, zipfile.BadZipFile, EOFError) as error:
-            size, fault = 0, f"{file.name}: {str(error).splitlines()[0][:200]}"
-        hits = [Hit(file.place, file.kind, file.name, at, number) for at, number in found.items()]
-        return size, hits, fault
-
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        read = list(zip(files, threads.map(one, files), strict=True))
-    told = [each for _, each in read if each is not None]
-    whole = [file for file, each in read if each is not None and not file.empty]
+        read = list(threads.map(lambda file: _one(root, file, person), files))
+    whole = [each for each in read if each is not None and not each.file.empty]
     return Scan(
         files=len(whole),
-        bytes=sum(size for size, _, _ in told),
-        decoded=sum(_is_parquet(file) for file in whole),
-        hits=[hit for _, hits, _ in told for hit in hits],
-        unread=[fault for _, _, fault in told if fault],
+        bytes=sum(each.size for each in whole),
+        decoded=sum(_is_parquet(each.file) for each in whole),
+        hits=[hit for each in read if each is not None for hit in each.hits()],
+        unread=[each.fault for each in whole if each.fault],
+        sketches=sum((each.sketches for each in whole), Counter[Sketch]()),
     )
+
+
+@dataclass
+class _Read:
+    """A file, and what was found in it: by place, and sketches."""
+
+    file: File
+    size: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    sketches: Counter[Sketch] = field(default_factory=Counter)
+    fault: str = ""
+
+    def hits(self) -> Iterator[Hit]:
+        """Return where the person was found."""
+        file = self.file
+        for where, number in self.found.items():
+            if number:
+                yield Hit(file.place, file.kind, file.name, where, number)
+
+
+def _one(root: Root, file: File, person: Person) -> _Read | None:
+    """Read a file; None for one in a table that the person is not told of."""
+    own = person.within(root.of(file.place))
+    if own is None:
+        return None
+    read = _Read(file)
+    try:
+        _read(root, read, own)
+    except (OSError, ValueError, pa.ArrowException, zipfile.BadZipFile, EOFError) as error:
+        read.fault = f"{file.name}: {type(error).__name__}: {str(error)[:200]}"
+    return read
 
 
 def _is_parquet(file: File) -> bool:
     return file.name.endswith(".parquet")
 
 
-def _read(root: Root, file: File, person: Person, found: Counter[str]) -> int:
-    if person.in_text(file.name) or person.in_text(unquote(unquote(file.name))):
-        found["name"] += 1
-    if file.empty:
-        return 0
-    with root.open(file.name) as stream:
-        size = int(stream.size())
-        is_parquet = _is_parquet(file)
-        if file.name.endswith(".zip"):
+def _read(root: Root, read: _Read, person: Person) -> None:
+    name = read.file.name
+    read.found["name"] += person.in_text(name) or person.in_text(unquote(unquote(name)))
+    if read.file.empty:
+        return
+    with root.open(name) as stream:
+        read.size = int(stream.size())
+        if name.endswith(".zip"):
             for chunks in _members(stream):
-                found += _in_bytes(chunks, person, text_alone=False)
-        elif file.name.endswith(".gz"):
-            found += _in_bytes(_chunks(gzip.GzipFile(fileobj=stream)), person, text_alone=False)
-        else:
-            # What is a text in Parquet stands between lengths; its values are decoded below.
-            found += _in_bytes(_chunks(stream), person, text_alone=is_parquet)
-        if is_parquet:
+                read.found["bytes"] += _in_bytes(chunks, person)
+        elif name.endswith(".gz"):
+            read.found["bytes"] += _in_bytes(_chunks(gzip.GzipFile(fileobj=stream)), person)
+        elif _is_parquet(read.file):
+            # A text in Parquet stands between lengths; the values are decoded besides.
+            read.found["bytes"] += _in_bytes(_chunks(stream), person, text_alone=True)
             stream.seek(0)
-            found += _in_parquet(stream, person)
-    return size
+            _decode(stream, read, person)
+        else:
+            read.found["bytes"] += _in_bytes(_chunks(stream), person)
 
 
 def _chunks(stream: Any) -> Iterator[bytes]:
@@ -129,8 +148,8 @@ def _members(stream: Any) -> Iterator[Iterator[bytes]]:
                 yield _chunks(member)
 
 
-def _in_bytes(chunks: Iterable[bytes], person: Person, *, text_alone: bool) -> Counter[str]:
-    """Return how often bytes tell of the person, as "bytes"."""
+def _in_bytes(chunks: Iterable[bytes], person: Person, *, text_alone: bool = False) -> int:
+    """Return how often bytes tell of the person."""
     needles = [each.encode() for each in person.needles]
     before, seen, number = b"", 0, 0
     for chunk in chain(chunks, [b""]):
@@ -145,7 +164,7 @@ def _in_bytes(chunks: Iterable[bytes], person: Person, *, text_alone: bool) -> C
         )
         start = max(0, until - _AROUND)
         before, seen = whole[start:], until - start
-    return Counter({"bytes": number} if number else {})
+    return number
 
 
 def _in_window(whole: bytes, at: int, person: Person, *, text_alone: bool) -> bool:
@@ -164,10 +183,10 @@ def _places(whole: bytes, needle: bytes) -> Iterator[int]:
         at = whole.find(needle, at + 1)
 
 
-def _in_parquet(stream: Any, person: Person) -> Counter[str]:
-    """Return how often the values of a Parquet file tell of the person, by column."""
+def _decode(stream: Any, read: _Read, person: Person) -> None:
+    """Look at the values of a Parquet file, its statistics and its notes."""
     file = parquet.ParquetFile(stream)
-    found: Counter[str] = Counter()
+    found = read.found
     for value in (file.metadata.metadata or {}).values():
         found["notes"] += person.in_bytes(value)
     for group in range(file.metadata.num_row_groups):
@@ -182,4 +201,5 @@ def _in_parquet(stream: Any, person: Person) -> Counter[str]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for path, values in leaves(column, name, person):
                 found[path] += in_column(values, path, person)
-    return +found
+                for kind, number in kinds(values).items():
+                    read.sketches[Sketch(read.file.place, path, kind)] += number

@@ -18,6 +18,7 @@ from .purge import purge, unfinished
 from .report import Left, TableReport
 from .rows import count, delete
 from .scan import Scan, scan
+from .sketched import sketches_left
 from .states import in_states
 
 _PURGED = (
@@ -88,7 +89,8 @@ class Work:
     def left(self, seen: Scan, *, dry_run: bool) -> list[Left]:
         """Tell what a scan and the states of queries have of the person."""
         states = in_states(self.spark, self.root, self.found, self.person)
-        return [*left(self.root, seen, tables_too=not dry_run), *states]
+        rows = left(self.root, seen, tables_too=not dry_run)
+        return [*rows, *states, *sketches_left(self.root, seen.sketches)]
 
     def _found(self, name: str, seen: Scan, dry_run: bool) -> TableReport | None:
         rows = self._rows(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from pyspark.sql import Row, SparkSession
 from tidegate.errors import ArgumentError, ReplayMismatchError
 from tidegate.runtime.forgetting import forget
 from tidegate.runtime.forgetting.person import Identifier, Person
+from tidegate.sinks import FirstSeen
+from tidegate.sketches import BloomTable
 
 from ...command.test_command import called
 from ...sinks.batches import batch
@@ -122,3 +125,33 @@ def test_bytes_tell_of_a_person_where_lengths_look_like_letters() -> None:
     assert PERSON.in_bytes(b"\x00\x02Hanna.b-77H\xff")
     assert not PERSON.in_bytes(b"joanna.b-77")
     assert not PERSON.in_bytes(b"\x00\x02\x54")
+
+
+@pytest.mark.slow
+def test_a_filter_is_made_anew_and_a_query_s_state_is_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    users = spark.createDataFrame([(ANNA, 1), ("ben", 2)], "user_id string, n int").coalesce(1)
+    known = BloomTable(key="user_id", keys=1_000)
+    seen = root / "seen"
+    sink = FirstSeen(
+        str(root / "first"), repeated=str(root / "repeated"), seen=str(seen), known=known
+    )
+    assert sink.write({"rows": users}, batch(0)) == "written"
+    stream = spark.readStream.format("delta").load(str(root / "first")).groupBy("user_id").count()
+    counted = stream.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+    counted.start(checkpointLocation=str(root / "counted")).awaitTermination()
+
+    told = forget(spark, [str(root)], WHERE, stopped=True)
+    kinds = {(Path(each.path).name, each.where): each.count for each in told.left}
+    assert kinds.pop(("counted", "state of stateStoreSave 0")) == 1
+    assert all(place == "counted" for place, _ in kinds)
+    assert not told.clean
+    assert not seen.exists()
+    shutil.rmtree(root / "counted")
+    assert forget(spark, [str(root)], WHERE, stopped=True).clean
+
+    assert sink.write({"rows": users}, batch(1)) == "written"
+    assert sorted(row.user_id for row in rows(spark, root / "first")) == [ANNA, "ben"]
+    assert [row.user_id for row in rows(spark, root / "repeated")] == ["ben"]
