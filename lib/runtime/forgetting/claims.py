@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ...commit.epochs import EpochFiles
 from ...commit.identity import Identity
-from ...commit.kept import REPLAY
+from ...commit.kept import REPLAY, require_kept
 from ...commit.once import untouched
 from ...errors import CheckpointError, FencedError
 
@@ -25,7 +25,8 @@ class Claims:
     def of(cls, spark: SparkSession, checkpoints: Iterable[str], *, look: bool = False) -> Claims:
         """Claim checkpoints, so that no driver of before writes any more; with `look`, none.
 
-        Raises CheckpointError where a driver may still write.
+        Raises CheckpointError where a driver may still write, and ReplayMismatchError for a table
+        that was put back: its log, which says so, may be removed.
         """
         found = []
         for path in checkpoints:
@@ -45,6 +46,8 @@ class Claims:
             found.append((files, identity))
         if look:
             return cls(spark, found)
+        for _, identity in found:
+            _require_kept(spark, identity)
         return cls(spark, [(files, _claimed(files, identity)) for files, identity in found])
 
     def require_known(self, paths: Iterable[str]) -> None:
@@ -97,6 +100,13 @@ class Claims:
 def query_of(app_id: str) -> str:
     """Return the query of an application id: job/query/step."""
     return app_id.rpartition("/")[0].rpartition("/")[2]
+
+
+def _require_kept(spark: SparkSession, identity: Identity) -> None:
+    for step, mark in identity.tables.items():
+        log = untouched(spark, mark.path)
+        if log.id == mark.id:
+            require_kept(step, mark, log)
 
 
 def _claimed(files: EpochFiles, identity: Identity) -> Identity:

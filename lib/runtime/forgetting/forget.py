@@ -49,6 +49,7 @@ def forget(
         ArgumentError: for roots that are no folders or hold one another, and for no identifiers.
         TableError: for an append-only table with such rows; nothing was deleted then.
         CheckpointError: for a job that has not ended, or of which that is not known.
+        ReplayMismatchError: for a table that was put back since its job's last batch.
         FencedError: where a job was started meanwhile.
     """
     began, clock = datetime.now(UTC), time.monotonic()
@@ -71,7 +72,7 @@ def forget(
         for each, seen in zip(work, before, strict=True)
         for table in each.forget(seen, dry_run=dry_run)
     ]
-    if tables and not dry_run:
+    if not dry_run:
         forget_tables(spark)
         claims.settle()
     after = before if dry_run else [each.scan(again=True) for each in work]

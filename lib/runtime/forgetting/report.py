@@ -138,7 +138,8 @@ class Forgotten:
 
 def _asked(each: Identifier) -> str:
     where = "" if each.table is None else f" in {each.table}"
-    return f"{each.column} = {each.value}{where}"
+    short = "" if each.distinct else "; so short a value counts in text behind that name alone"
+    return f"{each.column} = {each.value}{where}{short}"
 
 
 def _scanned(each: Scanned) -> str:

@@ -10,12 +10,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    AtomicType,
     BinaryType,
     DataType,
+    DateType,
     MapType,
+    NumericType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from ...columns import quoted
@@ -27,6 +30,7 @@ NOTE = '{"tidegate":"forget"}'
 """What the commits bear that forget a person."""
 _LETTER = {"topic", "partition", "offset", "key", "value", "headers", "reason"}
 _NO_TEXT = {"topic", "stage"}
+_COMPARED = (NumericType, DateType, TimestampType, TimestampNTZType)
 _VECTORS = "spark.databricks.delta.delete.deletionVectors.persistent"
 
 
@@ -94,7 +98,7 @@ def _equal(value: Column, kind: DataType, path: str, person: Person) -> Iterator
         yield from (value == F.lit(each) for each in person.at(path))
     elif isinstance(kind, BinaryType):
         yield from (value == F.lit(each.encode()) for each in person.at(path))
-    elif isinstance(kind, AtomicType):
+    elif isinstance(kind, _COMPARED):
         yield from (value == F.lit(each).try_cast(kind) for each in person.at(path))
 
 

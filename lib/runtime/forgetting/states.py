@@ -25,7 +25,9 @@ def in_states(spark: SparkSession, root: Root, found: Found, person: Person) -> 
     """Tell of each checkpoint below a root what its newest state has of a person."""
     told = []
     for name in found.checkpoints:
-        kept = [file.name for file in found.files if file.name.startswith(f"{name}/state/")]
+        kept = [
+            file.name for file in found.files if file.name.startswith(f"{name}/state/".lstrip("/"))
+        ]
         own = person.within(root.of(name))
         if kept and own is not None:
             told += _in_state(spark, root.of(name), own)
