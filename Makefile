@@ -23,7 +23,7 @@ CLASSES = .jars/classes.jsa
 $(CLASSES): requirements.lock | setup
 	$(VENV) -m bootstrap.archive
 
-PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=30
+PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100
 
 test: setup check $(CLASSES) ## run all checks and all tests but those of `make crash`, in two processes; WORKERS=0 takes one
 	$(PYTEST) -m "not crash"

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import bloom, enrichers, folds, sequences, stream_stream, topic
+from benchmarks import bloom, enrichers, folds, sequences, stream_stream, table_table, topic
 from benchmarks.contest import Contestant, Place, measured
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.enrichers import CONTESTANTS as ENRICHERS
 from benchmarks.harness import PARTITIONS
 from benchmarks.join_contestants import JOINS
 from benchmarks.late_contestants import LATE
+from benchmarks.table_contestants import CONTESTANTS as VIEWS
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import Broker
 
@@ -102,19 +103,18 @@ def test_folds_are_measured(
     assert folds.measured(spark, ROWS, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["benchmarks", "--rows", "2000", "--rounds", "1", "--only", "floor"],
-        ["benchmarks.table_table", "--rows", "200", "--batch", "100", "--large", "0"],
-    ],
-    ids=["windows", "views"],
-)
-def test_a_program_measures_prints_and_keeps_its_figures(
-    arguments: list[str], tmp_path: Path
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_contestant_with_two_tables_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    monkeypatch.setattr(table_table, "started", lambda: spark)
+    assert table_table.kept_current(name, tmp_path, rows=100, batch=200)["rows"] > 0
+
+
+def test_a_program_measures_prints_and_keeps_its_figures(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
-    command = [sys.executable, "-m", *arguments, "--output", str(output)]
+    program = ["benchmarks", "--rows", "2000", "--rounds", "1", "--only", "floor"]
+    command = [sys.executable, "-m", *program, "--output", str(output)]
     done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert json.loads(output.read_text(encoding="utf-8"))

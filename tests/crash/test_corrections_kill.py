@@ -30,7 +30,7 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, more_kills: bool
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
-    made = clicks(6_000, seed=4, pages=6, rate=10, stragglers=0.02)
+    made = clicks(3_400, seed=4, pages=6, rate=10, stragglers=0.02)
     ledger = produce(broker.servers, topic, made, partitions=4)
     options: dict[str, object] = {
         "kafka.servers": broker.servers,
@@ -53,7 +53,7 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
         # New windows alone.
         killed_between(2)
     # Past two thirds of the batches: corrections too.
-    killed_between(8)
+    killed_between(4)
     if more_kills:
         # A late row was kept aside, and the log does not have its batch.
         job.killed_at("late_rows")

@@ -24,7 +24,7 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
     broker: Broker, topic: str, tmp_path: Path, kills: tuple[str, ...]
 ) -> None:
     world, root = sent(broker, topic), tmp_path / "tables"
-    sizes = {"activity.max_rows": 500, "profiles.max_rows": 160}
+    sizes = {"activity.max_rows": 800, "profiles.max_rows": 240}
     options = {**world.options, **sizes, "enrich.way": "changelog"}
     submitted = SubmittedJob("enriched_activity", root, tmp_path / "job.log", options)
     for number, table in enumerate(kills):

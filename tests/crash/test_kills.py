@@ -74,12 +74,12 @@ SHORT = [
     replace(
         APPEND,
         seed=20,
-        count=20_000,
+        count=12_500,
         batch_rows=2_500,
         points=("target written", "late rows written"),
         attempts=4,
     ),
-    replace(UPSERT, count=20_000, points=("target written",), attempts=3),
+    replace(UPSERT, count=15_000, points=("target written",), attempts=3),
 ]
 LONG = [*(replace(APPEND, seed=seed) for seed in (22, 23, 24)), UPSERT]
 

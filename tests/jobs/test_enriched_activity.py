@@ -31,7 +31,7 @@ def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_its_hi
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     world, by_log, by_table = sent(broker, topic), tmp_path / "changelog", tmp_path / "history"
-    sizes = {"activity.max_rows": 500, "profiles.max_rows": 120}
+    sizes = {"activity.max_rows": 800, "profiles.max_rows": 240}
     done = started(spark, world, by_log, "changelog", **sizes)
     good = [event for event in world.events if not event.broken]
     assert (done.rows_in, done.rows_out, done.dead) == (1_500 + 460, len(good) + 460, 5)

@@ -36,14 +36,14 @@ def test_minutes_hours_and_days_are_those_of_the_ledger_with_late_clicks_merged_
     ledger = produce(
         broker.servers,
         topic,
-        clicks(6_000, seed=8, pages=9, rate=20, stragglers=0.01),
+        clicks(3_400, seed=8, pages=9, rate=12, stragglers=0.02),
         partitions=4,
     )
     good = [sent.click for sent in ledger if sent.click.fault is None]
     assert sum(click.straggler for click in good) > 50
 
     done = run(planned(broker.servers, topic, tmp_path), spark)
-    assert (done.rows_in, done.rows_out, done.late) == (6_000, len(good), 0)
+    assert (done.rows_in, done.rows_out, done.late) == (3_400, len(good), 0)
 
     agree(spark, tmp_path, good)
     hours = spark.read.format("delta").load(str(tmp_path / "hours"))
