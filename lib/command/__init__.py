@@ -9,6 +9,7 @@ import typer
 
 from ..jobs import READY
 from ..runtime.cli import entry
+from .changes import changes
 from .forget import forget
 from .init import init
 from .produce import produce
@@ -50,7 +51,7 @@ for name, ready in READY.items():
     replayed.command(name)(replay)
     doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
     examined.command(name)(doctor)
-for command in (status, topics, produce, redrive, forget, init):
+for command in (status, topics, produce, redrive, changes, forget, init):
     app.command()(command)
 
 

@@ -38,7 +38,7 @@ class Cluster:
     def __init__(self, servers: str, options: Sequence[str] = ()) -> None:
         require_servers(servers)
         self.servers = servers
-        self.options = dict(map(_option, options))
+        self.options = dict(map(client_option, options))
         # Without log_level=0 the client writes each refused connection to standard error.
         settings: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, **self.options}
         try:
@@ -119,7 +119,8 @@ class Cluster:
             raise SourceError(f"{self.servers} tells no offsets: {error.args[0].str()}.") from None
 
 
-def _option(text: str) -> tuple[str, str]:
+def client_option(text: str) -> tuple[str, str]:
+    """Return the name and the value of an option of Kafka's client; refuse what is none."""
     name, given, value = text.partition("=")
     if not given or not name.strip():
         raise ArgumentError(f"--option {text!r}.", "name=value.", "--option security.protocol=SSL")

@@ -1,7 +1,9 @@
 """What runs a query: the job, its run, its configuration and its command line."""
 
+from .begin import begin
 from .cli import command
 from .config import Config
+from .follow import Followed, follow
 from .forgetting import Forgotten, forget
 from .job import Input, Job, Limits
 from .process.logs import log_to
@@ -14,12 +16,15 @@ from .summary import Summary
 
 __all__ = [
     "Config",
+    "Followed",
     "Forgotten",
     "Input",
     "Job",
     "Limits",
     "Summary",
+    "begin",
     "command",
+    "follow",
     "forget",
     "log_to",
     "quiet",

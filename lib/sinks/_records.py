@@ -42,6 +42,17 @@ def as_key(frame: DataFrame, columns: Sequence[str]) -> Column:
     return F.coalesce(one, F.raise_error(F.lit(f"{NULL_KEY}: column {name}")).cast("binary"))
 
 
+def as_headers(columns: Sequence[str]) -> Column:
+    """Return columns as headers of a record, each by its name, as text."""
+    made = [
+        F.struct(
+            F.lit(name).alias("key"), quoted(name).cast("string").cast("binary").alias("value")
+        )
+        for name in columns
+    ]
+    return F.array(*made).cast("array<struct<key:string,value:binary>>")
+
+
 def numbered(records: DataFrame, sender: str) -> DataFrame:
     """Return key, value and headers of records, those of one key in the order of `at`.
 
@@ -53,9 +64,9 @@ def numbered(records: DataFrame, sender: str) -> DataFrame:
     told = F.concat(F.sha2("key", 256), F.coalesce(F.sha2(content, 256), F.lit("tombstone")))
     hashed = records.withColumn("row", F.substring(F.sha2(told, 256), 1, _DIGITS))
     # One shuffle, by key, serves the numbers and the order of sending.
-    alike = Window.partitionBy("key", "row").orderBy("at", "value")
+    alike = Window.partitionBy("key", "row").orderBy("at", "value", "also")
     placed = hashed.repartition("key").withColumn("nth", F.row_number().over(alike))
     name = F.concat(F.lit(f"{sender}/"), quoted("row"), F.lit("-"), quoted("nth").cast("string"))
     header = F.struct(F.lit(ID).alias("key"), name.cast("binary").alias("value"))
     ordered = placed.sortWithinPartitions("key", "at", "row", "nth")
-    return ordered.select("key", "value", F.array(header).alias("headers"))
+    return ordered.select("key", "value", F.concat(F.array(header), "also").alias("headers"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,9 +21,13 @@ from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from ..durations import microseconds
 from ..frames import sole
 from ._targets import require_target
 from .append import counts
+
+FORGET_EVERY = 50
+"""Batches between two that delete old rows of deleted keys, and scan the table for them."""
 
 _OLD, _NEW = "old", "new"
 _TOMBSTONE = "tombstone"
@@ -41,9 +46,13 @@ class Current:
     Columns: those of the changing table, `changed_at` (the source's time of the row's last change),
     `deleted`, `position`. A deleted key stays as a row marked `deleted`, without values, so that an
     older change which comes again does not bring the key back; a truncate stays as a row whose key
-    is null. `rows` returns the table without these rows. They are kept for ever; `DELETE FROM t
-    WHERE deleted AND id IS NOT NULL AND changed_at < ...` is safe up to the time before which
-    nothing is sent again.
+    is null. `rows` returns the table without these rows. So the table is the log compacted: with
+    `delta.enableChangeDataFeed`, `TableChanges` reads it as a changelog again.
+
+    keep_deleted: how long the row of a deleted key is kept, measured from the newest change of a
+        batch; one batch in fifty deletes older ones. It must be longer than anything that is sent
+        again may be old: an older change of a key that is forgotten brings the key back. None keeps
+        all.
 
     Each batch scans the table for its keys: partition or cluster it by what keys have in common. A
     truncate rewrites it. Nobody else may write rows to it.
@@ -60,8 +69,11 @@ class Current:
     _: KW_ONLY
     layout: Layout = ANY
     step: str = "current"
+    keep_deleted: str | timedelta | None = None
 
     def __post_init__(self) -> None:
+        if self.keep_deleted is not None:
+            microseconds(self.keep_deleted, "keep_deleted")
         require_target(self.path, self.step, self.layout, self)
 
     def tables(self) -> list[tuple[str, str]]:
@@ -78,7 +90,7 @@ class Current:
         def commit(options: CommitOptions) -> None:
             rows = table.plain(newest(changes)).persist()
             try:
-                self._apply(rows, keys, options)
+                self._apply(rows, keys, options, batch.number)
             finally:
                 rows.unpersist()
 
@@ -90,16 +102,20 @@ class Current:
         stored = spark.read.format("delta").load(self.path)
         return stored.where(~F.col("deleted")).drop("changed_at", "deleted", "position")
 
-    def _apply(self, rows: DataFrame, keys: Sequence[str], options: CommitOptions) -> None:
+    def _apply(
+        self, rows: DataFrame, keys: Sequence[str], options: CommitOptions, number: int
+    ) -> None:
         stored = rows.drop(_TOMBSTONE)
         if table.existing(stored, self.path, self.layout, evolve=False) is not None:
-            self._merge(rows, keys, options)
+            self._merge(rows, keys, options, forget=number % FORGET_EVERY == FORGET_EVERY - 1)
             return
         # A key without a position has tombstones only: there is no row that they could end.
         placed = stored.where(F.col("position").isNotNull())
         table.append(placed, self.path, options, self.layout)
 
-    def _merge(self, rows: DataFrame, keys: Sequence[str], options: CommitOptions) -> None:
+    def _merge(
+        self, rows: DataFrame, keys: Sequence[str], options: CommitOptions, *, forget: bool
+    ) -> None:
         spark = rows.sparkSession
         target = DeltaTable.forPath(spark, self.path)
         truncates = target.toDF().where(_keyless(keys))
@@ -121,8 +137,23 @@ class Current:
             .whenMatchedUpdate(condition=buried, set=_ended(rows, keys, tombstone))
             .whenNotMatchedInsert(condition=unknown, values=values)
         )
+        if forget and self.keep_deleted is not None:
+            merge = _forgotten(merge, rows, keys, self.keep_deleted)
         with options.session(spark):
             _emptied(merge, rows, keys).execute()
+
+
+def _forgotten(
+    merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str], keep: str | timedelta
+) -> DeltaMergeBuilder:
+    """Return the merge that also deletes the rows of keys that were deleted long ago."""
+    newest_change = rows.agg(F.unix_micros(F.max("changed_at")).alias("at")).head()
+    if newest_change is None or newest_change["at"] is None:
+        return merge
+    limit = F.timestamp_micros(F.lit(newest_change["at"] - microseconds(keep, "keep_deleted")))
+    is_key = reduce(or_, [quoted_in(_OLD, name).isNotNull() for name in keys])
+    old = quoted_in(_OLD, "deleted") & is_key & (quoted_in(_OLD, "changed_at") < limit)
+    return merge.whenNotMatchedBySourceDelete(old)
 
 
 def _emptied(merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str]) -> DeltaMergeBuilder:

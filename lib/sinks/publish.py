@@ -17,7 +17,7 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnTypeError
 from ..frames import sole
 from ..sources._kafka_options import require_servers, topic_names
-from ._records import as_json, as_key, numbered
+from ._records import as_headers, as_json, as_key, numbered
 from ._sending import require_producer_options, require_topic, send
 from ._targets import require_target
 
@@ -51,11 +51,12 @@ class Publish:
         key: the columns of the record's key. One column is written as its text, bytes as they are,
             several as a JSON object. A row whose one key column is null is refused.
         deleted: a boolean column that is not sent: where it is true the value is null, a tombstone.
+        headers: columns that are sent as the record's headers, as text, and not in its value.
         order: columns by which the rows that a batch has of one key are sent in order; without any
             their order is none in particular, but the same each time.
         identity: columns that tell rows of one key in one batch apart; by default the whole record.
-        value: makes the value out of the names of all columns but `deleted`; JSON by default, with
-            times in UTC to the microsecond, and null fields written out.
+        value: makes the value out of the names of all columns but `deleted` and `headers`; JSON by
+            default, with times in UTC to the microsecond, and null fields written out.
         step: tells a job's writes apart.
         options: `kafka.*` settings of the producer, whose values never show in a repr. Ours are
             acks=all and idempotence, and cannot be changed.
@@ -76,6 +77,7 @@ class Publish:
     topic: str
     key: str | Sequence[str]
     deleted: str | None = None
+    headers: Sequence[str] = ()
     order: Sequence[str] = ()
     identity: Sequence[str] = ()
     value: Callable[[Sequence[str]], Column] | None = None
@@ -90,7 +92,7 @@ class Publish:
         topic_names(self.topic)
         if not names(self.key, "key"):
             raise ArgumentError("key names no column.", "one column or more.", 'key="page"')
-        for what in ("order", "identity"):
+        for what in ("headers", "order", "identity"):
             if isinstance(getattr(self, what), str):
                 raise ColumnTypeError(f"{what} is {getattr(self, what)!r}.", "a list of columns.")
             names(getattr(self, what), what)
@@ -126,7 +128,7 @@ class Publish:
     def records(self, frame: DataFrame, batch: Batch) -> DataFrame:
         """Return what is sent for the rows of a batch: key, value, headers, in their order."""
         keys = names(self.key, "key")
-        apart = [self.deleted] if self.deleted else []
+        apart = [*([self.deleted] if self.deleted else []), *self.headers]
         require(frame, [*keys, *apart, *self.order, *self.identity], "key, deleted and the like")
         if self.deleted and frame.schema[self.deleted].dataType.simpleString() != "boolean":
             raise ColumnTypeError(f"{self.deleted} is no boolean.", "a boolean column as deleted.")
@@ -139,5 +141,6 @@ class Publish:
             value.cast("binary").alias("value"),
             F.struct(F.lit(0), *map(quoted, self.order)).alias("at"),
             (as_json(self.identity) if self.identity else F.lit(None)).alias("told_by"),
+            as_headers(self.headers).alias("also"),
         )
         return numbered(made, f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}")

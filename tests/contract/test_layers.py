@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "eventtime": ROOT,
     **{folder: ROOT | {"eventtime"} for folder in TRANSFORMS},
     "formats": ROOT | {"eventtime", "changes"},
-    "sources": ROOT | {"eventtime", "formats", "jvm"},
+    "sources": ROOT | {"eventtime", "formats", "changes", "jvm"},
     "commit": ROOT | {"jvm"},
     "views": ROOT | {"jvm", "commit", "eventtime", *TRANSFORMS},
     "sinks": ROOT | {"jvm", "commit", "views", "eventtime", "sources", *TRANSFORMS},

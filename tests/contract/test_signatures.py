@@ -147,6 +147,14 @@ PINNED: dict[Callable[..., object], str] = {
         "future: Literal['reject', 'clamp'] = 'reject', value_cap: int = 65536, "
         "time_unit: TimeUnit | None = None, where: str | None = None) -> None"
     ),
+    sources.TableChanges: (
+        "(path: str, *, key: str | Sequence[str], columns: Sequence[str] | None = None, "
+        "where: str | None = None) -> None"
+    ),
+    sources.net_changes: (
+        "(spark: SparkSession, table: str, from_version: int, to_version: int, *, "
+        "key: str | Sequence[str]) -> DataFrame"
+    ),
     sources.Heartbeats: "(path: str) -> None",
     Broker: (
         "(dir: str | Path | None = None, *, port: int | None = None, "
@@ -164,6 +172,19 @@ PINNED: dict[Callable[..., object], str] = {
         "(events: DataFrame, fold: Fold, *, time: datetime | None = None, "
         "offsets: Offsets | None = None, snapshots: DataFrame | None = None) -> DataFrame"
     ),
+    changes.changes_between: (
+        "(old: DataFrame, new: DataFrame, *, key: str | Sequence[str], position: Sequence[int], "
+        "at: datetime, of: str = 'snapshot') -> DataFrame"
+    ),
+    changes.snapshot_of: (
+        "(rows: DataFrame, *, key: str | Sequence[str], position: Sequence[int], at: datetime, "
+        "of: str = 'snapshot') -> DataFrame"
+    ),
+    changes.after_snapshot: (
+        "(changes: DataFrame, *, position: Sequence[int] | None = None, "
+        "offsets: Mapping[str, Mapping[int, int]] | None = None) -> DataFrame"
+    ),
+    changes.records: "(changes: DataFrame) -> DataFrame",
     changes.newest: "(changes: DataFrame) -> DataFrame",
     changes.versions: "(changes: DataFrame) -> DataFrame",
     changes.revised: "(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame",
@@ -228,7 +249,10 @@ PINNED: dict[Callable[..., object], str] = {
         "(path: str, *, windowed: Windowed, log: str | None, step: str = windows, "
         f"{LAYOUT}, log_{LAYOUT}) -> None"
     ),
-    sinks.Current: f"(path: str, *, {LAYOUT}, step: str = current) -> None",
+    sinks.Current: (
+        f"(path: str, *, {LAYOUT}, step: str = current, "
+        "keep_deleted: str | timedelta | None = None) -> None"
+    ),
     sinks.Decided: (
         "(path: str, *, commands: Commands, events: str, refusals: str, "
         f"{LAYOUT}, step: str = state) -> None"
@@ -251,7 +275,8 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     sinks.Publish: (
         "(path: str, *, servers: str, topic: str, key: str | Sequence[str], deleted: str | None = "
-        "None, order: Sequence[str] = (), identity: Sequence[str] = (), value: "
+        "None, headers: Sequence[str] = (), order: Sequence[str] = (), "
+        "identity: Sequence[str] = (), value: "
         "Callable[[Sequence[str]], Column] | None = None, step: str = publish, options: "
         "Mapping[str, str] = <factory>) -> None"
     ),

@@ -8,7 +8,7 @@ What a call says is told in its row: a text that its error must have. No row run
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -722,6 +722,53 @@ JOBS: dict[str, tuple[Call, str]] = {
         lambda g: StreamDriver(g.spark, "event_time timestamp", None, lateness="1s").__enter__(),
         "transform",
     ),
+    "TableChanges, no key": (lambda g: sources.TableChanges("/t", key=[]), "key names no column"),
+    "TableChanges, no path": (lambda g: sources.TableChanges(" ", key="id"), "path is ' '"),
+    "TableChanges, columns a text": (
+        lambda g: sources.TableChanges("/t", key="id", columns="id"),
+        "columns is 'id'",
+    ),
+    "changes_between, a map": (
+        lambda g: changes.changes_between(
+            g.clicks.selectExpr("page", "map('a', 1) AS m"),
+            g.clicks.selectExpr("page", "map('a', 1) AS m"),
+            key="page",
+            position=[1],
+            at=datetime(2026, 1, 1, tzinfo=UTC),
+        ),
+        "cannot be compared",
+    ),
+    "changes_between, other columns": (
+        lambda g: changes.changes_between(
+            g.clicks,
+            g.clicks.selectExpr("page"),
+            key="page",
+            position=[1],
+            at=datetime(2026, 1, 1, tzinfo=UTC),
+        ),
+        "the same columns in both",
+    ),
+    "changes_between, no instant": (
+        lambda g: changes.changes_between(
+            g.clicks, g.clicks, key="page", position=[1], at=datetime(2026, 1, 1)
+        ),
+        "a datetime with its zone",
+    ),
+    "changes_between, no position": (
+        lambda g: changes.changes_between(
+            g.clicks, g.clicks, key="page", position=7, at=datetime(2026, 1, 1, tzinfo=UTC)
+        ),
+        "position is 7",
+    ),
+    "after_snapshot, no changes": (
+        lambda g: changes.after_snapshot(g.clicks, position=[1]),
+        "columns are",
+    ),
+    "Current, keep_deleted a word": (
+        lambda g: sinks.Current("/t", keep_deleted="long"),
+        "keep_deleted",
+    ),
+    "records, no changes": (lambda g: changes.records(g.clicks), "columns are"),
     "newest, no changes": (lambda g: changes.newest(g.clicks), "columns are"),
     "versions, no changes": (lambda g: changes.versions(g.clicks), "columns are"),
 }

@@ -1,0 +1,207 @@
+"""A Delta table's changes: between any two versions, handed on once, and made a table again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.changes import changes_between, newest, records, snapshot_of, versions
+from tidegate.errors import ColumnError, ReplayMismatchError, SourceError, TableError
+from tidegate.formats import keyed_json
+from tidegate.runtime import follow
+from tidegate.sinks import Append, Current, Mapped, Publish
+from tidegate.sources import TableChanges, net_changes
+from tidegate.testing import Broker, crash_after
+from tidegate.testing.crash import CrashError
+
+pytestmark = pytest.mark.slow
+
+State = dict[int, tuple[str | None, float | None]]
+COLUMNS = "id bigint, v string, x double"
+FEED = {"delta.enableChangeDataFeed": "true"}
+KEYS = range(60)
+VALUES = [("a", 1.0), ("b", None), (None, float("nan"))]
+
+
+def made(spark: SparkSession, path: Path, state: State) -> str:
+    rows = [(key, *value) for key, value in state.items()]
+    frame = spark.createDataFrame(rows, COLUMNS).coalesce(1)
+    frame.write.format("delta").options(**FEED).save(str(path))
+    return str(path)
+
+
+def merged(spark: SparkSession, path: str, draw: random.Random, state: State) -> State:
+    """Change the table by one merge of random updates, some to what is there, inserts, deletes."""
+    after = dict(state)
+    rows = []
+    for key in KEYS:
+        what = draw.choice(["none", "set", "set", "gone", "same"])
+        value = state.get(key, ("c", 2.0)) if what == "same" else draw.choice(VALUES)
+        if what == "none":
+            continue
+        rows.append((key, *value, what == "gone"))
+        after.pop(key, None) if what == "gone" else after.update({key: value})
+    source = spark.createDataFrame(rows, f"{COLUMNS}, gone boolean").alias("new")
+    merge = DeltaTable.forPath(spark, path).alias("old").merge(source, "old.id = new.id")
+    columns: dict[str, str | Column] = {name: f"new.{name}" for name in ("id", "v", "x")}
+    ended = merge.whenMatchedDelete("new.gone").whenMatchedUpdate(set=columns)
+    ended.whenNotMatchedInsert("NOT new.gone", values=columns).execute()
+    return after
+
+
+def plain(state: State) -> dict[int, str]:
+    """Return values as text, in which NaN equals itself."""
+    return {key: repr(tuple(value)) for key, value in state.items()}
+
+
+def between(old: State, new: State) -> dict[int, tuple[str, str | None]]:
+    before, after = plain(old), plain(new)
+    found: dict[int, tuple[str, str | None]] = {}
+    for key in before | after:
+        if before.get(key) != after.get(key):
+            op = "update" if key in before and key in after else "create"
+            found[key] = ("delete", None) if key not in after else (op, after[key])
+    return found
+
+
+def told(changes: DataFrame) -> dict[int, tuple[str, str | None]]:
+    rows = changes.collect()
+    found = {row.key.id: (row.op, row.after and repr(tuple(row.after)[1:])) for row in rows}
+    assert len(found) == len(rows), "two changes of one key"
+    return found
+
+
+def state_of(rows: Iterable[Row]) -> dict[int, str]:
+    return {row.id: repr((row.v, row.x)) for row in rows}
+
+
+@pytest.mark.draws("seed", short=[1], long=range(1, 7))
+def test_any_history_of_a_table_comes_out_as_changes_that_make_the_same_table_again(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    draw = random.Random(seed)
+    history: list[State] = [{key: draw.choice(VALUES) for key in KEYS if key % 3}]
+    path = made(spark, tmp_path / "t", history[0])
+    changelog = Append(str(tmp_path / "changelog"))
+    source = TableChanges(path, key="id")
+    history.append(merged(spark, path, draw, history[-1]))
+    with crash_after(changelog.path, batch=1), pytest.raises(CrashError):
+        follow(source, changelog, spark, job="out")
+    spark.read.format("delta").load(path).write.format("delta").mode("overwrite").save(path)
+    history.append(history[-1])
+    history.append(merged(spark, path, draw, history[-1]))
+    done = follow(source, changelog, spark, job="out")
+    assert (done.version, done.batches) == (3, 1), "version 2 changes nothing, 0 and 1 are there"
+    assert follow(source, changelog, spark, job="out").batches == 0
+
+    for old, new in ((0, 3), (1, 2)):
+        assert told(net_changes(spark, path, old, new, key="id")) == between(
+            history[old], history[new]
+        )
+
+    log = spark.read.format("delta").load(changelog.path).persist()
+    assert state_of(newest(log).where("NOT deleted").collect()) == plain(history[-1])
+    kept = versions(log).where("valid_to IS NULL OR valid_from < valid_to").collect()
+    past = [(row.id, row.position[0], repr((row.v, row.x))) for row in kept]
+    begun = [(key, 0, value) for key, value in plain(history[0]).items()]
+    for version in range(1, 4):
+        changed = between(history[version - 1], history[version]).items()
+        begun += [(key, version, value) for key, (_, value) in changed if value is not None]
+    assert sorted(past) == sorted(begun)
+    log.unpersist()
+
+
+def test_what_cannot_be_told_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    spark.createDataFrame([(1, "a", 1.0)], COLUMNS).write.format("delta").save(path)
+    source = TableChanges(path, key="id")
+    target = Current(str(tmp_path / "current"))
+    with pytest.raises(TableError, match=r"ALTER TABLE .* SET TBLPROPERTIES"):
+        follow(source, target, spark, job="out")
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'unrecorded'")
+    spark.sql(
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'b'")
+    with pytest.raises(SourceError, match="since the feed was enabled"):
+        follow(source, target, spark, job="out")
+    assert not (tmp_path / "current").exists()
+    assert follow(source, target, spark, job="out", since=2).changes == 2
+    assert [tuple(row) for row in target.rows(spark).collect()] == [(1, "b", 1.0)]
+    with pytest.raises(ReplayMismatchError, match="other columns are told"):
+        follow(TableChanges(path, key="id", columns=["id"]), target, spark, job="out")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'again', 0.0)")
+    with pytest.raises(ColumnError, match="id=1 is the key of several rows"):
+        follow(source, target, spark, job="out")
+
+
+def test_a_table_in_a_topic_is_read_again_as_the_same_table(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=2)
+    path = made(spark, tmp_path / "t", {1: ("a", 1.0), 2: ("b", None), 3: (None, 3.0)})
+    sent = Publish(
+        str(tmp_path / "sent"), servers=broker.servers, topic=topic, key="id",
+        deleted="deleted", headers=["op", "position"],
+    )  # fmt: skip
+    sink = Mapped(rows=records, sink=sent)
+    source = TableChanges(path, key="id", columns=["id", "v"])
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
+    spark.sql(f"UPDATE delta.`{path}` SET x = 0")
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'z' WHERE id = 3")
+    assert follow(source, sink, spark, job="out").batches == 3, (
+        "version 2 changes no column told of"
+    )
+    options = {"kafka.bootstrap.servers": broker.servers, "subscribe": topic}
+    raw = spark.read.format("kafka").options(**options, includeHeaders="true").load()
+    form = keyed_json(
+        "id bigint not null, v string, changed_at timestamp", key="id", time="changed_at"
+    )
+    read = form.decode(raw).select("headers", "bad", "record.*")
+    found: dict[int, Any] = {}
+    for row in read.orderBy("partition", "offset").collect():
+        headers = {each.key: bytes(each.value).decode() for each in row.headers}
+        told_of = (headers["op"], headers["position"], row.deleted, row.v)
+        found.setdefault(row.id, []).append(told_of)
+        assert not row.bad
+    assert found == {
+        1: [("snapshot", "0", False, "a")],
+        2: [("snapshot", "0", False, "b"), ("delete", "1", True, None)],
+        3: [("snapshot", "0", False, None), ("update", "3", False, "z")],
+    }
+
+
+def test_two_snapshots_have_the_changes_between_them_and_a_history(spark: SparkSession) -> None:
+    old = spark.createDataFrame([(1, "a"), (2, "b"), (3, None)], "id int, v string")
+    new = spark.createDataFrame([(1, "a"), (3, "c"), (4, None)], "id int, v string")
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    found = changes_between(old, new, key="id", position=[7], at=at)
+    flat = found.select("op", "key.id", "before.v", F.col("after.v").alias("now"), "position")
+    expected = spark.createDataFrame(
+        [
+            ("delete", 2, "b", None, [7]),
+            ("update", 3, None, "c", [7]),
+            ("create", 4, None, None, [7]),
+        ],
+        "op string, id int, v string, now string, position array<bigint>",
+    )
+    assert_df_equality(flat, expected, ignore_row_order=True, ignore_nullable=True)
+    first = snapshot_of(old, key="id", position=[1], at=datetime(2026, 1, 1, tzinfo=UTC))
+    past = versions(first.union(found)).select("id", "v", F.dayofmonth("valid_to").alias("to"))
+    history = [(1, "a", None), (2, "b", 2), (2, None, 2), (3, None, 2), (3, "c", None)]
+    told_of = spark.createDataFrame([*history, (4, None, None)], "id int, v string, to int")
+    assert_df_equality(past, told_of, ignore_row_order=True, ignore_nullable=True)
+    twice = old.union(old.where("id = 1"))
+    with pytest.raises(Exception, match=r'\{"id":1\} is the key of several rows'):
+        changes_between(twice, new, key="id", position=[7], at=at).collect()
