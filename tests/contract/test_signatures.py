@@ -203,8 +203,18 @@ PINNED: dict[Callable[..., object], str] = {
         "timeouts: bool = False, time: str = 'event_time', order: str | Sequence[str] = ()) -> "
         "DataFrame"
     ),
+    patterns.matches: (
+        "(documents: DataFrame, queries: DataFrame, fields: SearchFields, *, query: str = 'query', "
+        "as_of: str | None = None, on: str | Sequence[str] = 'query_id', "
+        "order: str | Sequence[str] = ()) -> DataFrame"
+    ),
     patterns.not_: "(*conditions: Condition) -> Absent",
     patterns.of: "(step: str | None = None) -> Taken",
+    patterns.parse_query: "(text: str, fields: SearchFields) -> Query",
+    patterns.query_format: "(fields: SearchFields) -> QueryFormat",
+    patterns.read_queries: (
+        "(queries: DataFrame, fields: SearchFields, *, query: str = 'query') -> DataFrame"
+    ),
     patterns.sequence: "(*parts: Step | Absent, within: str | timedelta) -> Pattern",
     patterns.step: (
         "(name: str, *conditions: Condition, times: Times = 1, greedy: bool = True, "

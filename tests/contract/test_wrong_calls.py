@@ -24,13 +24,17 @@ from tidegate.patterns import (
     Deviation,
     Deviations,
     Past,
+    SearchFields,
     Sequences,
+    Words,
     compare,
     deviations,
     directly,
     match_sequence,
+    matches,
     not_,
     of,
+    parse_query,
     sequence,
     step,
 )
@@ -561,7 +565,34 @@ def matched(*parts: Any, **options: Any) -> Call:
     return lambda g: match_sequence(g.clicks, sequence(*parts, within="1 minute"), **options)
 
 
+def searched(**options: Any) -> Call:
+    fields = {"text": "page", "whole": "ms", **options.pop("fields", {})}
+    queries = options.pop("queries", "'page:a' AS query, 'x' AS query_id")
+
+    def call(g: Given) -> object:
+        table = g.clicks.selectExpr(*queries.split(", "))
+        return matches(g.clicks, table, SearchFields(**fields), **options)
+
+    return call
+
+
 PATTERNS: dict[str, tuple[Call, str]] = {
+    "SearchFields, nothing": (lambda g: SearchFields(), "the fields are none"),
+    "SearchFields, a field twice": (lambda g: SearchFields(text="a", time="a"), "more than once"),
+    "SearchFields, a name with a dot": (lambda g: SearchFields(text="a.b"), "'a.b'"),
+    "SearchFields, default unknown": (lambda g: SearchFields(text="a", default="b"), "names b"),
+    "Words, no term": (lambda g: Words("--"), "text is '--'"),
+    "parse_query, no text": (lambda g: parse_query(None, SearchFields(text="a")), "query is None"),
+    "matches, unknown field": (searched(fields={"text": "pag"}), "names 'pag'"),
+    "matches, a field of another type": (searched(fields={"whole": "user"}), "whole names 'user'"),
+    "matches, no queries": (searched(query="q"), "query names 'q'"),
+    "matches, columns in both": (searched(queries="'a' AS query, 1 AS ms"), "both have ms"),
+    "matches, order without as_of": (searched(order="query_id"), "without as_of"),
+    "matches, no history": (searched(as_of="event_time"), "names 'valid_from'"),
+    "matches, a stream of queries": (
+        lambda g: matches(g.clicks, g.stream.selectExpr("'a' AS query"), SearchFields(text="page")),
+        "the queries are a stream",
+    ),
     "sequence, of nothing": (pattern(), "no step"),
     "sequence, of a text": (pattern("ms > 1"), "a sequence holds 'ms > 1'"),
     "sequence, within of zero": (pattern(ANY, within="0s"), "within"),
