@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -88,11 +88,11 @@ class KafkaClient:
 
     def earliest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
         """Return the first offset that each partition still has, by topic and number."""
-        return self._offsets(partitions, self._package.OffsetSpec.earliest())
+        return self._offsets(partitions, lambda *_: self._package.OffsetSpec.earliest())
 
     def latest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
         """Return where each partition ends, without transactions that are open."""
-        return self._offsets(partitions, self._package.OffsetSpec.latest())
+        return self._offsets(partitions, lambda *_: self._package.OffsetSpec.latest())
 
     def since(
         self, partitions: Mapping[str, Iterable[int]], milliseconds: int
@@ -101,7 +101,14 @@ class KafkaClient:
 
         A partition without such a record is left out.
         """
-        found = self._offsets(partitions, self._package.OffsetSpec.forTimestamp(milliseconds))
+        return self.since_each(
+            {topic: dict.fromkeys(parts, milliseconds) for topic, parts in partitions.items()}
+        )
+
+    def since_each(self, instants: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+        """Return what `since` does, with an instant of its own for each partition."""
+        at_time = self._package.OffsetSpec.forTimestamp
+        found = self._offsets(instants, lambda topic, part: at_time(instants[topic][part]))
         return {
             topic: {part: at for part, at in parts.items() if at >= 0}
             for topic, parts in found.items()
@@ -121,7 +128,7 @@ class KafkaClient:
             return {topic: _kept(found.get(each)) for topic, each in asked.items()}
 
     def _offsets(
-        self, partitions: Mapping[str, Iterable[int]], spec: Any
+        self, partitions: Mapping[str, Iterable[int]], spec: Callable[[str, int], Any]
     ) -> dict[str, dict[int, int]]:
         committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
         options = self._package.ListOffsetsOptions(committed).timeoutMs(_KAFKA_MS)
@@ -129,8 +136,8 @@ class KafkaClient:
         wanted = self._jvm.java.util.HashMap()
         places = [(topic, part) for topic, parts in partitions.items() for part in parts]
         asked = {place: made(*place) for place in places}
-        for place in asked.values():
-            wanted.put(place, spec)
+        for place, made_of in asked.items():
+            wanted.put(made_of, spec(*place))
         offsets: dict[str, dict[int, int]] = {}
         with self._answered("does not tell the offsets"):
             found = self._client.listOffsets(wanted, options).all().get()

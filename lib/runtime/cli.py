@@ -46,14 +46,14 @@ from .process.stop import leave
 from .query.compare import compare as against_log
 from .query.compare import require_agreement
 from .query.late_rows import replay_late
-from .query.run import run, write_summary
+from .query.run import run
 from .query.waiting import waiting
 from .replaying.held import require_agreement as require_held
 from .replaying.places import NEW, OLD
 from .replaying.replay import replay as over_again
 from .replaying.shown import shown as held_as_table
 from .replaying.switch import switch
-from .summary import Summary
+from .summary import Summary, write_summary
 
 Model = TypeVar("Model", bound=Config)
 

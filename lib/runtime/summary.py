@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -16,6 +18,7 @@ class Counted:
     filtered: good rows that the `where` of their reading left out.
     lost: offsets that the topic had lost before they were read.
     reached: each stream's own watermark, by its name, in microseconds since 1970.
+    reasons: how many rows were unreadable for each stage and reason, where that was asked for.
     """
 
     number: int
@@ -29,6 +32,7 @@ class Counted:
     lost: int = 0
     alarm: bool = False
     reached: Mapping[str, int | None]
+    reasons: Mapping[tuple[str, str], int] = field(default_factory=dict)
     outcome: str
 
 
@@ -87,3 +91,16 @@ class Summary:
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON."""
         return asdict(self)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the summary as JSON, whole or not at all."""
+    write_whole(json.dumps(summary.as_dict(), indent=2) + "\n", path)
+
+
+def write_whole(text: str, path: Path) -> None:
+    """Put a text in the place of a file in one step, so that readers find the old or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

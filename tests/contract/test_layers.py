@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "commit": ROOT | {"jvm"},
     "views": ROOT | {"jvm", "commit", "eventtime", *TRANSFORMS},
     "sinks": ROOT | {"jvm", "commit", "views", "eventtime", "sources", *TRANSFORMS},
-    "runtime": ROOT | {"jvm", *BELOW},
+    "runtime": ROOT | {"__version__", "jvm", *BELOW},
     "testing": ROOT | {"jvm", "runtime", *BELOW},
     "jobs": ROOT | {"runtime", *BELOW},
     "command": ROOT | {"jvm", "runtime", "jobs", "testing", *BELOW},

@@ -11,6 +11,8 @@ from tidegate.testing import Broker
 
 from .left import THIRD, Left
 from .topics import sent
+from .watched import Watched
+from .watched import watched as run_watched
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +27,11 @@ def original(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempP
 def left(original: Left, tmp_path: Path) -> Left:
     """A copy of what two runs have left, over the same topic."""
     return original.copied(tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def watched(
+    spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Watched:
+    """What a run has told of itself while it went on, and at its end."""
+    return run_watched(spark, broker, tmp_path_factory.mktemp("watched"))

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from tidegate.runtime.summary import Counted, Summary
-from tidegate.runtime.telemetry.progress import Show, gauge, line, size
+from tidegate.runtime.telemetry.gauge import gauge
+from tidegate.runtime.telemetry.progress import Show, line, size
 
 REPORT: dict[str, Any] = {
     "batchId": 12,

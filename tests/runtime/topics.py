@@ -31,10 +31,11 @@ def sent(servers: str, topic: str, values: Iterable[float | str], partition: int
     """Send a record for each second after the start, in this order; a text goes as it is."""
     producer = Producer({"bootstrap.servers": servers, "acks": "all"})
     for value in values:
-        record = value if isinstance(value, str) else _page(f"p{partition}", value)
+        record = value if isinstance(value, str) else page(f"p{partition}", value)
         producer.produce(topic, record.encode(), partition=partition)
     producer.flush()
 
 
-def _page(page: str, second: float) -> str:
+def page(page: str, second: float) -> str:
+    """Return the record of a page that was seen so many seconds after the start."""
     return json.dumps({"page": page, "event_time": str(START + timedelta(seconds=second))})

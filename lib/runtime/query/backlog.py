@@ -28,7 +28,8 @@ from ...offsets import Offsets
 from ...sources.before import Before
 from ..job import Job, Limits
 from ..process.failures import plain
-from ..summary import Counted, Summary
+from ..summary import Counted
+from ..telemetry.record import Record
 from . import cut
 from .accounting import check_flood, check_one_to_one, tally
 from .frames import handed_on, streaming
@@ -43,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 _MICRO = timedelta(microseconds=1)
 
 
-def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, summary: Summary) -> None:
+def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record: Record) -> None:
     """Write what a backlog gives as one batch, where a job asks for it and its checkpoint is new.
 
     newest: the last batch that the checkpoint has planned; one that has any is not new. A backlog
@@ -72,7 +73,7 @@ def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, summary
                 raise
             raise named from error
     if counted is not None:
-        summary.add(counted)
+        record.add(counted)
 
 
 def _is_done(job: Job, spark: SparkSession, ledger: Ledger, backlog: Backlog) -> bool:

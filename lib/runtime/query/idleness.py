@@ -19,7 +19,7 @@ from ...commit import EPOCH
 from ...durations import microseconds
 from ..job import Job
 from ..summary import Summary
-from ..telemetry.progress import offsets
+from ..telemetry.gauge import offsets
 from .streams import Stream
 
 _NEVER = float("inf")

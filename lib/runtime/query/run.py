@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import tempfile
@@ -10,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -32,20 +30,23 @@ from ..process.local_files import bare_checkpoint
 from ..process.room import with_room
 from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
+from ..telemetry.gauge import gauge
 from ..telemetry.metrics import Metrics, served
-from ..telemetry.progress import Show, gauge, line
+from ..telemetry.progress import Show, line
+from ..telemetry.record import Record
 from .backlog import work_off
 from .bridge import at_once, before
 from .brokers import answers
 from .frames import streaming
 from .idleness import Heartbeat
+from .lagging import Lagging
 from .names import Names
 from .preflight import Preflight
 from .resume import put_back, starting_at, told
 from .steps import Steps, cause
 from .streams import frames, streams
 from .topics import Topics, missing_topic
-from .watching import watch
+from .watching import unseen, watch
 
 _LOG = logging.getLogger(__name__)
 LOW_DISK = 2 * 1024**3
@@ -100,19 +101,17 @@ def _run(
     names = Names(job, spark)
     names.require()
     ledger = claimed(checks)
-    metrics = Metrics(summary)
-    numbers = served(metrics, job.metrics_port, job.metrics_address)
+    record = Record(summary, detailed=job.metrics_port is not None)
+    numbers = served(Metrics(record), job.metrics_port, job.metrics_address)
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
     with on_signals(stop), signals, numbers, show:
-        work_off(checks.job, spark, ledger, checks.logs.newest, summary)
+        work_off(checks.job, spark, ledger, checks.logs.newest, record)
         job = going_on(checks.job, spark, ledger)
         if reads_again(spark, ledger) and not stop.asked:
-            _Query(
-                at_once(job), spark, ledger, names, stop, summary, metrics, show, ends=True
-            ).run()
+            _Query(at_once(job), spark, ledger, names, stop, record, show, ends=True).run()
         if not stop.asked:
             ends = job.every is None
-            _Query(job, spark, ledger, names, stop, summary, metrics, show, ends=ends).run()
+            _Query(job, spark, ledger, names, stop, record, show, ends=ends).run()
         ledger.committed()
     names.look()
     ledger.ended()
@@ -132,8 +131,7 @@ class _Query:
     ledger: Ledger
     names: Names
     stop: Stop
-    summary: Summary
-    metrics: Metrics
+    record: Record
     show: Show
     _: KW_ONLY
     ends: bool
@@ -143,14 +141,16 @@ class _Query:
         inputs = streams(self.job, self.spark)
         self.ledger.reads({name: len(each) for name, each in inputs.items()})
         with Topics(self.job, inputs, self.spark, self.ledger.identity.topics) as topics:
-            steps = Steps(self.job, inputs, topics, self.stop, self.summary, self.ledger)
-            heartbeat = Heartbeat(self.job, inputs, self.summary)
+            steps = Steps(self.job, inputs, topics, self.stop, self.record, self.ledger)
+            heartbeat = Heartbeat(self.job, inputs, self.record.summary)
             try:
                 # The heartbeats' folders must be there when the frames that read them are made.
                 heartbeat.begin(self.spark)
                 read = frames(inputs, self.spark, before(self.job, self.ledger.identity.backlog))
                 query = start(self.job, read, steps, self.ledger, ends=self.ends)
-                watch(query, self.stop, partial(self._look, topics, heartbeat))
+                self.record.query = str(query.id)
+                lagging = Lagging(self.job, topics, self.record)
+                watch(query, self.stop, partial(self._look, topics, heartbeat, lagging))
             except PySparkException as error:
                 self._raise(steps, error)
 
@@ -158,13 +158,17 @@ class _Query:
         self,
         topics: Topics,
         heartbeat: Heartbeat,
+        lagging: Lagging,
         query: StreamingQuery,
         progress: Mapping[str, Any],
     ) -> None:
-        last = self.metrics.last = gauge(progress)
-        self.show.batch(line(self.job.name, last, self.summary), last.batch)
+        last = gauge(progress)
+        for seen in unseen(query, last, self.record.number):
+            self.record.saw(seen)
+        self.show.batch(line(self.job.name, last, self.record.summary), last.batch)
         topics.look()
         self.names.look()
+        lagging.look(last)
         self.ledger.committed()
         if query.isActive and not self.stop.asked:
             heartbeat.look(query, progress, self.spark)
@@ -267,11 +271,3 @@ def written(job: Job) -> list[str]:
     tables = [path for path, _ in job.sink.tables()]
     beside = [job.places.dead.path, *(late.path for late in job.places.late.values())]
     return [*tables, *beside, job.places.checkpoint, tempfile.gettempdir()]
-
-
-def write_summary(summary: Summary, path: Path) -> None:
-    """Write the summary as JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(summary.as_dict(), indent=2) + "\n", encoding="utf-8")
-    part.replace(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -17,6 +18,7 @@ from ...jvm import observed
 from ...sinks import SideTable
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
+from ..telemetry.record import MOST_REASONS
 from .accounting import Observed, tally
 from .streams import Stream
 
@@ -129,15 +131,28 @@ def dead_rows(spark: SparkSession, part: Part) -> DataFrame:
     return part.input.reading.dead(spark, part.batch.start, part.batch.end)
 
 
+def by_reason(spark: SparkSession, parts: Iterable[Part]) -> dict[tuple[str, str], int]:
+    """Return how many rows could not be read for each of the commonest stages and reasons."""
+    found: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        for row in _commonest(spark, part, MOST_REASONS) if part.seen.dead else ():
+            found[row["stage"], row["reason"]] += row["n"]
+    return dict(found.most_common(MOST_REASONS))
+
+
 def reasons(spark: SparkSession, part: Part) -> list[str]:
     """Return the commonest reasons for which rows could not be read."""
-    dead = dead_rows(spark, part).groupBy("stage", "reason")
-    top = dead.agg(
-        F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first")
-    )
     return [
         f"{row['n']:,} x {row['stage']}: {row['reason']} "
         f"(first: {row['first']['topic']}, partition {row['first']['partition']}, offset "
         f"{row['first']['offset']})"
-        for row in top.orderBy(F.desc("n")).limit(5).collect()
+        for row in _commonest(spark, part, 5)
     ]
+
+
+def _commonest(spark: SparkSession, part: Part, most: int) -> list[Row]:
+    dead = dead_rows(spark, part).groupBy("stage", "reason")
+    top = dead.agg(
+        F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first")
+    )
+    return top.orderBy(F.desc("n"), "stage", "reason").limit(most).collect()

@@ -18,13 +18,14 @@ from ...jvm import dropped_behind_watermark
 from ..job import Job
 from ..process.failures import plain
 from ..process.stop import Stop
-from ..summary import Counted, Summary
+from ..summary import Counted
+from ..telemetry.record import Record
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .bridge import after_backlog, unread
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .preflight import steps
-from .side_outputs import Late, Part, counted, find_late, keep_dead, reasons
+from .side_outputs import Late, Part, by_reason, counted, find_late, keep_dead, reasons
 from .streams import Stream
 from .topics import Topics
 
@@ -56,7 +57,7 @@ class Steps:
         inputs: Mapping[str, Sequence[Stream]],
         topics: Topics,
         stop: Stop,
-        summary: Summary,
+        record: Record,
         ledger: Ledger,
     ) -> None:
         self._job = job
@@ -64,7 +65,7 @@ class Steps:
         self._inputs = inputs
         self._topics = topics
         self._stop = stop
-        self._summary = summary
+        self._record = record
         self.query: Future[StreamingQuery] = Future()
         self.failure: Exception | None = None
         self._begun = False
@@ -73,7 +74,7 @@ class Steps:
         """Take one batch from its plan to its tables."""
         try:
             with self._stop.during(number):
-                self._summary.add(self._run(frame, number))
+                self._record.add(self._run(frame, number))
         except Exception as error:
             self.failure = error
             raise
@@ -173,6 +174,7 @@ class Steps:
             _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
             keep_gaps(job.places.gaps, frame.sparkSession, batch, gaps)
         keep_dead(job.places.dead, frame.sparkSession, batch, found.parts)
+        why = by_reason(frame.sparkSession, found.parts) if self._record.detailed else {}
         for name, each in found.late.items():
             each.write(job.places.late[name], batch)
         alarm = too_late(batch, job.limits)
@@ -191,6 +193,7 @@ class Steps:
             lost=size(gaps),
             alarm=alarm is not None,
             reached={name: at for part in found.parts for name, at in part.reached.items()},
+            reasons=why,
             outcome=outcome,
         )
 

@@ -145,17 +145,18 @@ class Topics:
         for topic, state in states.items():
             self._noted[name].setdefault(topic, self._known.get(topic, state.id))
 
-    def _client(self, name: str) -> KafkaClient:
+    def client(self, name: str) -> KafkaClient:
+        """Return the client of an input; it is closed with the run."""
         if name not in self._clients:
             self._clients[name] = client(self._spark, self._sources[name])
         return self._clients[name]
 
     def _states(self, name: str) -> dict[str, TopicState]:
-        return states_of(self._client(name), self._sources[name])
+        return states_of(self.client(name), self._sources[name])
 
     def _earliest(self, name: str, partitions: Offsets) -> Offsets:
         try:
-            return self._client(name).earliest(partitions)
+            return self.client(name).earliest(partitions)
         except OSError as error:
             raise SourceError(
                 f"{error}.",

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..process.stop import Stop
+from ..telemetry.gauge import Gauge, gauge
 
 _POLL_SECONDS = 1
 _COMMIT_SECONDS = 30.0
@@ -28,6 +29,19 @@ def watch(query: StreamingQuery, stop: Stop, look: Look) -> None:
         last = query.lastProgress
         if last is not None:
             look(query, json.loads(last.json))
+
+
+def unseen(query: StreamingQuery, last: Gauge, seen: int) -> list[Gauge]:
+    """Return the reports after that of the batch `seen`, up to `last`, as far as Spark keeps them.
+
+    Batches may be shorter than the time between two looks; Spark keeps a hundred reports.
+    """
+    if last.batch == seen:
+        return []
+    if seen < 0 or last.batch > seen + 1:
+        kept = (gauge(json.loads(each.json)) for each in query.recentProgress)
+        return [each for each in kept if seen < each.batch < last.batch] + [last]
+    return [last]
 
 
 def finish(query: StreamingQuery, stop: Stop) -> None:

@@ -9,75 +9,20 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from ..summary import Summary
+from .gauge import Gauge
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gauge:
-    """What Spark reports after a batch.
-
-    lag: in rows. state_bytes: in bytes. seconds: of the batch.
-    """
-
-    batch: int
-    lag: int | None
-    watermark: str | None
-    state_rows: int
-    state_bytes: int
-    rows: int
-    seconds: float
-
-
-def gauge(progress: Mapping[str, Any]) -> Gauge:
-    """Read a query's progress report.
-
-    The lag is the broker's end offsets minus those read; a count of state rows that Spark does not
-    keep is 0.
-    """
-    sources, states = progress.get("sources") or [], progress.get("stateOperators") or []
-    lags = [_behind(source) for source in sources]
-    known = [lag for lag in lags if lag is not None]
-    return Gauge(
-        batch=int(progress.get("batchId", 0)),
-        lag=sum(known) if known else None,
-        watermark=(progress.get("eventTime") or {}).get("watermark"),
-        state_rows=sum(max(0, int(state.get("numRowsTotal") or 0)) for state in states),
-        state_bytes=sum(int(state.get("memoryUsedBytes") or 0) for state in states),
-        rows=sum(int(source.get("numInputRows") or 0) for source in sources),
-        seconds=float((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000,
-    )
-
-
-def _behind(source: Mapping[str, Any]) -> int | None:
-    latest, read = (offsets(source.get(end)) for end in ("latestOffset", "endOffset"))
-    return (
-        sum(max(0, at - read.get(place, 0)) for place, at in latest.items())
-        if latest and read
-        else None
-    )
-
-
-def offsets(reported: object) -> dict[tuple[str, str], int]:
-    """Return a source's offsets by topic and partition.
-
-    Empty where it is no Kafka source, or told none.
-    """
-    topics = reported.items() if isinstance(reported, Mapping) else ()
-    kafka = [(topic, parts) for topic, parts in topics if isinstance(parts, Mapping)]
-    return {(topic, part): int(at) for topic, parts in kafka for part, at in parts.items()}
 
 
 def line(job: str, seen: Gauge, total: Summary) -> str:
