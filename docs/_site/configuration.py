@@ -10,7 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -44,6 +44,7 @@ PLAIN: dict[Any, str] = {
     float: "number",
     bool: "true or false",
     datetime: "time with a zone",
+    date: "date",
     type(None): "nothing",
 }
 SECTION = re.compile(r"^\[(?P<name>[a-z_]+)\]")

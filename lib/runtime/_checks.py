@@ -9,7 +9,7 @@ from typing import Any
 
 from ..commit.named import is_schema
 from ..errors import ArgumentError, ColumnTypeError
-from ..sinks import Corrected
+from ..sinks.alarms import windows_of
 from ..sources import KafkaSource
 from ..transform import Stateful, Stateless
 from ..windows import Windowed
@@ -154,7 +154,8 @@ def _require_call(
 
 def require_merging(sink: object, transform: object, each_batch: object, inputs: int) -> None:
     """Refuse emission "updates", corrections or `Corrected` where windows can not be merged."""
-    if not isinstance(sink, Corrected):
+    keeps = windows_of(sink)
+    if keeps is None:
         raise ArgumentError(
             f"windows are to change after they came out, and the sink is {type(sink).__name__}.",
             "the sink Corrected for emission='updates' and for corrections.",
@@ -171,9 +172,9 @@ def require_merging(sink: object, transform: object, each_batch: object, inputs:
             "windows whose aggregates merge.",
             'transform=Windowed(Tumbling("1 minute"), ...)',
         )
-    if sink.windowed != transform:
+    if keeps.windowed != transform:
         raise ArgumentError(
-            f"the sink merges {sink.windowed!r}, and the transform is {transform!r}.",
+            f"the sink merges {keeps.windowed!r}, and the transform is {transform!r}.",
             "one value for both.",
             "views = Windowed(...), then transform=views and Corrected(path, windowed=views, ...)",
         )

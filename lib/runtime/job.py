@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from ..columns import nested_names, require_storable
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ..sinks import Corrected, SideTable, Sink
+from ..sinks import SideTable, Sink
+from ..sinks.alarms import windows_of
 from ..sources import Reading
 from ..transform import Stateless, Transform
 from . import _checks as checks
@@ -180,7 +181,7 @@ class Job:
     @property
     def merges(self) -> bool:
         """Whether the sink merges windows with unfinished aggregates into those that it has."""
-        return isinstance(self.sink, Corrected)
+        return windows_of(self.sink) is not None
 
     @property
     def keeps_state(self) -> bool:

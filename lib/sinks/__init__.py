@@ -3,6 +3,7 @@
 from ..commit.layout import Layout
 from ..commit.outcome import Outcome
 from ..frames import sole
+from .alarms import Alarms
 from .append import Append
 from .corrected import Corrected, rebuilt
 from .current import Current
@@ -21,6 +22,7 @@ from .upsert import Upsert
 from .version_table import VersionTable
 
 __all__ = [
+    "Alarms",
     "Append",
     "Corrected",
     "Current",

@@ -129,7 +129,8 @@ class Comparing:
         numbers = F.explode(F.sequence(F.lit(0), F.lit(past.count))).alias(_NUMBER)
         before = self.slots.before(quoted(BEGIN), quoted(_NUMBER), past).alias(_AT)
         every = wanted.select(*self._keys(), BEGIN, numbers).select("*", before)
-        return every.where(quoted(_AT).isNotNull() & ~self._skipped(quoted(_AT)))
+        is_left_out = (quoted(_NUMBER) > 0) & self._skipped(quoted(_AT))
+        return every.where(quoted(_AT).isNotNull() & ~is_left_out)
 
     def _skipped(self, begin: Column) -> Column:
         skip = self.rule.past.skip

@@ -18,7 +18,8 @@ from ...commit.ledger import Ledger
 from ...commit.once import last_batch, untouched
 from ...errors import ConfigError
 from ...jvm import delta_state
-from ...sinks import Corrected
+from ...sinks import Sink
+from ...sinks.alarms import windows_of
 from ..job import Job
 from ..replaying.journal import require_no_switch
 from .frames import partials
@@ -45,14 +46,14 @@ def replay_late(job: Job, spark: SparkSession) -> int:
         return 0
     claim = _claimed(job, spark)
     version = delta_state(spark, path).version
-    log, log_step = (sink.path, sink.step) if sink.log is None else (sink.log, sink.log_step)
+    log, log_step = sink.tables()[0]
     asked = _batch(job, 0, EPOCH, "")
     done, noted = (
         last_batch(spark, *place)
         for place in ((sink.path, asked, sink.step), (log, asked, log_step))
     )
     merged = 0
-    # A replay that crashed between its two tables is finished first, with the rows that it had.
+    # A replay that crashed between its tables is finished first, with the rows that it had.
     for until in sorted({version if noted is None else noted, version}):
         if done is None or until > done:
             gained = _gained(spark, path, done, until)
@@ -78,7 +79,7 @@ def _claimed(job: Job, spark: SparkSession) -> Ledger | None:
 
 def _merge(
     job: Job,
-    sink: Corrected,
+    sink: Sink,
     windows: Windows,
     gained: DataFrame,
     number: int,
@@ -121,9 +122,9 @@ def _batch(job: Job, number: int, watermark: datetime, plan: str) -> Batch:
     )
 
 
-def _kept(job: Job) -> tuple[Corrected, Windows, str]:
+def _kept(job: Job) -> tuple[Sink, Windows, str]:
     """Return the sink that keeps the job's windows, what makes them, and the late table's path."""
-    if not isinstance(job.sink, Corrected):
+    if windows_of(job.sink) is None:
         raise ConfigError(
             f"{job.name} keeps no windows to be merged with late rows.",
             "a job whose sink is Corrected: with corrections, or with emission 'updates'.",
