@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from jobs.alarms import AlarmsConfig, job
+from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 from tidegate.testing.ledger import produce
 
+from ..configured import configured
 from ..worlds.alarms import OPTIONS, clicked, log, standing, unusual
 from .left import batches
 from .submitted import SubmittedJob
@@ -17,17 +21,22 @@ pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 
 def test_alarms_killed_after_their_windows_are_raised_and_withdrawn_once(
-    broker: Broker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
-    ledger = produce(broker.servers, topic, clicked(), partitions=1)
+    first, late = clicked()
     own = {"kafka.servers": broker.servers, "input.topics": topic}
-    job = SubmittedJob("alarms", tmp_path / "tables", tmp_path / "job.log", {**OPTIONS, **own})
-    job.killed_at("windows", skip=2)
-    written = batches(job.root, "windows")
-    assert batches(job.root, "alarms") == written[:-1], "the kill came too late"
-    job.run()
-    alarms = job.root / "alarms"
+    options: dict[str, object] = {**OPTIONS, **own}
+    killed = SubmittedJob("alarms", tmp_path / "tables", tmp_path / "job.log", options)
+    planned = job(configured(AlarmsConfig, {**options, "output.root": killed.root}))
+    ledger = produce(broker.servers, topic, first, partitions=1)
+    run(planned, spark)
+    ledger += produce(broker.servers, topic, late, partitions=1)
+    killed.killed_at("windows")
+    written = batches(killed.root, "windows")
+    assert batches(killed.root, "alarms") == written[:-1], "the kill came too late"
+    run(planned, spark)
+    alarms = killed.root / "alarms"
     assert standing(alarms) == unusual(ledger)
     entries = log(alarms)
     places = [(version, alarm) for version, alarm, _ in entries]

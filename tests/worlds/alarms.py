@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,6 @@ RULE = Deviation("views", Past(3, every="1 week", zero_from=SINCE), ratio=2.0, a
 OPTIONS: dict[str, object] = {
     "input.schema": SCHEMA,
     "input.lateness": "10 seconds",
-    "input.max_rows": 100,
     "window.corrections": "10 weeks",
     "rule.zero_from": SINCE.isoformat(),
     "rule.count": 3,
@@ -34,19 +34,20 @@ Alarm = tuple[str, datetime]
 """Page, and the beginning of the hour."""
 
 
-def clicked() -> list[Click]:
-    """Make clicks of three hours on five Mondays about a change of clocks.
+def clicked() -> tuple[list[Click], list[Click]]:
+    """Make clicks of three hours on five Mondays about a change of clocks, and late ones.
 
-    On the fifth, ten o'clock has many, and eleven o'clock none of one page; later clicks of the
-    weeks before come in, with which ten o'clock is as it was.
+    On the fifth, ten o'clock has many, and eleven o'clock none of one page. The late clicks are of
+    the weeks before: with them ten o'clock is as it always was.
     """
     made: list[Click] = []
+    names = itertools.count()
 
     def put(at: datetime, page: str, count: int, now: datetime | None = None) -> None:
         for number in range(count):
             moment = at + timedelta(seconds=number)
             arrived = moment if now is None else now + timedelta(seconds=number)
-            name = f"e{len(made)}"
+            name = f"e{next(names)}"
             micros = [round(each.timestamp() * 1000) for each in (moment, arrived)]
             made.append(Click(name, "u", page, 1.0, 1, at=micros[0], arrived=micros[1]))
 
@@ -58,10 +59,12 @@ def clicked() -> list[Click]:
                 put(at + HOUR / 2, "/a", 6)
     evening = (FIRST + 4 * WEEK + 9 * HOUR).astimezone(UTC)
     put(evening, "/b", 1)
+    first = made.copy()
+    made.clear()
     for week in (2, 3):
         put((FIRST + week * WEEK + HOUR + HOUR / 4).astimezone(UTC), "/", 25, now=evening + HOUR)
     put(evening + 2 * HOUR, "/b", 1)
-    return made
+    return first, made
 
 
 def unusual(ledger: Iterable[Sent]) -> set[Alarm]:
