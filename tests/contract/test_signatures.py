@@ -254,6 +254,10 @@ PINNED: dict[Callable[..., object], str] = {
     sketches.to_datasketch: "(stored: bytes, *, integers: Integers = 'bigint') -> "
     "HyperLogLogPlusPlus",
     sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
+    sinks.Alarms: (
+        "(path: str, *, windows: Corrected, deviations: Deviations, step: str = alarms, "
+        f"{LAYOUT}) -> None"
+    ),
     sinks.Append: (f"(path: str, *, {LAYOUT}, step: str = append, evolve: bool = False) -> None"),
     sinks.Corrected: (
         "(path: str, *, windowed: Windowed, log: str | None, step: str = windows, "
