@@ -35,6 +35,10 @@ ShowConfig = Annotated[
 SummaryFile = Annotated[
     Path | None, typer.Option(help="Write the run's numbers to this JSON file.")
 ]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(help="Keep this HTML page of the run: its numbers, charts and dead letters."),
+]
 ReplayLate = Annotated[
     bool, typer.Option("--replay-late", help="Merge the late table into the windows, and end.")
 ]

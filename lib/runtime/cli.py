@@ -27,6 +27,7 @@ from ._options import (
     Recreate,
     ReplayLate,
     Replays,
+    ReportFile,
     Resume,
     ShowConfig,
     SummaryFile,
@@ -95,6 +96,7 @@ def entry(
         set_: Overrides = None,
         show_config: ShowConfig = False,
         summary: SummaryFile = None,
+        report: ReportFile = None,
         late: ReplayLate = False,
         resume_from_table: Resume = False,
         recreate: Recreate = None,
@@ -144,6 +146,7 @@ def entry(
             else:
                 job = build(loaded.config)
                 job = replace(job, backlog=0) if backlog else job
+                job = replace(job, report=str(report)) if report else job
                 done = run(job, spark, **ways)
                 log.info("%s", _told(done, result))
                 still_open = waiting(job, spark, done)

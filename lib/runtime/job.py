@@ -116,6 +116,8 @@ class Job:
         everything as a stream. The batch leaves out no row as late.
     metrics_port, metrics_address: where the run's numbers are served, to this machine alone unless
         the address says otherwise: see `tidegate.runtime.telemetry.metrics`.
+    report: an HTML file of this machine with the run's numbers, charts and dead letters by reason,
+        which is written anew as the run goes on and at its end.
 
     Raises ArgumentError and ColumnTypeError, at construction, for parts that do not fit together:
     inputs that may read the same topic, a transform that does not say what is late or takes another
@@ -141,6 +143,7 @@ class Job:
     backlog: int | None = None
     metrics_port: int | None = None
     metrics_address: str = LOOPBACK
+    report: str | None = None
 
     def __post_init__(self) -> None:
         checks.require_name(self.name)
@@ -216,6 +219,8 @@ class Job:
             )
         if self.metrics_port is not None:
             checks.require_count(self.metrics_port, "metrics_port", least=1, most=65_535)
+        if self.report is not None:
+            checks.require_path(self.report, "report")
 
     def _require_storable(self) -> None:
         """Refuse fields that the target or the late table would have to hold, and cannot."""

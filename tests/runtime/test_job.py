@@ -95,6 +95,7 @@ CORRECTED = Corrected("/tables/views", windowed=VIEWS, log=None)
         ({"every": 10}, ColumnTypeError, "every is 10, a int"),
         ({"every": "10 parsecs"}, ArgumentError, "every is '10 parsecs'"),
         ({"metrics_port": 70_000}, ArgumentError, "metrics_port is 70000"),
+        ({"report": ""}, ArgumentError, "report is ''"),
         ({"limits": {"dead_rows": 1}}, ColumnTypeError, "limits is"),
         ({"checkpoint": "/tables/views"}, ArgumentError, "the checkpoint is /tables/views"),
         ({"checkpoint": "/tables/views/own"}, ArgumentError, "VACUUM would delete it"),

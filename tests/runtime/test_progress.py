@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -89,6 +90,11 @@ def test_what_is_not_known_is_said_so() -> None:
     )
 
 
+@pytest.mark.parametrize("at", ["+12026-03-02T09:05:51.250Z", "-0001-01-01T00:00:00.000Z", None])
+def test_a_watermark_that_no_clock_can_tell_stops_nothing(at: str | None) -> None:
+    assert gauge({**REPORT, "eventTime": {"watermark": at}}).mark is None
+
+
 def test_the_summary_adds_up() -> None:
     done = total()
     assert (done.batches, done.skipped, done.rows_in, done.reached) == (2, 1, 10, {"clicks": 17})
@@ -125,3 +131,14 @@ def test_a_terminal_has_one_live_line() -> None:
         show.update("two")
     assert "one" in out.getvalue()
     assert out.getvalue().count("\n") <= 2
+
+
+def test_a_narrow_terminal_shows_all_of_the_line_with_its_counters() -> None:
+    out = io.StringIO()
+    text = line("page_views", gauge(REPORT), total())
+    with Show(Console(file=out, width=80, force_terminal=True, soft_wrap=True)) as show:
+        show.update(text)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n")
+    last = " ".join(shown.split("starting")[-1].split())
+    assert last.startswith(text)
+    assert max(len(each) for each in shown.splitlines()) <= 80

@@ -34,6 +34,7 @@ from ..telemetry.gauge import gauge
 from ..telemetry.metrics import Metrics, served
 from ..telemetry.progress import Show, line
 from ..telemetry.record import Record
+from ..telemetry.report import Report
 from .backlog import work_off
 from .bridge import at_once, before
 from .brokers import answers
@@ -80,38 +81,41 @@ def run(
             "spark_session(...) of tidegate.runtime, or spark-submit.",
         )
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    with bare_checkpoint(spark, job.places.checkpoint):
-        return _run(job, spark, stop, show, resume_from_table, recreate)
+    stop = stop or Stop()
+    looked_at = job.metrics_port is not None or job.report is not None
+    record = Record(Summary(job=job.name), detailed=looked_at)
+    page = Report(record, job.report, lambda: stop.asked)
+    with bare_checkpoint(spark, job.places.checkpoint), page:
+        return _run(job, spark, stop, show or Show(), record, page, resume_from_table, recreate)
 
 
 def _run(
     job: Job,
     spark: SparkSession,
-    stop: Stop | None,
-    show: Show | None,
+    stop: Stop,
+    show: Show,
+    record: Record,
+    page: Report,
     resume_from_table: bool,
     recreate: Sequence[str],
 ) -> Summary:
-    stop = stop or Stop()
-    show = show or Show()
-    summary = Summary(job=job.name)
+    summary = record.summary
     began = time.monotonic()
     prepare(job)
     checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
     names = Names(job, spark)
     names.require()
     ledger = claimed(checks)
-    record = Record(summary, detailed=job.metrics_port is not None)
     numbers = served(Metrics(record), job.metrics_port, job.metrics_address)
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
     with on_signals(stop), signals, numbers, show:
         work_off(checks.job, spark, ledger, checks.logs.newest, record)
         job = going_on(checks.job, spark, ledger)
         if reads_again(spark, ledger) and not stop.asked:
-            _Query(at_once(job), spark, ledger, names, stop, record, show, ends=True).run()
+            _Query(at_once(job), spark, ledger, names, stop, record, page, show, ends=True).run()
         if not stop.asked:
             ends = job.every is None
-            _Query(job, spark, ledger, names, stop, record, show, ends=ends).run()
+            _Query(job, spark, ledger, names, stop, record, page, show, ends=ends).run()
         ledger.committed()
     names.look()
     ledger.ended()
@@ -132,6 +136,7 @@ class _Query:
     names: Names
     stop: Stop
     record: Record
+    page: Report
     show: Show
     _: KW_ONLY
     ends: bool
@@ -169,6 +174,7 @@ class _Query:
         topics.look()
         self.names.look()
         lagging.look(last)
+        self.page.look()
         self.ledger.committed()
         if query.isActive and not self.stop.asked:
             heartbeat.look(query, progress, self.spark)

@@ -18,7 +18,8 @@ def beside(job: Job) -> Job:
     """Return the job with each of its tables, and the checkpoint, under a path of its own.
 
     That is the path with NEW behind it; what lies inside a table stays inside. The job ends when it
-    has read what there is, serves no metrics, names no table, and works off no backlog as a batch.
+    has read what there is, serves no metrics, keeps no report, names no table, and works off no
+    backlog as a batch.
 
     Raises:
         ArgumentError: for a job that names a path of its own where no other can be put, or that has
@@ -45,6 +46,7 @@ def beside(job: Job) -> Job:
         every=None,
         backlog=None,
         metrics_port=None,
+        report=None,
     )
     _require_moved(job, made, moves)
     return made

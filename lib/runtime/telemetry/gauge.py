@@ -35,10 +35,16 @@ class Gauge:
 
     @property
     def mark(self) -> float | None:
-        """The watermark in seconds since 1970; None before the first, which Spark calls 0."""
+        """The watermark in seconds since 1970; None before the first, which Spark calls 0.
+
+        None, too, for one outside of the years 1 to 9999.
+        """
         if self.watermark is None:
             return None
-        return datetime.fromisoformat(self.watermark).timestamp() or None
+        try:
+            return datetime.fromisoformat(self.watermark).timestamp() or None
+        except (ValueError, OverflowError):
+            return None
 
 
 def gauge(progress: Mapping[str, Any]) -> Gauge:

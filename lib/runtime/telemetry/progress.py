@@ -101,7 +101,8 @@ class Show:
     def update(self, text: str) -> None:
         """Show a line, or keep it until the next is due."""
         if self._live is not None:
-            self._live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
+            # Two lines in a narrow terminal: the counters are never cut off.
+            self._live.update(Text(text, overflow="fold", no_wrap=False), refresh=True)
             return
         self._unsaid = text
         if self._clock() - self._said_at >= _EVERY_SECONDS:
