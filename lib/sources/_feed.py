@@ -64,6 +64,16 @@ def gone(path: str, what: str) -> SourceError:
     )
 
 
+def changed(path: str) -> TableError:
+    """Return the error for versions whose columns are not those of now."""
+    return TableError(
+        f"{path}: a column was dropped, renamed or has another type since the versions that "
+        "are to be read.",
+        "columns that were only added.",
+        "begin with the version of that change, and a new target.",
+    )
+
+
 def not_unique(path: str, what: str) -> ColumnError:
     """Return the error for a key that does not name one row."""
     return ColumnError(
@@ -80,10 +90,5 @@ def _told(path: str, error: Exception) -> TidegateError | None:
         first = text.strip().split("\n", 1)[-1 if "calling o" in text else 0][:300]
         return gone(path, f"a version cannot be read: {first}")
     if any(name in _CHANGED for name in names):
-        return TableError(
-            f"{path}: a column was dropped, renamed or has another type since the versions that "
-            "are to be read.",
-            "columns that were only added.",
-            "begin with the version of that change, and a new target.",
-        )
+        return changed(path)
     return None

@@ -7,17 +7,17 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from ..changes.between import IS_OLD, NOT_UNIQUE, netted, placed, stepped
-from ..changes.change import SNAPSHOT, row_type
+from ..changes.change import ADDED, SNAPSHOT, row_type
 from ..columns import names, quoted, require_whole
 from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
 from ..jvm import DeltaState, delta_state
-from ._feed import feed, gone, not_unique, told
+from ._feed import changed, feed, gone, not_unique, told
 
 ENABLED = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIME = _TOLD = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -91,7 +91,7 @@ class TableChanges:
         """Return the table as it was at a version, each row as a change: op = snapshot."""
         state = self.state(spark)
         self._require_version(state, "version", version)
-        rows = self._rows(self._load(spark, version)).withColumn(IS_OLD, F.lit(False))
+        rows = self._rows(self._load(spark, state, version)).withColumn(IS_OLD, F.lit(False))
         time = F.lit(self._time(spark, version))
         found = self._netted(state, placed(rows, F.array(F.lit(version)), time, self.path))
         return found.withColumn("op", F.lit(SNAPSHOT))
@@ -125,7 +125,7 @@ class TableChanges:
             with told(self.path):
                 feed(spark, self.path, from_version + 1, to_version).select(_VERSION).head()
         keys = names(self.key, "key")
-        rows = self._rows(self._load(spark, to_version))
+        rows = self._rows(self._load(spark, self.state(spark), to_version))
         found = rows.groupBy(*map(quoted, keys)).count().where("count > 1").head()
         if found is not None:
             shown = ", ".join(f"{name}={found[name]!r}" for name in keys)
@@ -140,6 +140,13 @@ class TableChanges:
                 f"the columns of {self.path}: {', '.join(schema.names)}.",
             )
         wanted = [schema[name] for name in self.columns or schema.names]
+        taken = [field.name for field in wanted if field.name.lower() in ADDED]
+        if taken:
+            raise ColumnError(
+                f"{self.path} has {', '.join(taken)}, which tables made of changes have.",
+                "the other columns.",
+                "columns=[...] without these; where='NOT deleted' for a table of Current's.",
+            )
         return row_type(StructType(wanted), self.key)
 
     def _netted(self, state: DeltaState, rows: DataFrame) -> DataFrame:
@@ -152,10 +159,19 @@ class TableChanges:
         wanted = self.columns or [name for name in rows.columns if name not in _TOLD]
         return kept.select(*map(quoted, [*wanted, *also]))
 
-    def _load(self, spark: SparkSession, version: int) -> DataFrame:
+    def _load(self, spark: SparkSession, state: DeltaState, version: int) -> DataFrame:
         reader = spark.read.format("delta").option("versionAsOf", version)
         with told(self.path):
-            return reader.load(self.path)
+            rows = reader.load(self.path)
+        return rows.select(*[self._as_now(rows, field) for field in state.schema()])
+
+    def _as_now(self, rows: DataFrame, field: StructField) -> Column:
+        """Return a column as the newest version has it: null where there was none."""
+        if field.name not in rows.columns:
+            return F.lit(None).cast(field.dataType).alias(field.name)
+        if rows.schema[field.name].dataType != field.dataType:
+            raise changed(self.path)
+        return quoted(field.name)
 
     def _time(self, spark: SparkSession, version: int) -> datetime:
         """Return when a version was committed, as the feed tells it."""

@@ -18,7 +18,7 @@ from tidegate.changes import changes_between, newest, records, snapshot_of, vers
 from tidegate.errors import ColumnError, ReplayMismatchError, SourceError, TableError
 from tidegate.formats import keyed_json
 from tidegate.runtime import follow
-from tidegate.sinks import Append, Current, Mapped, Publish
+from tidegate.sinks import Append, Current, Layout, Mapped, Publish
 from tidegate.sources import TableChanges, net_changes
 from tidegate.testing import Broker, crash_after
 from tidegate.testing.crash import CrashError
@@ -126,7 +126,7 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
     path = str(tmp_path / "t")
     spark.createDataFrame([(1, "a", 1.0)], COLUMNS).write.format("delta").save(path)
     source = TableChanges(path, key="id")
-    target = Current(str(tmp_path / "current"))
+    target = Current(str(tmp_path / "current"), layout=Layout(properties=FEED))
     with pytest.raises(TableError, match=r"ALTER TABLE .* SET TBLPROPERTIES"):
         follow(source, target, spark, job="out")
     spark.sql(f"UPDATE delta.`{path}` SET v = 'unrecorded'")
@@ -139,6 +139,8 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
     assert not (tmp_path / "current").exists()
     assert follow(source, target, spark, job="out", since=2).changes == 2
     assert [tuple(row) for row in target.rows(spark).collect()] == [(1, "b", 1.0)]
+    with pytest.raises(ColumnError, match="has changed_at, deleted, position, which"):
+        follow(TableChanges(target.path, key="id"), Append(path), spark, job="out")
     with pytest.raises(ReplayMismatchError, match="other columns are told"):
         follow(TableChanges(path, key="id", columns=["id"]), target, spark, job="out")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'again', 0.0)")
@@ -156,29 +158,27 @@ def test_a_table_in_a_topic_is_read_again_as_the_same_table(
         deleted="deleted", headers=["op", "position"],
     )  # fmt: skip
     sink = Mapped(rows=records, sink=sent)
-    source = TableChanges(path, key="id", columns=["id", "v"])
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN (w STRING)")
+    source = TableChanges(path, key="id", columns=["id", "v", "w"])
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
-    spark.sql(f"UPDATE delta.`{path}` SET x = 0")
-    spark.sql(f"UPDATE delta.`{path}` SET v = 'z' WHERE id = 3")
-    assert follow(source, sink, spark, job="out").batches == 3, (
-        "version 2 changes no column told of"
-    )
+    spark.sql(f"UPDATE delta.`{path}` SET x = 0, w = if(id = 3, 'z', w)")
+    assert follow(source, sink, spark, job="out").changes == 5, "x of 1 is not told of"
     options = {"kafka.bootstrap.servers": broker.servers, "subscribe": topic}
     raw = spark.read.format("kafka").options(**options, includeHeaders="true").load()
     form = keyed_json(
-        "id bigint not null, v string, changed_at timestamp", key="id", time="changed_at"
+        "id bigint not null, v string, w string, changed_at timestamp", key="id", time="changed_at"
     )
     read = form.decode(raw).select("headers", "bad", "record.*")
     found: dict[int, Any] = {}
     for row in read.orderBy("partition", "offset").collect():
         headers = {each.key: bytes(each.value).decode() for each in row.headers}
-        told_of = (headers["op"], headers["position"], row.deleted, row.v)
+        told_of = (headers["op"], headers["position"], row.deleted, row.v, row.w)
         found.setdefault(row.id, []).append(told_of)
         assert not row.bad
     assert found == {
-        1: [("snapshot", "0", False, "a")],
-        2: [("snapshot", "0", False, "b"), ("delete", "1", True, None)],
-        3: [("snapshot", "0", False, None), ("update", "3", False, "z")],
+        1: [("snapshot", "0", False, "a", None)],
+        2: [("snapshot", "0", False, "b", None), ("delete", "2", True, None, None)],
+        3: [("snapshot", "0", False, None, None), ("update", "3", False, None, "z")],
     }
 
 
