@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from delta.exceptions.base import (
     ConcurrentAppendException,
@@ -23,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
 from ..jvm import DeltaState, Folder, at_the_commit, delta_state, message, touch_transaction
+from .commit_file import commit_file, digest_of, number_in, restored, stamp_of
 from .identity import NEVER
 from .kept import REPLAY
 from .options import CommitOptions
@@ -97,18 +95,15 @@ class DeltaCommitLog:
     def digest(self, version: int) -> str | None:
         """Return the hash of a version's commit; None where the log has it no longer."""
         content = self._content(self._looked_at(), version)
-        return None if content is None else _digest(content)
+        return None if content is None else digest_of(content)
 
     def restores(self, since: int) -> dict[int, int | None]:
         """Return the commits after a version that put an older one back, and which one."""
         state = self._looked_at()
         found: dict[int, int | None] = {}
         for version in range(since + 1, state.version + 1):
-            content = self._content(state, version) or b""
-            for info in _actions(content, "commitInfo"):
-                if info.get("operation") == "RESTORE":
-                    to = info.get("operationParameters", {}).get("version")
-                    found[version] = None if to is None else int(to)
+            for older in restored(self._content(state, version) or b""):
+                found[version] = older
         return found
 
     def writers(self) -> list[str]:
@@ -134,7 +129,7 @@ class DeltaCommitLog:
         newest = self._content(state, state.version)
         number = self._last_number(state, app_id, _KNOWN.get(key))
         if newest is not None:
-            _KNOWN[key] = _Known(state.version, number, _digest(newest))
+            _KNOWN[key] = _Known(state.version, number, digest_of(newest))
         # A fence of an id that has written nothing yet is no batch.
         return None if number == NEVER else number
 
@@ -151,12 +146,12 @@ class DeltaCommitLog:
             if content is None:
                 return state.transaction(app_id)
             if known is not None and version == known.version:
-                if _digest(content) == known.commit:
+                if digest_of(content) == known.commit:
                     return known.number
                 # Another commit under that version: an older copy of the table was restored, and
                 # went on from there.
                 return state.transaction(app_id)
-            number = _number_in(content, app_id)
+            number = number_in(content, app_id)
             if number is not None:
                 return number
         return None
@@ -173,10 +168,10 @@ class DeltaCommitLog:
             content = self._content(state, version)
             if content is None:
                 return None
-            found = _stamp_of(content)
+            found = stamp_of(content)
             if found is not None and found.app_id == app_id and found.batch <= number:
                 return found if found.batch == number else None
-            back = _restored(content)
+            back = next(iter(restored(content)), None)
             version = version - 1 if back is None else back
         return None
 
@@ -190,7 +185,7 @@ class DeltaCommitLog:
             content = self._content(state, version)
             if content is None:
                 return None
-            found = _stamp_of(content)
+            found = stamp_of(content)
             if found is None or found.query == REPLAY:
                 continue
             if (found.job, found.step) == (job, step):
@@ -248,39 +243,3 @@ class DeltaCommitLog:
                 hint="let other writers (compaction, deletes) run between batches, or on other "
                 "partitions.",
             ) from error
-
-
-def commit_file(version: int) -> str:
-    """Return the name of a version's commit in a table's log."""
-    return f"{version:020d}.json"
-
-
-def _digest(commit: bytes) -> str:
-    return hashlib.sha256(commit).hexdigest()
-
-
-def _number_in(commit: bytes, app_id: str) -> int | None:
-    """Return the number that a commit gives an application id; None where it gives none."""
-    numbers = [txn["version"] for txn in _actions(commit, "txn") if txn["appId"] == app_id]
-    return int(numbers[-1]) if numbers else None
-
-
-def _restored(commit: bytes) -> int | None:
-    """Return the version that a commit puts back; None for any other commit."""
-    for info in _actions(commit, "commitInfo"):
-        if info.get("operation") == "RESTORE":
-            to = info.get("operationParameters", {}).get("version")
-            return None if to is None else int(to)
-    return None
-
-
-def _stamp_of(commit: bytes) -> Stamp | None:
-    for info in _actions(commit, "commitInfo"):
-        return Stamp.parse(info.get("userMetadata"))
-    return None
-
-
-def _actions(commit: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
-    """Return a commit's actions of one kind."""
-    start = f'{{"{kind}"'.encode()
-    return (json.loads(line)[kind] for line in commit.splitlines() if line.startswith(start))

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from ..errors import CheckpointError
 from ..jvm import Folder, read_bytes
 from .batch import Batch
-from .delta_log import DeltaCommitLog, commit_file
+from .commit_file import commit_file
+from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles
 from .fence import claimed, require_newest
 from .identity import NEVER, Backlog, Identity, TableMark, plan_hash

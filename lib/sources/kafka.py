@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,6 +20,7 @@ from ._kafka_options import (
     topic_names,
     with_defaults,
 )
+from ._ranges import by_topic, firsts, lasts, ranges_of
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 RAW = (
@@ -193,14 +194,14 @@ class KafkaSource:
         range of which the topic has lost a part is an error of Spark's. Raises ArgumentError for a
         range that ends before it starts.
         """
-        ranges = _ranges(start, end)
+        ranges = ranges_of(start, end)
         if not ranges:
             return spark.createDataFrame([], RAW)
         options = for_a_batch(with_defaults(self.options, self.servers)) | {
             "failOnDataLoss": "true",
-            "assign": _of_topics(ranges, list),
-            "startingOffsets": _of_topics(ranges, _firsts),
-            "endingOffsets": _of_topics(ranges, _lasts),
+            "assign": by_topic(ranges, list),
+            "startingOffsets": by_topic(ranges, firsts),
+            "endingOffsets": by_topic(ranges, lasts),
         }
         return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
 
@@ -236,33 +237,3 @@ def _dealt_on(
         if place not in known:
             min(dealt, key=len).append(place)
     return dealt
-
-
-Ranges: TypeAlias = dict[str, dict[int, tuple[int, int]]]
-
-
-def _ranges(start: Offsets, end: Offsets) -> Ranges:
-    """Return the first and the last offset of each partition that has anything to be read."""
-    found: Ranges = {}
-    for topic, ends in end.items():
-        for partition, stop in ends.items():
-            first = start.get(topic, {}).get(partition, 0)
-            if stop < first:
-                raise ArgumentError(f"{topic}-{partition} is to be read from {first} to {stop}.")
-            if stop > first:
-                found.setdefault(topic, {})[partition] = (first, stop)
-    return found
-
-
-def _of_topics(
-    ranges: Ranges, value: Callable[[dict[int, tuple[int, int]]], list[int] | dict[int, int]]
-) -> str:
-    return json.dumps({topic: value(partitions) for topic, partitions in ranges.items()})
-
-
-def _firsts(partitions: dict[int, tuple[int, int]]) -> dict[int, int]:
-    return {partition: first for partition, (first, _) in partitions.items()}
-
-
-def _lasts(partitions: dict[int, tuple[int, int]]) -> dict[int, int]:
-    return {partition: stop for partition, (_, stop) in partitions.items()}

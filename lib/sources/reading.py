@@ -17,6 +17,7 @@ from ..errors import ArgumentError, ColumnTypeError
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
+from ._letters import letters
 from .before import FILTERED, Before, counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
@@ -226,22 +227,12 @@ class Reading:
             quoted(_UNREAD).alias(_UNREAD),
             self._event_time.fault().alias(_UNTIMED),
         )
-        unread = quoted(_UNREAD)
-        return self.format.diagnose(found).select(
-            *PLACE,
-            F.substring("key", 1, self.value_cap).alias("key"),
-            F.substring("value", 1, self.value_cap).alias("value"),
-            F.octet_length("value").cast("bigint").alias("value_bytes"),
-            F.transform("headers", self._capped).alias("headers"),
-            F.when(unread, "decode").otherwise("event_time").alias("stage"),
-            F.when(unread, F.col("reason")).otherwise(quoted(_UNTIMED)).alias("reason"),
-        )
-
-    def _capped(self, header: Column) -> Column:
-        """Return a header as far as it is kept."""
-        return F.struct(
-            F.substring(header["key"], 1, self.value_cap).alias("key"),
-            F.substring(header["value"], 1, self.value_cap).alias("value"),
+        return letters(
+            self.format.diagnose(found),
+            place=PLACE,
+            unread=quoted(_UNREAD),
+            untimed=quoted(_UNTIMED),
+            cap=self.value_cap,
         )
 
     def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..errors import ArgumentError, ColumnTypeError
 from ..jvm import between_batches
 from ..runtime.process.local_files import bare_checkpoint
 from ._fed import EVENTS, fed_inputs
+from ._taken import require_classic, require_takes
 
 OutputMode = Literal["append", "update"]
 Rows = DataFrame | Iterable[Any]
@@ -76,7 +76,7 @@ class StreamDriver:
         time: str | Mapping[str, str] = "event_time",
         output_mode: OutputMode = "append",
     ) -> None:
-        _require_classic(spark)
+        require_classic(spark)
         if output_mode not in get_args(OutputMode):
             raise ArgumentError(f"output_mode is {output_mode!r}.", '"append" or "update".')
         self._spark = spark
@@ -86,7 +86,7 @@ class StreamDriver:
         self._inputs = fed_inputs(schema, lateness, time)
         for fed in self._inputs.values():
             fed.require_time(spark)
-        _require_takes(transform, list(self._inputs))
+        require_takes(transform, list(self._inputs))
         self._folder: Path | None = None
         self._query: StreamingQuery | None = None
         self._result: StructType | None = None
@@ -237,34 +237,3 @@ class StreamDriver:
 
     def _called(self, name: str) -> str:
         return f"feed({name}=...)" if self._named else "feed(...)"
-
-
-def _require_classic(spark: object) -> None:
-    if not isinstance(spark, SparkSession):
-        raise ColumnTypeError(
-            f"spark is {spark!r}.",
-            "a classic SparkSession; under Spark Connect a stream's batches cannot be seen from "
-            "here.",
-            "SparkSession.builder.master('local[2]').getOrCreate(), without a remote.",
-        )
-
-
-def _require_takes(transform: object, names: Sequence[str]) -> None:
-    """Refuse a transform that cannot be called with one frame for each input."""
-    if not callable(transform):
-        raise ColumnTypeError(
-            f"transform is {transform!r}.",
-            "a function of the stream's DataFrames, or a value such as Windowed(...).",
-        )
-    try:
-        signature = inspect.signature(transform)
-    except ValueError:
-        # A function written in C may have no signature: the call itself will tell.
-        return
-    try:
-        signature.bind(*names)
-    except TypeError as fault:
-        raise ArgumentError(
-            f"transform takes {signature}, and the stream has {len(names)}: {', '.join(names)}.",
-            "a function that takes one DataFrame for each input, in their order.",
-        ) from fault

@@ -1,0 +1,47 @@
+"""One commit in Delta's log: the name of its file, and what it says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .stamp import Stamp
+
+
+def commit_file(version: int) -> str:
+    """Return the name of a version's commit in a table's log."""
+    return f"{version:020d}.json"
+
+
+def digest_of(commit: bytes) -> str:
+    """Return the hash by which a commit is told from another of the same version."""
+    return hashlib.sha256(commit).hexdigest()
+
+
+def number_in(commit: bytes, app_id: str) -> int | None:
+    """Return the number that a commit gives an application id; None where it gives none."""
+    numbers = [txn["version"] for txn in _actions(commit, "txn") if txn["appId"] == app_id]
+    return int(numbers[-1]) if numbers else None
+
+
+def restored(commit: bytes) -> Iterator[int | None]:
+    """Return the version that a commit puts back, None where it does not say; others give none."""
+    for info in _actions(commit, "commitInfo"):
+        if info.get("operation") == "RESTORE":
+            to = info.get("operationParameters", {}).get("version")
+            yield None if to is None else int(to)
+
+
+def stamp_of(commit: bytes) -> Stamp | None:
+    """Return the stamp that a commit bears; None for one that is not the library's."""
+    for info in _actions(commit, "commitInfo"):
+        return Stamp.parse(info.get("userMetadata"))
+    return None
+
+
+def _actions(commit: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """Return a commit's actions of one kind."""
+    start = f'{{"{kind}"'.encode()
+    return (json.loads(line)[kind] for line in commit.splitlines() if line.startswith(start))
