@@ -12,6 +12,7 @@ from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen
 from .folded import Folded
 from .history import History
+from .matched import Matched, standing_versions
 from .once import Once
 from .publish import Publish
 from .side_table import SideTable
@@ -33,6 +34,7 @@ __all__ = [
     "History",
     "Layout",
     "Mapped",
+    "Matched",
     "Once",
     "Outcome",
     "Publish",
@@ -44,4 +46,5 @@ __all__ = [
     "VersionTable",
     "rebuilt",
     "sole",
+    "standing_versions",
 ]

@@ -10,19 +10,18 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import quoted, require, require_storable
 from ..commit.batch import Batch
 from ..commit.layout import ANY, Layout
-from ..commit.once import last_batch, require_current
 from ..commit.outcome import Outcome
 from ..durations import microseconds
-from ..errors import ArgumentError, ReplayMismatchError
+from ..errors import ArgumentError
 from ..frames import ROWS, named
 from ..joins import stream_table
-from ..jvm import delta_state
+from ._changelog import finished, passed
 from ._targets import require_target
 from ._waiting_events import WAITING, WaitingEvents
 from .append import Append
@@ -142,22 +141,23 @@ class TemporalJoin:
         events = named(frames, self.events, "events")
         require(events, [self.time], "time")
         require_storable(events.columns, f"the input {self.events}")
-        if self._finished(events.sparkSession, batch):
+        tables = [*self._before_target(), (self.waiting, WAITING)]
+        if finished(events.sparkSession, tables, batch):
             return "skipped"
 
         self.versions.add(changes, batch)
         waiting = WaitingEvents(self.waiting)
         arrived = waiting.arrived(events, batch)
         held = waiting.held(arrived)
-        passed = self._passed(arrived, held)
-        if passed is None:
+        instant = self._passed(arrived, held)
+        if instant is None:
             waiting.store(arrived, batch, [])
             return "written"
 
-        due = F.coalesce(quoted(self.time) < F.timestamp_micros(F.lit(passed)), F.lit(True))
+        due = F.coalesce(quoted(self.time) < F.timestamp_micros(F.lit(instant)), F.lit(True))
         opened = waiting.opened(held, due)
         candidates = arrived.unionByName(waiting.of(held, opened))
-        tried = self._tried(candidates.where(due), passed).persist()
+        tried = self._tried(candidates.where(due), instant).persist()
         try:
             outcome = self._issue(tried, arrived.columns, batch)
             again = tried.where(_is("again")).select(*map(quoted, arrived.columns))
@@ -171,41 +171,13 @@ class TemporalJoin:
         misses = [] if self.misses is None else [(self.misses, _MISSES)]
         return [(self.versions.path, self.versions.step), *misses]
 
-    def _finished(self, spark: SparkSession, batch: Batch) -> bool:
-        """Return whether the batch is in the last of the tables.
-
-        Tables of another query, or with a later batch, are refused.
-        """
-        last = None
-        for path, step in [*self._before_target(), (self.waiting, WAITING)]:
-            require_current(spark, path, batch, step)
-            last = last_batch(spark, path, batch, step)
-            if last is None and delta_state(spark, path).version >= 0:
-                raise ReplayMismatchError(
-                    f"{path} has no batch of {batch.job}, query {batch.query_id}: it is another "
-                    "query's.",
-                    "tables that this query's checkpoint began with.",
-                    "restore that checkpoint, or start with new tables; nothing was written.",
-                )
-        return last is not None and last >= batch.number
-
     def _passed(self, arrived: DataFrame, held: DataFrame) -> int | None:
-        """Return the instant that the changelog has passed, in microseconds since 1970.
-
-        Events before it are due. None before the first change.
-        """
+        """Return the instant that the changelog has passed; None before the first change."""
         newest = self.versions.newest(arrived.sparkSession)
         if newest is None:
             return None
-        passed = newest - microseconds(self.lateness, "lateness", least=0)
-        if self.lag is None:
-            return passed
-        # The newest event of all is still among these, or the changelog has long passed it.
-        times = arrived.select(quoted(self.time)).unionByName(held.select(quoted(self.time)))
-        last: int | None = times.agg(F.max(F.unix_micros(quoted(self.time)))).collect()[0][0]
-        if last is None:
-            return passed
-        return max(passed, last - microseconds(self.lag, "lag", least=0))
+        events = [arrived, held]
+        return passed(newest, events, self.time, lateness=self.lateness, lag=self.lag)
 
     def _tried(self, due: DataFrame, passed: int) -> DataFrame:
         """Join the events that are due.

@@ -283,6 +283,11 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     sinks.History: f"(path: str, *, {LAYOUT}, step: str = history) -> None",
     sinks.Mapped: "(*, sink: Sink, rows: Callable[[DataFrame], DataFrame]) -> None",
+    sinks.Matched: (
+        "(path: str, *, fields: SearchFields, versions: VersionTable, waiting: str, lateness: "
+        "str | timedelta, lag: str | timedelta | None, documents: str = documents, changes: str = "
+        f"queries, time: str = event_time, step: str = append, {LAYOUT}) -> None"
+    ),
     sinks.Once: (
         "(*, sink: Sink, seen: str, place: Sequence[str] = (topic, partition, offset), headers: "
         "str = headers) -> None"
@@ -321,6 +326,7 @@ PINNED: dict[Callable[..., object], str] = {
     ),
     sinks.rebuilt: "(log: DataFrame, by: Sequence[str] = ()) -> DataFrame",
     sinks.sole: "(frames: Mapping[str, DataFrame]) -> DataFrame",
+    sinks.standing_versions: "(path: str) -> VersionTable",
     views.KeyedTable: (
         "(path: str, *, step: str, rows_of: str, key: str | Sequence[str], by: str | "
         "Sequence[str], position: str | Sequence[str], deleted: str = deleted, changes: "

@@ -99,6 +99,14 @@ def test_documents_that_are_equal_are_all_found(spark: SparkSession) -> None:
     assert matches(documents, queries, SearchFields(text="title")).count() == 3
 
 
+def test_a_range_that_is_wider_than_its_rounded_width_has_all_of_its_buckets(
+    spark: SparkSession,
+) -> None:
+    documents = spark.createDataFrame([(-1e-20,), (0.5,), (1.0,)], "price double")
+    queries = spark.createDataFrame([("price:[-1e-20 TO 1]",)], "query string")
+    assert matches(documents, queries, SearchFields(fraction="price")).count() == 3
+
+
 def test_every_letter_is_the_same_term_in_a_query_and_in_a_document(spark: SparkSession) -> None:
     # Letters of later versions of Unicode are known to one of Python and Java, or to both.
     known = unicodedata.ucd_3_2_0
