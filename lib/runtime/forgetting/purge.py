@@ -14,11 +14,14 @@ from ...commit.delta_log import DeltaCommitLog
 from ...commit.once import untouched
 from ...commit.options import CommitOptions
 from ...jvm import DeltaState, checkpoint_table, delta_state, touch_transaction
+from ..query.late_rows import SINCE
 from .places import LOG, Root
 
 _KEPT = "delta.deletedFileRetentionDuration"
 _BEFORE = "tidegate.forgetting"
 """A property that a table has while it is purged: what it had for _KEPT before, or nothing."""
+_MERGED = "tidegate.merged"
+"""Besides, of a table of late rows: the version up to which they are merged."""
 _NOTHING = "interval 0 seconds"
 _NUMBERED = re.compile(r"\.?(\d{20})\.(.*)")
 _TO_VACUUM = {
@@ -33,7 +36,9 @@ def unfinished(state: DeltaState) -> bool:
     return state.property(_BEFORE) is not None
 
 
-def purge(spark: SparkSession, root: Root, name: str, look: Callable[[], None]) -> None:
+def purge(
+    spark: SparkSession, root: Root, name: str, look: Callable[[], None], merged: int | None = None
+) -> None:
     """Remove every file and log entry that the table's newest version does not need.
 
     Files that hold rows marked as deleted are written anew; all files that the newest version does
@@ -41,11 +46,12 @@ def purge(spark: SparkSession, root: Root, name: str, look: Callable[[], None]) 
     versions of the table are gone. The newest stamp of each step is carried on in a commit without
     rows, so that its job goes on as before. Killed at any point, it is finished by another call.
 
-    look: called before each part, and raises where the table is in use.
+    look: called before each part, and raises where the table is in use. merged: the version up to
+    which the rows of a table of late rows are merged.
     """
     path = root.of(name)
     look()
-    _begin(spark, path)
+    _begin(spark, path, merged)
     # What was forgotten before the property was there is vacuumed, and no longer told by the log.
     if delta_state(spark, path).has_vectors():
         spark.sql(f"REORG TABLE {_name(path)} APPLY (PURGE)")
@@ -57,7 +63,7 @@ def purge(spark: SparkSession, root: Root, name: str, look: Callable[[], None]) 
     first = delta_state(spark, path).version + 1
     _carry_on(spark, path)
     newest = checkpoint_table(spark, path)
-    _end(spark, path)
+    _end(spark, path, newest)
     look()
     for file in root.files_in(f"{name}/{LOG}".lstrip("/")):
         if _old(file.rpartition("/")[2], first, newest):
@@ -72,21 +78,31 @@ def _old(file: str, first: int, checkpoint: int) -> bool:
     return int(found[1]) < (checkpoint if found[2].startswith("checkpoint") else first)
 
 
-def _begin(spark: SparkSession, path: str) -> None:
+def _begin(spark: SparkSession, path: str, merged: int | None) -> None:
     """Let checkpoints forget files that are gone, whose names and partitions may be a person's."""
     state = delta_state(spark, path)
     if not unfinished(state):
         before = state.property(_KEPT) or ""
-        _alter(spark, path, f"SET TBLPROPERTIES ('{_BEFORE}'='{before}', '{_KEPT}'='{_NOTHING}')")
+        noted = {_BEFORE: before, _KEPT: _NOTHING}
+        _set(spark, path, noted if merged is None else {**noted, _MERGED: str(merged)})
 
 
-def _end(spark: SparkSession, path: str) -> None:
-    before = delta_state(spark, path).property(_BEFORE)
-    if before:
-        _alter(spark, path, f"SET TBLPROPERTIES ('{_KEPT}'='{before}')")
-        _alter(spark, path, f"UNSET TBLPROPERTIES ('{_BEFORE}')")
-    else:
-        _alter(spark, path, f"UNSET TBLPROPERTIES ('{_BEFORE}', '{_KEPT}')")
+def _end(spark: SparkSession, path: str, version: int) -> None:
+    """Put the properties back; `version` has the rows of all that are removed."""
+    state = delta_state(spark, path)
+    before, merged = state.property(_BEFORE), state.property(_MERGED)
+    wanted = {_KEPT: before} if before else {}
+    if merged is not None:
+        wanted[SINCE] = f"{merged} {version}"
+    if wanted:
+        _set(spark, path, wanted)
+    gone = [_BEFORE, *([] if before else [_KEPT]), *([] if merged is None else [_MERGED])]
+    _alter(spark, path, f"UNSET TBLPROPERTIES ({', '.join(map(repr, gone))})")
+
+
+def _set(spark: SparkSession, path: str, wanted: Mapping[str, str]) -> None:
+    pairs = ", ".join(f"'{name}'='{value}'" for name, value in wanted.items())
+    _alter(spark, path, f"SET TBLPROPERTIES ({pairs})")
 
 
 def _alter(spark: SparkSession, path: str, what: str) -> None:

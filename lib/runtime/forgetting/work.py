@@ -15,6 +15,7 @@ from .left import left
 from .person import Person
 from .places import Found, Root
 from .purge import purge, unfinished
+from .replayed import merged_until
 from .report import Left, TableReport
 from .rows import count, delete
 from .scan import Scan, scan
@@ -71,6 +72,7 @@ class Work:
         looked = {name: self._found(name, seen, dry_run) for name in self.found.tables}
         found = {name: each for name, each in looked.items() if each is not None}
         filters = self._filters(found)
+        merged = {} if dry_run else {name: self._merged(name) for name in found}
         told = []
         # The filters go first: what is found in the other tables tells which filters they are.
         for name in filters:
@@ -82,7 +84,7 @@ class Work:
         for name, each in found.items():
             if name not in filters:
                 if not dry_run:
-                    self._forget(name, each.rows)
+                    self._forget(name, each.rows, merged[name])
                 told.append(each)
         return told
 
@@ -129,12 +131,18 @@ class Work:
             return 0
         return count(self.spark.read.format("delta").load(self.root.of(name)), own)
 
-    def _forget(self, name: str, rows: int) -> None:
+    def _merged(self, name: str) -> int | None:
+        """Return what replays of late rows have merged of a table, before it is changed."""
+        # Where a purge was begun, that is noted in the table.
+        begun = unfinished(self._state(name))
+        return None if begun else merged_until(self.spark, self.root.of(name), self.paths)
+
+    def _forget(self, name: str, rows: int, merged: int | None) -> None:
         path = self.root.of(name)
         own = self.person.within(path)
         if rows and own is not None:
             delete(self.spark, path, own, self.claims.require)
-        purge(self.spark, self.root, name, self.claims.require)
+        purge(self.spark, self.root, name, self.claims.require, merged)
 
     def _state(self, name: str) -> DeltaState:
         return delta_state(self.spark, self.root.of(name))

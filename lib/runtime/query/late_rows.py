@@ -27,6 +27,9 @@ from .preflight import steps
 
 Windows: TypeAlias = Callable[[DataFrame], DataFrame]
 PLACE = ["topic", "partition", "offset"]
+SINCE = "tidegate.since"
+"""A property of a table whose earlier versions were removed: "4 9" says that what was merged up to
+version 4, or a later one, is what version 9 has."""
 
 
 def replay_late(job: Job, spark: SparkSession) -> int:
@@ -56,8 +59,8 @@ def replay_late(job: Job, spark: SparkSession) -> int:
     # A replay that crashed between its tables is finished first, with the rows that it had.
     for until in sorted({version if noted is None else noted, version}):
         if done is None or until > done:
-            gained = _gained(spark, path, done, until)
-            merged += _merge(job, sink, windows, gained, until, claim)
+            rows = gained(spark, path, done, until)
+            merged += _merge(job, sink, windows, rows, until, claim)
             done = until
     if claim is not None:
         claim.ended()
@@ -81,11 +84,11 @@ def _merge(
     job: Job,
     sink: Sink,
     windows: Windows,
-    gained: DataFrame,
+    late: DataFrame,
     number: int,
     claim: Ledger | None,
 ) -> int:
-    rows = gained.persist()
+    rows = late.persist()
     try:
         count, newest = rows.agg(F.count(F.lit(1)), F.unix_micros(F.max("watermark"))).head() or (
             0,
@@ -99,13 +102,23 @@ def _merge(
         rows.unpersist()
 
 
-def _gained(spark: SparkSession, path: str, done: int | None, until: int) -> DataFrame:
+def gained(spark: SparkSession, path: str, done: int | None, until: int) -> DataFrame:
     """Return the rows that an append-only table has gained between two of its versions."""
     now = spark.read.format("delta").option("versionAsOf", until).load(path)
     if done is None:
         return now
-    before = spark.read.format("delta").option("versionAsOf", done).load(path)
+    readable = _readable(spark, path, done)
+    before = spark.read.format("delta").option("versionAsOf", readable).load(path)
     return now.join(before.select(PLACE), PLACE, "left_anti")
+
+
+def _readable(spark: SparkSession, path: str, done: int) -> int:
+    """Return the version that has the rows of another, where that one was removed on purpose."""
+    told = delta_state(spark, path).property(SINCE)
+    if told is None:
+        return done
+    merged, since = map(int, told.split())
+    return since if merged <= done < since else done
 
 
 def _batch(job: Job, number: int, watermark: datetime, plan: str) -> Batch:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
-from tidegate.errors import ArgumentError, ReplayMismatchError
+from tidegate.commit.kept import REPLAY
+from tidegate.errors import ArgumentError, CheckpointError, ReplayMismatchError
+from tidegate.jvm import delta_state
 from tidegate.runtime.forgetting import forget
 from tidegate.runtime.forgetting.person import Identifier, Person
-from tidegate.sinks import FirstSeen
+from tidegate.runtime.query.late_rows import gained
+from tidegate.sinks import Append, FirstSeen, SideTable
 from tidegate.sketches import BloomTable
 
 from ...command.test_command import called
@@ -149,9 +153,36 @@ def test_a_filter_is_made_anew_and_a_query_s_state_is_told(
     assert all(place == "counted" for place, _ in kinds)
     assert not told.clean
     assert not seen.exists()
-    shutil.rmtree(root / "counted")
-    assert forget(spark, [str(root)], WHERE, stopped=True).clean
-
     assert sink.write({"rows": users}, batch(1)) == "written"
     assert sorted(row.user_id for row in rows(spark, root / "first")) == [ANNA, "ben"]
     assert [row.user_id for row in rows(spark, root / "repeated")] == ["ben"]
+
+
+@pytest.mark.slow
+def test_late_rows_that_are_merged_are_not_merged_again_after_one_was_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    late, windows = SideTable(str(root / "late"), step="late"), Append(str(root / "windows"))
+
+    def add(*users: tuple[int, str], number: int) -> int:
+        shape = "topic string, partition int, offset bigint, user_id string"
+        given = [("t", 0, offset, user) for offset, user in users]
+        late.write(spark.createDataFrame(given, shape), batch(number))
+        return delta_state(spark, late.path).version
+
+    def replayed(version: int) -> None:
+        at = replace(batch(version), query_id=REPLAY)
+        windows.write({"rows": spark.range(1)}, at)
+
+    replayed(add((0, ANNA), (1, "ben"), number=0))
+    done = add((2, "carl"), number=1)
+    with pytest.raises(CheckpointError, match="not merged yet"):
+        forget(spark, [str(root)], WHERE, stopped=True)
+    assert len(rows(spark, root / "late")) == 3
+    replayed(done)
+    assert forget(spark, [str(root)], WHERE, stopped=True).clean
+    newest = add((3, "dora"), number=2)
+    assert [row.user_id for row in gained(spark, late.path, done, newest).collect()] == ["dora"]
+    with pytest.raises(AnalysisException):
+        gained(spark, late.path, done - 1, newest).collect()
