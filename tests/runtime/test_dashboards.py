@@ -17,7 +17,7 @@ from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.telemetry.metrics import Metrics
 
 from .test_report import record
-from .watched import samples
+from .watched import Watched, samples
 
 DEPLOY = project_root() / "deploy"
 OF_PROMETHEUS = {"job", "instance"}
@@ -63,6 +63,13 @@ def test_each_expression_names_metrics_and_labels_that_there_are(expression: str
     assert metrics or expression.startswith("up{")
     assert labels <= set().union(*(there[name] for name in metrics))
     assert expression.count("(") == expression.count(")")
+
+
+@pytest.mark.broker
+def test_a_real_run_exports_all_that_is_asked_for(watched: Watched) -> None:
+    # No window has a watermark in a run's first batch, which is the last one here.
+    there = exported(watched.scrape) | {"tidegate_watermark_timestamp_seconds": set()}
+    assert there == exported(generate_latest(Metrics(record())).decode())
 
 
 def test_an_expression_of_another_metric_or_label_is_found() -> None:

@@ -23,6 +23,7 @@ from tidegate.runtime.telemetry.report.page import State, page
 from tidegate.runtime.telemetry.report.units import duration, octets, short, ticks
 
 from .test_progress import REPORT
+from .watched import Watched
 
 BEGUN = 1_772_442_350.0
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -185,6 +186,19 @@ def test_numbers_are_told_in_units() -> None:
         "11,574 d",
     ]
     assert [octets(n) for n in (None, 12, 2_500_000)] == ["-", "12 B", "2.5 MB"]
+
+
+@pytest.mark.broker
+def test_the_page_of_a_real_run_has_the_numbers_of_its_summary(watched: Watched) -> None:
+    read, done = Read(watched.page), watched.done
+    assert "Ended." in read.of("p")
+    told = ("batches", "rows read", "rows written", "late rows", "dead letters")
+    counts = (done.batches, done.rows_in, done.rows_out, done.late, done.dead)
+    assert [read.tiles[name] for name in told] == [f"{count:,}" for count in counts]
+    assert done.dead == 2
+    cells = read.of("td")
+    assert sum(cells[at + 1] == watched.topic for at in range(len(cells) - 1)) == 2
+    assert read.tiles["lag, records"] == "0"
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")

@@ -27,7 +27,7 @@ from .topics import page, reading
 AGE = 3_600
 KEPT = 86_400
 SECONDS: list[float | str] = [1, 4, "<script>", 12, 15, 23, 31, 2, "{}", 44, 57, 59, 71, 80]
-"""One record came late, and two cannot be read: one is no JSON, and one has no page."""
+"""Two records cannot be read: one is no JSON, and one has no page."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Watched:
     topic: str
     scrape: str
     done: Summary
+    page: str
 
     @property
     def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -70,9 +71,10 @@ def watched(spark: SparkSession, broker: Broker, root: Path) -> Watched:
         each_batch=looked_at,
         sink=Append(str(root / "views")),
         metrics_port=port,
+        report=str(root / "run.html"),
     )
     done = run(job, spark)
-    return Watched(topic, told[1], done)
+    return Watched(topic, told[1], done, (root / "run.html").read_text())
 
 
 def free_port() -> int:
