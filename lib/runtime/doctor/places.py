@@ -13,8 +13,8 @@ from ...durations import microseconds
 from ...errors import TidegateError
 from ..job import Job
 from ..process.room import existing
+from ..query.places import LOW_DISK, written
 from ..query.preflight import Preflight
-from ..query.run import LOW_DISK, written
 from .findings import Concern
 
 _LOGS = ("offsets", "commits")

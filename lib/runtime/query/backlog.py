@@ -34,7 +34,7 @@ from . import cut
 from .accounting import check_flood, check_one_to_one, tally
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .preflight import steps
+from .places import steps
 from .side_outputs import Part, keep_dead, reasons
 from .streams import streams
 from .topics import Topics

@@ -23,7 +23,7 @@ from ...sinks.alarms import windows_of
 from ..job import Job
 from ..replaying.journal import require_no_switch
 from .frames import partials
-from .preflight import steps
+from .places import steps
 
 Windows: TypeAlias = Callable[[DataFrame], DataFrame]
 PLACE = ["topic", "partition", "offset"]

@@ -12,7 +12,7 @@ from ...errors import ArgumentError, TableError
 from ...jvm import delta_state
 from ..job import Job
 from ..locations import whole
-from .preflight import steps
+from .places import steps
 
 
 class Names:

@@ -26,6 +26,7 @@ from ..replaying.journal import require_no_switch
 from . import plan as plans
 from .adopted import adopted, renamed
 from .brokers import answers
+from .places import steps
 from .resume import resumed, told
 
 _READS = 5
@@ -297,14 +298,3 @@ class Preflight:
 
     def _there(self, step: str) -> bool:
         return self.tables[step].id is not None
-
-
-def steps(job: Job) -> dict[str, str]:
-    """Return the path of every table that a job writes, by its step."""
-    beside = [job.places.dead, job.places.gaps]
-    if job.transform is not None:
-        beside += job.places.late.values()
-    return {
-        **{table.step: table.path for table in beside},
-        **{step: path for path, step in job.sink.tables()},
-    }

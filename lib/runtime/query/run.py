@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -24,7 +22,6 @@ from ...jvm import jvm_signals, names_in
 from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
-from ..locations import local
 from ..process.failures import is_of_a_disk, is_of_a_topic
 from ..process.local_files import bare_checkpoint
 from ..process.room import with_room
@@ -37,11 +34,11 @@ from ..telemetry.record import Record
 from ..telemetry.report import Report
 from .backlog import work_off
 from .bridge import at_once, before
-from .brokers import answers
 from .frames import streaming
 from .idleness import Heartbeat
 from .lagging import Lagging
 from .names import Names
+from .places import prepare, written
 from .preflight import Preflight
 from .resume import put_back, starting_at, told
 from .steps import Steps, cause
@@ -50,8 +47,6 @@ from .topics import Topics, missing_topic
 from .watching import unseen, watch
 
 _LOG = logging.getLogger(__name__)
-LOW_DISK = 2 * 1024**3
-"""With how little room, in bytes, a start warns."""
 
 
 def run(
@@ -252,28 +247,3 @@ def start(
     query = writer.start()
     steps.query.set_result(query)
     return query
-
-
-def prepare(job: Job) -> None:
-    """Make the local folders.
-
-    Warns when their disk is nearly full, and when no broker answers yet.
-    """
-    for servers in {given.reading.source.servers for given in job.inputs.values()}:
-        if not answers(servers):
-            _LOG.warning("no broker answers at %s; Kafka's client tries for some minutes", servers)
-    for place in {job.places.checkpoint, job.sink.path}:
-        folder = local(place)
-        if folder is None:
-            continue
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder.parent).free
-        if free < LOW_DISK:
-            _LOG.warning("only %s MiB are free under %s", f"{free / 1024**2:,.0f}", folder.parent)
-
-
-def written(job: Job) -> list[str]:
-    """Return where a job writes: its tables, its checkpoint, and Spark's own scratch folder."""
-    tables = [path for path, _ in job.sink.tables()]
-    beside = [job.places.dead.path, *(late.path for late in job.places.late.values())]
-    return [*tables, *beside, job.places.checkpoint, tempfile.gettempdir()]

@@ -24,7 +24,7 @@ from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .bridge import after_backlog, unread
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
-from .preflight import steps
+from .places import steps
 from .side_outputs import Late, Part, by_reason, counted, find_late, keep_dead, reasons
 from .streams import Stream
 from .topics import Topics

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...errors import ArgumentError
 from ..job import Job
+from ..query.places import steps
 from ..query.plan import plan_of
-from ..query.preflight import steps
 from .places import paths
 
 
