@@ -67,5 +67,14 @@ def test_jars_and_settings_are_those_of_the_library(parts: Parts) -> None:
     wanted, found = defaults(), settings(parts)
     for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog"):
         assert found[key] == wanted[key]
-    scripts = [arg for arg in submitted(parts)["args"] if arg.endswith(".py")]
-    assert [(project_root() / "jobs" / Path(script).name).exists() for script in scripts] == [True]
+
+
+def test_the_image_has_the_job_and_leaves_spark_its_entry_point(parts: Parts) -> None:
+    (script,) = [Path(arg) for arg in submitted(parts)["args"] if arg.endswith(".py")]
+    image = (project_root() / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    copied = [line.split()[1:] for line in image.splitlines() if line.startswith("COPY")]
+    assert [f"jobs/{script.name}", f"{script.parent}/"] in [
+        [*each[1:2], each[-1]] for each in copied
+    ]
+    assert (project_root() / "jobs" / script.name).exists()
+    assert "ENTRYPOINT" not in image, "Spark's starts the executors"
