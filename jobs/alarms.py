@@ -19,9 +19,10 @@ from tidegate.patterns.comparison.deviation import Baseline, Direction
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import Config, Duration, InputSection, OutputSection, Section, Table
 from tidegate.runtime.config.aggregate_text import Aggregates, aggregates_of
+from tidegate.runtime.config.secrets import require_reference, resolved
 from tidegate.runtime.config.values import Moment, Span
 from tidegate.runtime.config.window_sections import TumblingSection
-from tidegate.sinks import Alarms, Corrected
+from tidegate.sinks import Alarms, Corrected, Webhook
 from tidegate.windows import Windowed
 
 
@@ -60,11 +61,28 @@ class RuleSection(Section):
 
 
 class Tables(OutputSection):
-    """[output]: `table` is the log of alarms; beside it are the windows, and late rows."""
+    """[output]: `table` is the log of alarms; beside it windows, late rows, and what was told."""
 
     table: Table = "alarms"
     windows: Table = "windows"
     late: Table = "late_rows"
+    told: Table = "told"
+
+
+class WebhookSection(Section):
+    """[webhook]: where alarms are posted as they come and go, each at least once, with an id."""
+
+    url: str
+    headers: dict[str, str] = Field(
+        default={}, description="each value is `env:NAME` or `file:PATH`, such as Authorization's"
+    )
+    where: str | None = Field(default=None, description="a condition on the alarms, in SQL")
+
+    @model_validator(mode="after")
+    def _referred(self) -> WebhookSection:
+        for name, value in self.headers.items():
+            require_reference(f"webhook.headers.{name}", value, "here", always=True)
+        return self
 
 
 class AlarmsConfig(Config, name="alarms"):
@@ -74,6 +92,7 @@ class AlarmsConfig(Config, name="alarms"):
     window: TumblingSection
     aggregates: Aggregates
     rule: RuleSection
+    webhook: WebhookSection | None = None
     output: Tables
 
     @model_validator(mode="after")
@@ -88,6 +107,14 @@ class AlarmsConfig(Config, name="alarms"):
                 f"a column of [aggregates]: {', '.join(self.aggregates)}.",
             )
         return self
+
+    def told(self) -> Webhook | None:
+        """Return what posts the alarms, where they are posted."""
+        if self.webhook is None:
+            return None
+        given = self.webhook
+        headers = resolved(given.headers, "webhook.headers")
+        return Webhook(self.output.told, url=given.url, headers=headers, where=given.where)
 
     def deviations(self) -> Deviations:
         """Return the rule for the windows that the job makes."""
@@ -114,6 +141,7 @@ def job(config: AlarmsConfig) -> Job:
         output.table,
         windows=Corrected(output.windows, windowed=windowed, log=None),
         deviations=config.deviations(),
+        told=config.told(),
     )
     return config.as_job(
         inputs={"input": given},

@@ -55,6 +55,10 @@ class TopicError(TidegateError, RuntimeError):
     """A topic cannot be written: it is not there, takes no record, or a record is too large."""
 
 
+class WebhookError(TidegateError, RuntimeError):
+    """An address takes no row that is posted to it, does not answer, or is to get too many."""
+
+
 class DeadLetterFloodError(TidegateError, RuntimeError):
     """More rows than the configured limit could not be read."""
 

@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import QUICK
+
+from .listening import Heard, listening
 
 # For the session of the tests, and for each job that a test starts: nothing runs long enough to
 # earn the second compiler's time, which is half of what a session of some minutes takes.
@@ -39,6 +42,13 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
     may come back to the module, and the broker still has the topics."""
     if "broker" in fixturedef.argnames and fixturedef.scope in ("module", "class"):
         pytest.fail(f'{fixturedef.argname} makes topics: scope="session", or a test\'s own')
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """An address of this machine that is posted to, and what it hears."""
+    with listening() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

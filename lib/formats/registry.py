@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import time
 from collections.abc import Iterator
 from datetime import timedelta
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request
 
 from ..columns import require_whole
 from ..durations import microseconds
 from ..errors import ArgumentError, RegistryError
+from ..web import RefusedError, SilentError, answered, opener, require_address
 from ._schema_ids import Written
 
 _KINDS = "application/vnd.schemaregistry.v1+json, application/json"
@@ -24,7 +22,6 @@ _LONGEST = 16_000_000
 _NOT_FOUND = range(40_401, 40_404)
 """What a registry says beside a 404 of a subject, a version or a schema that it does not have. A
 404 without it is of a wrong address, or of a proxy."""
-_AGAIN = (408, 425, 429, *range(500, 600))
 _MOST_REFERENCES = 1_000
 
 _FETCHED: dict[tuple[str, int], Written] = {}
@@ -76,7 +73,7 @@ class Registry:
         attempts: int = 5,
         pause: str | timedelta = "500 milliseconds",
     ) -> None:
-        self.url = _address(url)
+        self.url = require_address(url, "user= and password= of Registry.")
         if (user is None) != (password is None) or (user is not None and token is not None):
             raise ArgumentError(
                 "user, password and token do not go together.",
@@ -155,39 +152,28 @@ class Registry:
 
     def _asked(self, path: str) -> dict[str, Any] | None:
         """Return what the registry answers; None where it says that there is nothing."""
-        pause = self._pause
-        for attempt in range(1, self.attempts + 1):
-            try:
-                return self._once(path)
-            except (URLError, HTTPException, OSError) as fault:
-                status = fault.code if isinstance(fault, HTTPError) else None
-                if status is not None and status not in _AGAIN:
-                    raise self._refused(status) from None
-                why = f"status {status}" if status else str(getattr(fault, "reason", fault))
-            if attempt < self.attempts:
-                time.sleep(pause)
-                pause *= 2
-        raise RegistryError(
-            f"the schema registry {self.url} does not answer: {why}, {self.attempts} times.",
-            "a registry that the driver and every executor can reach.",
-            "start the job again once it answers: it goes on where it was.",
-        )
+        try:
+            return answered(lambda: self._once(path), attempts=self.attempts, pause=self._pause)
+        except RefusedError as fault:
+            raise self._refused(fault.status) from None
+        except SilentError as fault:
+            raise RegistryError(
+                f"the schema registry {self.url} does not answer: {fault}.",
+                "a registry that the driver and every executor can reach.",
+                "start the job again once it answers: it goes on where it was.",
+            ) from None
 
     def _once(self, path: str) -> dict[str, Any] | None:
         request = Request(f"{self.url}{path}", headers={"Accept": _KINDS})
         if self._authorization is not None:
             request.add_unredirected_header("Authorization", self._authorization)
         try:
-            with self._opener().open(request, timeout=self._timeout) as response:
+            with opener(self._certificates).open(request, timeout=self._timeout) as response:
                 return self._object(response.read(_LONGEST))
         except HTTPError as fault:
             if fault.code == 404 and self._code(fault.read(_LONGEST)) in _NOT_FOUND:
                 return None
             raise
-
-    def _opener(self) -> OpenerDirector:
-        context = ssl.create_default_context(cafile=self._certificates)
-        return build_opener(_NoRedirection(), HTTPSHandler(context=context))
 
     def _object(self, content: bytes) -> dict[str, Any]:
         try:
@@ -218,26 +204,3 @@ class Registry:
             "the address under which /schemas/ids/1 is found, with its path.",
             "http://localhost:8081, or http://localhost:8080/apis/ccompat/v7",
         )
-
-
-class _NoRedirection(HTTPRedirectHandler):
-    """Leaves a redirection an error: the answer of another address, and the secrets sent to it."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Return no further request."""
-
-
-def _address(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
-        secret = parts.username is not None or parts.password is not None
-    except (ValueError, AttributeError, TypeError):
-        fine, secret = False, False
-    if secret:
-        raise ArgumentError(
-            "url has a user in it.", "an address alone.", "user= and password= of Registry."
-        )
-    if not fine:
-        raise ArgumentError(f"url is {url!r}.", "an address of http or https.")
-    return url.rstrip("/")

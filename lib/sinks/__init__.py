@@ -21,6 +21,7 @@ from .snapshot import Snapshot
 from .temporal_join import TemporalJoin
 from .upsert import Upsert
 from .version_table import VersionTable
+from .webhook import Webhook
 
 __all__ = [
     "Alarms",
@@ -44,6 +45,7 @@ __all__ = [
     "TemporalJoin",
     "Upsert",
     "VersionTable",
+    "Webhook",
     "rebuilt",
     "sole",
     "standing_versions",

@@ -24,6 +24,7 @@ from ._raised import LOGGED, Raised
 from ._targets import require_target
 from .append import counts
 from .corrected import Corrected
+from .sink import Sink
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Alarms:
         path: the table of alarms.
         windows: what keeps the windows; tumbling ones.
         deviations: the rules, for windows of the same size, offset and keys.
+        told: a sink, such as `Webhook` or `Publish`, that gets the entries of each batch once they
+            are logged.
         step: the name of the commits in the application id.
         layout: how the table of alarms is laid out.
 
@@ -85,6 +88,7 @@ class Alarms:
     _: KW_ONLY
     windows: Corrected
     deviations: Deviations
+    told: Sink | None = None
     step: str = "alarms"
     layout: Layout = ANY
 
@@ -96,17 +100,17 @@ class Alarms:
                 f"{type(self.deviations).__name__}.",
                 "the sink Corrected, and Deviations of tidegate.patterns.",
             )
-        places = self.tables()
-        for at, what in enumerate(("path", "step")):
-            if [place[at] for place in places].count(places[-1][at]) > 1:
-                raise ArgumentError(
-                    f"{what} is {places[-1][at]!r}, as of a table of windows.", "another one."
-                )
+        if self.told is not None and not hasattr(self.told, "write"):
+            raise ColumnTypeError(
+                f"told is a {type(self.told).__name__}.", "a sink, such as Webhook, or None."
+            )
+        self._require_apart()
         self._require_same_windows()
 
     def tables(self) -> list[tuple[str, str]]:
-        """Return the tables of the windows, and that of the alarms."""
-        return [*self.windows.tables(), (self.path, self.step)]
+        """Return the tables of the windows, that of the alarms, and those of `told`."""
+        told = [] if self.told is None else self.told.tables()
+        return [*self.windows.tables(), (self.path, self.step), *told]
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
@@ -120,7 +124,9 @@ class Alarms:
             def commit(options: CommitOptions) -> None:
                 self._log(spark, rows, batch, options)
 
-            return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+            outcome = commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+            self._tell(spark, batch)
+            return outcome
         finally:
             rows.unpersist()
 
@@ -128,6 +134,15 @@ class Alarms:
         """Return the alarms that stand: the last entry of each that is not withdrawn."""
         log = spark.read.format("delta").load(self.path)
         return Raised.last(log, self.deviations.by).where(quoted("status") == "raised")
+
+    def _tell(self, spark: SparkSession, batch: Batch) -> None:
+        """Hand on the entries of a batch, as the log has them."""
+        if self.told is None:
+            return
+        log = spark.read.format("delta").load(self.path)
+        entries = log.where(quoted("batch") == batch.number)
+        if not entries.isEmpty():
+            self.told.write({ROWS: entries}, batch)
 
     def _log(
         self, spark: SparkSession, rows: DataFrame, batch: Batch, options: CommitOptions
@@ -149,6 +164,13 @@ class Alarms:
         finally:
             for each in found:
                 each.release()
+
+    def _require_apart(self) -> None:
+        """Refuse tables of one path or one step."""
+        for what, *given in zip(("path", "step"), *self.tables(), strict=True):
+            twice = next((each for each in given if given.count(each) > 1), None)
+            if twice is not None:
+                raise ArgumentError(f"{what} is {twice!r} for two tables.", "one of its own each.")
 
     def _require_same_windows(self) -> None:
         windowed = self.windows.windowed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -70,6 +71,8 @@ class Publish:
     >>> Publish("/data/totals.sent", servers="localhost:9092", topic="totals", key="page").tables()
     [('/data/totals.sent', 'publish')]
     """
+
+    sends: ClassVar[str] = "a topic"
 
     path: str
     _: KW_ONLY

@@ -255,8 +255,8 @@ PINNED: dict[Callable[..., object], str] = {
     "HyperLogLogPlusPlus",
     sketches.to_minhash: "(values: Sequence[int]) -> MinHash",
     sinks.Alarms: (
-        "(path: str, *, windows: Corrected, deviations: Deviations, step: str = alarms, "
-        f"{LAYOUT}) -> None"
+        "(path: str, *, windows: Corrected, deviations: Deviations, told: Sink | None = None, "
+        f"step: str = alarms, {LAYOUT}) -> None"
     ),
     sinks.Append: (f"(path: str, *, {LAYOUT}, step: str = append, evolve: bool = False) -> None"),
     sinks.Corrected: (
@@ -298,6 +298,12 @@ PINNED: dict[Callable[..., object], str] = {
         "identity: Sequence[str] = (), value: "
         "Callable[[Sequence[str]], Column] | None = None, step: str = publish, options: "
         "Mapping[str, str] = <factory>) -> None"
+    ),
+    sinks.Webhook: (
+        "(path: str, *, url: str, headers: Mapping[str, str] = <factory>, where: str | None = "
+        "None, most: int = 1000, timeout: str | timedelta = 10 seconds, attempts: int = 5, pause: "
+        "str | timedelta = 500 milliseconds, certificates: str | None = None, step: str = webhook) "
+        "-> None"
     ),
     sinks.Layout: (
         "(partition_by: Sequence[str] = (), cluster_by: Sequence[str] = (), "

@@ -532,6 +532,12 @@ SINKS: dict[str, tuple[Call, str]] = {
         ),
         "options holds 'kafka.acks'",
     ),
+    "Webhook, no address": (lambda g: sinks.Webhook("/t", url="pager"), "url is 'pager'"),
+    "Webhook, a user in the address": (
+        lambda g: sinks.Webhook("/t", url="https://me:secret@pager.example"),
+        "url has a user in it",
+    ),
+    "Webhook, no rows": (lambda g: sinks.Webhook("/t", url="https://a.b", most=0), "most is 0"),
     "Once, its table is the sink's": (
         lambda g: sinks.Once(sink=APPEND, seen=APPEND.path),
         "seen is '/tables/views'",

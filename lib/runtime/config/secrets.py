@@ -36,9 +36,12 @@ def masked(key: str, value: object) -> str:
     return MASK if is_secret(key) and not _REFERENCE.match(text) else text
 
 
-def require_reference(key: str, value: object, place: str) -> None:
-    """Refuse a secret that stands in the file or on the command line in plain text."""
-    if is_secret(key) and not _REFERENCE.match(str(value)):
+def require_reference(key: str, value: object, place: str, *, always: bool = False) -> None:
+    """Refuse a secret that stands in the file or on the command line in plain text.
+
+    always: it is one, whatever its name.
+    """
+    if (always or is_secret(key)) and not _REFERENCE.match(str(value)):
         raise ConfigError(
             f"{key} is a secret, and its value stands in plain text {place}.",
             "'env:NAME' or 'file:PATH', or the environment variable of the key.",

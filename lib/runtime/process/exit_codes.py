@@ -25,12 +25,14 @@ from ...errors import (
     TidegateError,
     TopicError,
     WatermarkError,
+    WebhookError,
 )
 from .failures import plain
 from .stop import Interrupted
 
 DONE = 0
 _WRONG = (2, "the configuration or the command line is wrong")
+_UNTOLD = (11, "a topic or a webhook cannot be written: it is missing, or does not take every row")
 CODES: dict[type[BaseException], tuple[int, str]] = {
     ConfigError: _WRONG,
     ArgumentError: _WRONG,
@@ -50,7 +52,8 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     ConflictError: (8, "other writers of a table came first, again and again"),
     FencedError: (9, "another driver has taken the checkpoint over"),
     DifferenceError: (10, "--compare or --replay has found rows that differ, or are missing"),
-    TopicError: (11, "a topic cannot be written: it is missing, or takes not every record"),
+    TopicError: _UNTOLD,
+    WebhookError: _UNTOLD,
     NotForgottenError: (12, "tidegate forget has found what it cannot delete"),
 }
 """0 is done, or stopped as asked; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,

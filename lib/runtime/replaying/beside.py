@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,8 +22,8 @@ def beside(job: Job) -> Job:
     backlog as a batch.
 
     Raises:
-        ArgumentError: for a job that names a path of its own where no other can be put, or that has
-            an idle time-out.
+        ArgumentError: for a job that sends rows to a topic or a webhook, that names a path of its
+            own where no other can be put, or that has an idle time-out.
     """
     for name, given in job.inputs.items():
         if given.idle is not None:
@@ -33,6 +33,13 @@ def beside(job: Job) -> Job:
                 "inputs without idle, for a job that is replayed.",
                 "leave idle out, in the job that goes on with the replay's checkpoint too.",
             )
+    told = sorted(set(_senders(job.sink)))
+    if told:
+        raise ArgumentError(
+            f"{job.name!r} sends rows to {' and '.join(told)}, and a replay would send them again.",
+            "a job whose tables are all that it writes.",
+            "the same job without that sink.",
+        )
     moves = paths(job)
     late = {name: moves[table.path] for name, table in job.places.late.items()}
     made = replace(
@@ -72,6 +79,20 @@ def _moved(value: Any, moves: Mapping[str, str]) -> Any:
         changed = {name: each for name, each in put.items() if each is not own[name]}
         return replace(value, **changed) if changed else value
     return value
+
+
+def _senders(value: Any) -> Iterator[str]:
+    """Return what the sinks in a value send rows to, where that is no table."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _senders(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        sends = getattr(value, "sends", None)
+        if isinstance(sends, str):
+            yield sends
+        yield from _senders([getattr(value, each.name) for each in fields(value)])
 
 
 def _if_other(value: Any, made: Any) -> Any:
