@@ -21,12 +21,14 @@ from .errors import ColumnTypeError
 
 Kind = Literal["any", "number", "ordered"]
 Operation = Literal["sum", "min", "max"]
+ITSELF = ""
+"""The name of the sole field of a partial that is no struct."""
 _ALL = "__tidegate_all"
 _AGGREGATE: dict[Operation, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
 
 
 @dataclass(frozen=True)
-class Fold:
+class Reduction:
     """One field of a partial that is the sum, the least or the greatest of a value of each row.
 
     `lift` gives the row's value from its event time; `operation` joins two such values.
@@ -44,15 +46,15 @@ class Aggregate:
     merge: from a column of partials, the aggregate expression that gives their common partial.
     finish: from a partial, the answer.
     inputs: the columns that it reads, and what they must be; checked when a transform is called.
-    folds: by name, the fields of the partial, where each is a fold; empty for a sketch. A sole
-    field named "" means that the partial is no struct but that field.
+    reductions: by name, the fields of the partial, where each is one; empty for a sketch. A sole
+    field named ITSELF is the partial, which is no struct then.
     """
 
     partial: Callable[[Column], Column]
     merge: Callable[[Column], Column]
     finish: Callable[[Column], Column]
     inputs: tuple[tuple[str | Column, Kind], ...] = ()
-    folds: tuple[tuple[str, Fold], ...] = ()
+    reductions: tuple[tuple[str, Reduction], ...] = ()
 
     def __post_init__(self) -> None:
         for value, _ in self.inputs:
@@ -68,25 +70,27 @@ def _itself(partial: Column) -> Column:
     return partial
 
 
-def folded(
-    folds: Mapping[str, Fold],
+def reduced(
+    reductions: Mapping[str, Reduction],
     *,
     finish: Callable[[Column], Column] = _itself,
     inputs: Sequence[tuple[str | Column, Kind]] = (),
 ) -> Aggregate:
-    """Return the aggregate whose partial is made of folds; see `Aggregate.folds` for the names."""
-    fields = tuple(folds.items())
+    """Return the aggregate whose partial is made of reductions, by the names of its fields."""
+    fields = tuple(reductions.items())
 
-    def build(value: Callable[[str, Fold], Column]) -> Column:
-        made = [_AGGREGATE[fold.operation](value(name, fold)).alias(name) for name, fold in fields]
-        return made[0] if fields[0][0] == "" else F.struct(*made)
+    def build(value: Callable[[str, Reduction], Column]) -> Column:
+        made = [_AGGREGATE[part.operation](value(name, part)).alias(name) for name, part in fields]
+        return made[0] if fields[0][0] == ITSELF else F.struct(*made)
 
     return Aggregate(
-        partial=lambda time: build(lambda name, fold: fold.lift(time)),
-        merge=lambda partials: build(lambda name, fold: partials[name] if name else partials),
+        partial=lambda time: build(lambda name, part: part.lift(time)),
+        merge=lambda partials: build(
+            lambda name, part: partials if name == ITSELF else partials[name]
+        ),
         finish=finish,
         inputs=tuple(inputs),
-        folds=fields,
+        reductions=fields,
     )
 
 
@@ -101,8 +105,8 @@ def _ones(value: str | Column | None) -> Column:
 
 def count(value: str | Column | None = None) -> Aggregate:
     """Count the rows, or the rows in which `value` is not null. A whole number."""
-    return folded(
-        {"": Fold(lambda time: _ones(value), "sum")},
+    return reduced(
+        {ITSELF: Reduction(lambda time: _ones(value), "sum")},
         inputs=[] if value is None else [(value, "any")],
     )
 
@@ -114,7 +118,9 @@ def total(value: str | Column) -> Aggregate:
     rounding, which depends on the order of the rows. A sum beyond its type is an error, as Spark's
     ANSI mode has it.
     """
-    return folded({"": Fold(lambda time: column(value), "sum")}, inputs=[(value, "number")])
+    return reduced(
+        {ITSELF: Reduction(lambda time: column(value), "sum")}, inputs=[(value, "number")]
+    )
 
 
 def mean(value: str | Column) -> Aggregate:
@@ -122,23 +128,27 @@ def mean(value: str | Column) -> Aggregate:
 
     A double, or a decimal of decimals.
     """
-    folds = {
-        "total": Fold(lambda time: column(value), "sum"),
-        "count": Fold(lambda time: _ones(value), "sum"),
+    parts = {
+        "total": Reduction(lambda time: column(value), "sum"),
+        "count": Reduction(lambda time: _ones(value), "sum"),
     }
-    return folded(
-        folds, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")]
+    return reduced(
+        parts, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")]
     )
 
 
 def smallest(value: str | Column) -> Aggregate:
     """Take the least value that is not null; NaN is above all numbers."""
-    return folded({"": Fold(lambda time: column(value), "min")}, inputs=[(value, "ordered")])
+    return reduced(
+        {ITSELF: Reduction(lambda time: column(value), "min")}, inputs=[(value, "ordered")]
+    )
 
 
 def largest(value: str | Column) -> Aggregate:
     """Take the greatest value that is not null; NaN is above all numbers."""
-    return folded({"": Fold(lambda time: column(value), "max")}, inputs=[(value, "ordered")])
+    return reduced(
+        {ITSELF: Reduction(lambda time: column(value), "max")}, inputs=[(value, "ordered")]
+    )
 
 
 def first(value: str | Column) -> Aggregate:
@@ -158,8 +168,10 @@ def last(value: str | Column) -> Aggregate:
 
 
 def _by_time(value: str | Column, operation: Operation) -> Aggregate:
-    lift = Fold(lambda time: F.struct(time.alias("time"), column(value).alias("value")), operation)
-    return folded({"": lift}, finish=lambda p: p["value"], inputs=[(value, "ordered")])
+    lift = Reduction(
+        lambda time: F.struct(time.alias("time"), column(value).alias("value")), operation
+    )
+    return reduced({ITSELF: lift}, finish=lambda p: p["value"], inputs=[(value, "ordered")])
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:

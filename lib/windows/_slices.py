@@ -69,10 +69,10 @@ def layout(rows: Grouping, size: int) -> Layout:
 def collected(rows: Grouping, layout: Layout, kept: Sequence[str]) -> DataFrame:
     """Collect the events of each slice in the column EVENTS, in parts by their keys."""
     lifted = [
-        _widened(rows.events, fold.lift(rows.at), fold.operation).alias(f"{index}:{name}")
+        _widened(rows.events, part.lift(rows.at), part.operation).alias(f"{index}:{name}")
         for index, agg in enumerate(rows.aggs.values())
         if isinstance(agg, Aggregate)
-        for name, fold in agg.folds
+        for name, part in agg.reductions
     ]
     inner = [quoted(rows.by[at]).alias(key(at)) for at in layout.inner]
     event = F.struct(

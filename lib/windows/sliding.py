@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ..aggregates import Aggregate
+from ..aggregates import ITSELF, Aggregate
 from ..columns import names, quoted, require, require_free
 from ..durations import microseconds
 from ..errors import ArgumentError
@@ -146,7 +146,7 @@ def sliding(
 
 def _require_kept(rows: Grouping, kept: list[str]) -> None:
     for name, agg in rows.aggs.items():
-        if not isinstance(agg, Aggregate) or not agg.folds:
+        if not isinstance(agg, Aggregate) or not agg.reductions:
             raise ArgumentError(
                 f"aggs[{name!r}] cannot roll from one event to the next.",
                 "count, total, mean, smallest, largest, first, last.",
@@ -160,11 +160,11 @@ def _rolled(
     groups: DataFrame, rows: Grouping, laid: Layout, kept: list[str], window: Sliding
 ) -> DataFrame:
     event = _event(groups)
-    folds = [
-        fold.operation
+    operations = [
+        part.operation
         for agg in rows.aggs.values()
         if isinstance(agg, Aggregate)
-        for _, fold in agg.folds
+        for _, part in agg.reductions
     ]
     rolling = Rolling(
         width=microseconds(window.size),
@@ -172,7 +172,7 @@ def _rolled(
         outer=len(laid.outer),
         inner=len(laid.inner),
         kept=len(kept),
-        operations=tuple(folds),
+        operations=tuple(operations),
         windows=window.windows,
     )
     schema = StructType(
@@ -203,10 +203,10 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
     answers = []
     for index, (name, agg) in enumerate(rows.aggs.items()):
         if isinstance(agg, Aggregate):
-            fields = {field: quoted(f"{index}:{field}") for field, _ in agg.folds}
+            fields = {field: quoted(f"{index}:{field}") for field, _ in agg.reductions}
             partial = (
-                fields[""]
-                if "" in fields
+                fields[ITSELF]
+                if ITSELF in fields
                 else F.struct(*[value.alias(key) for key, value in fields.items()])
             )
             answers.append(agg.finish(partial).alias(name))

@@ -181,8 +181,8 @@ def _default(each: Field[Any], names: Mapping[str, str], depth: int) -> str | No
 
 def _aggregate(value: Aggregate, below: Callable[[Any], str]) -> str:
     """Return which aggregate it is, by the functions that it is made of."""
-    folds = [below(fold.lift) for _, fold in value.folds]
-    made = [*(folds or [below(value.partial)]), below(value.finish)]
+    lifts = [below(part.lift) for _, part in value.reductions]
+    made = [*(lifts or [below(value.partial)]), below(value.finish)]
     return " ".join(dict.fromkeys(made))
 
 
