@@ -17,7 +17,11 @@ from .secrets import MASK, masked
 from .values import VALUE
 
 KeyPath: TypeAlias = tuple[str, ...]
-OPEN_ENDED: tuple[KeyPath, ...] = (("kafka", "options"), ("output", "properties"))
+OPEN_ENDED: tuple[KeyPath, ...] = (
+    ("kafka", "options"),
+    ("output", "properties"),
+    ("webhook", "headers"),
+)
 """Tables whose keys are somebody else's: all that follows is one key, dots and all."""
 
 
@@ -30,11 +34,12 @@ class Given:
 
 
 _MOMENT = "a time with its zone and without quotes, such as 2026-03-02T09:00:00Z"
+_OFFSETS = "a table of offsets: { clicks = { 0 = 17 } }"
 _WORDS: dict[str, str] = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "datetime_type": _MOMENT,
-    "dict_type": "a table of offsets: { clicks = { 0 = 17 } }",
+    "dict_type": 'a table: { name = "value" }',
     "float_parsing": "a number",
     "float_type": "a number",
     "int_from_float": "a whole number",
@@ -147,6 +152,8 @@ class _Fault:
             return str(self._context["expected_tags"])
         if self._type in _BOUNDS:
             return _BOUNDS[self._type](self._context)
+        if self._type == "dict_type" and self.path[-1] == "start":
+            return _OFFSETS
         return _WORDS.get(self._type, self._message)
 
 
