@@ -97,7 +97,8 @@ def test_the_last_window_of_a_quiet_topic_comes_out_and_what_comes_then_is_late(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
-    sent(broker.servers, topic, [(0, 10), (0, 70), (0, 75)])
+    # From the last row to the end of its window event time goes as the clock does.
+    sent(broker.servers, topic, [(0, 10), (0, 70), (0, 115)])
     stop, told = Stop(), list[str]()
 
     def meanwhile() -> None:
