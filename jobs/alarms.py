@@ -72,7 +72,7 @@ class Tables(OutputSection):
 class WebhookSection(Section):
     """[webhook]: where alarms are posted as they come and go, each at least once, with an id."""
 
-    url: str
+    url: str = Field(description="the address; `env:NAME` or `file:PATH` where it holds a secret")
     headers: dict[str, str] = Field(
         default={}, description="each value is `env:NAME` or `file:PATH`, such as Authorization's"
     )
@@ -114,7 +114,8 @@ class AlarmsConfig(Config, name="alarms"):
             return None
         given = self.webhook
         headers = resolved(given.headers, "webhook.headers")
-        return Webhook(self.output.told, url=given.url, headers=headers, where=given.where)
+        url = resolved({"url": given.url}, "webhook")["url"]
+        return Webhook(self.output.told, url=url, headers=headers, where=given.where)
 
     def deviations(self) -> Deviations:
         """Return the rule for the windows that the job makes."""

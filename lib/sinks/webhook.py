@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import ClassVar
+from urllib.parse import urlsplit
 from urllib.request import Request
 
 from pyspark.sql import DataFrame
@@ -51,7 +52,8 @@ class Webhook:
 
     Args:
         path: the table of what was posted.
-        url: the address, of http or https.
+        url: the address, of http or https. Errors and reprs show its host alone, since a path may
+            be a secret.
         headers: sent with each post, such as Authorization; their values never show in a repr.
         where: a condition in Spark's SQL: rows of which it is false or null are not posted.
         most: so many rows of one batch are posted; with more of them none is, and the job stops.
@@ -75,7 +77,7 @@ class Webhook:
     path: str
     _: KW_ONLY
     # What has no part in which rows are posted may be put right while a batch waits for it.
-    url: str = field(compare=False)
+    url: str = field(repr=False, compare=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     where: str | None = None
     most: int = field(default=1_000, compare=False)
@@ -116,6 +118,10 @@ class Webhook:
         counts = {} if rows_out is None else {"out": rows_out}
         return commit_once(spark, self.path, batch, self.step, commit, counts)
 
+    @property
+    def _host(self) -> str:
+        return f"the address at {urlsplit(self.url).hostname}"
+
     def _post(self, frame: DataFrame, batch: Batch) -> int:
         """Post the rows, and return how many there were."""
         rows = self._rows(frame, batch)
@@ -132,7 +138,7 @@ class Webhook:
         told = chosen.select(as_json(chosen.columns).alias("row")).limit(self.most + 1).collect()
         if len(told) > self.most:
             raise WebhookError(
-                f"batch {batch.number} has more than {self.most:,} rows for {self.url}.",
+                f"batch {batch.number} has more than {self.most:,} rows for {self._host}.",
                 "a few rows a batch; none of these was posted.",
                 f"most={self.most * 10}; once the batch is through, a narrower condition in where",
             )
@@ -153,13 +159,13 @@ class Webhook:
             answered(once, attempts=self.attempts, pause=pause)
         except RefusedError as fault:
             raise WebhookError(
-                f"{self.url} refuses a row: status {fault.status}.",
+                f"{self._host} refuses a row: status {fault.status}.",
                 "an address that takes posts of JSON, and answers with 2xx.",
                 "put url and headers right, and start the job again: it posts the batch anew.",
             ) from None
         except SilentError as fault:
             raise WebhookError(
-                f"{self.url} does not answer: {fault}.",
+                f"{self._host} does not answer: {fault}.",
                 "an address that the driver can reach.",
                 "start the job again once it answers: it posts the batch anew.",
             ) from None

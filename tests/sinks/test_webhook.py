@@ -35,6 +35,7 @@ def test_rows_are_posted_once_with_their_ids_and_an_address_that_fails_is_asked_
     heard.answers = [500, 429]
     sink = webhook(heard, tmp_path, headers={"Authorization": "Bearer secret"})
     assert "secret" not in repr(sink)
+    assert heard.url not in repr(sink)
     assert sink.write({"rows": alarms}, batch(4)) == "written"
     assert [told["row"] for _, told in heard.posts] == [
         {"page": "/a", "views": 3},
@@ -56,7 +57,7 @@ def test_a_batch_that_was_cut_short_is_posted_again_under_the_same_ids(
     heard: Heard, alarms: DataFrame, tmp_path: Path
 ) -> None:
     heard.answers = [200, 200, 403]
-    with pytest.raises(WebhookError, match="refuses a row: status 403"):
+    with pytest.raises(WebhookError, match=r"at 127\.0\.0\.1 refuses a row: status 403"):
         webhook(heard, tmp_path).write({"rows": alarms}, batch(0))
     assert not (tmp_path / "told").exists()
     # What the address needs may be put right in between.
