@@ -51,6 +51,12 @@ def require_name(name: object) -> None:
         )
 
 
+def require_writer(job: object) -> None:
+    """Refuse what cannot be the name of a writer, which is a part of application ids."""
+    if not isinstance(job, str) or not job.strip() or "/" in job:
+        raise ArgumentError(f"job is {job!r}.", "a name without a slash.", '"customers"')
+
+
 def require_path(path: object, what: str) -> None:
     """Refuse what is no path of a folder."""
     if not isinstance(path, str) or not path:

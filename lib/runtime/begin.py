@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from ..changes import snapshot_of
 from ..columns import names
 from ..commit import EPOCH, Batch, Outcome
-from ..errors import ArgumentError
 from ..frames import ROWS
 from ..sinks import Sink
+from ._checks import require_writer
 
 
 def begin(
@@ -47,8 +47,7 @@ def begin(
         ReplayMismatchError: for a sink that has begun with another snapshot.
         And what `snapshot_of` and the sink raise.
     """
-    if not isinstance(job, str) or not job.strip() or "/" in job:
-        raise ArgumentError(f"job is {job!r}.", "a name without a slash.", '"customers"')
+    require_writer(job)
     changes = snapshot_of(rows, key=key, position=position, at=at)
     plan = json.dumps([names(key, "key"), list(position), at.isoformat()])
     batch = Batch(

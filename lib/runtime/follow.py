@@ -16,11 +16,12 @@ from ..commit.kept import others
 from ..commit.named import path_of
 from ..commit.once import untouched
 from ..commit.stamp import app_id
-from ..errors import ArgumentError, ColumnTypeError, ReplayMismatchError
+from ..errors import ColumnTypeError, ReplayMismatchError
 from ..frames import ROWS
 from ..sinks import Sink
 from ..sources import TableChanges
 from ..sources._feed import told
+from ._checks import require_writer
 
 _LOG = logging.getLogger(__name__)
 
@@ -184,5 +185,4 @@ def _require(changes: object, sink: object, job: object) -> None:
         )
     if not hasattr(sink, "write") or not hasattr(sink, "tables"):
         raise ColumnTypeError(f"sink is {sink!r}.", "a sink.", 'Append("/data/t.changes")')
-    if not isinstance(job, str) or not job.strip() or "/" in job:
-        raise ArgumentError(f"job is {job!r}.", "a name without a slash.", '"customers_out"')
+    require_writer(job)

@@ -10,10 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import names, quoted, require
-from ..commit import table
 from ..commit.batch import Batch
-from ..commit.once import commit_once
-from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnTypeError
 from ..frames import sole
@@ -21,6 +18,7 @@ from ..sources._kafka_options import require_servers, topic_names
 from ._records import as_headers, as_json, as_key, numbered
 from ._sending import require_producer_options, require_topic, send
 from ._targets import require_target
+from ._told import told_once
 
 SENT = "topic STRING, batch BIGINT, rows BIGINT"
 
@@ -115,18 +113,15 @@ class Publish:
         """Send the rows, or none of them when the table already has this batch."""
         frame = sole(frames)
         spark = frame.sparkSession
-        sent: list[int] = []
 
-        def commit(options: CommitOptions) -> None:
-            # After a conflict on the table the topic has the rows already.
-            if not sent:
-                require_topic(spark, self.servers, self.topic, self.options)
-                sent.append(send(self.records(frame, batch), self))
-            note = spark.createDataFrame([(self.topic, batch.number, sent[0])], SENT)
-            table.append(note, self.path, options)
+        def sent() -> int:
+            require_topic(spark, self.servers, self.topic, self.options)
+            return send(self.records(frame, batch), self)
 
-        counts = {} if rows_out is None else {"out": rows_out}
-        return commit_once(spark, self.path, batch, self.step, commit, counts)
+        def note(rows: int) -> DataFrame:
+            return spark.createDataFrame([(self.topic, batch.number, rows)], SENT)
+
+        return told_once(spark, (self.path, self.step), batch, sent, note, rows_out)
 
     def records(self, frame: DataFrame, batch: Batch) -> DataFrame:
         """Return what is sent for the rows of a batch: key, value, headers, in their order."""

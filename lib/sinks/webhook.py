@@ -15,10 +15,7 @@ from urllib.request import Request
 from pyspark.sql import DataFrame
 
 from ..columns import require_whole
-from ..commit import table
 from ..commit.batch import Batch
-from ..commit.once import commit_once
-from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..conditions import condition, require_text
 from ..durations import microseconds
@@ -27,6 +24,7 @@ from ..frames import sole
 from ..web import RefusedError, SilentError, answered, opener, require_address
 from ._records import as_json
 from ._targets import require_target
+from ._told import told_once
 
 TOLD = "batch BIGINT, rows BIGINT"
 _DIGITS = 32
@@ -106,17 +104,14 @@ class Webhook:
         """Post the rows, or none of them when the table already has this batch."""
         frame = sole(frames)
         spark = frame.sparkSession
-        posted: list[int] = []
 
-        def commit(options: CommitOptions) -> None:
-            # After a conflict on the table the rows were posted already.
-            if not posted:
-                posted.append(self._post(frame, batch))
-            note = spark.createDataFrame([(batch.number, posted[0])], TOLD)
-            table.append(note, self.path, options)
+        def post() -> int:
+            return self._post(frame, batch)
 
-        counts = {} if rows_out is None else {"out": rows_out}
-        return commit_once(spark, self.path, batch, self.step, commit, counts)
+        def note(rows: int) -> DataFrame:
+            return spark.createDataFrame([(batch.number, rows)], TOLD)
+
+        return told_once(spark, (self.path, self.step), batch, post, note, rows_out)
 
     @property
     def _host(self) -> str:
