@@ -23,7 +23,7 @@ def test_every_aggregate_of_the_library_can_be_named() -> None:
         and inspect.signature(value).return_annotation == "Aggregate"
         and not name.startswith("_")
     }
-    assert public - set(named()) == {"folded"}
+    assert public - set(named()) == {"reduced"}
 
 
 @pytest.mark.parametrize(
