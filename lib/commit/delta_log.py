@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from delta.exceptions.base import (
@@ -19,7 +18,15 @@ from delta.exceptions.base import (
 from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
-from ..jvm import DeltaState, Folder, at_the_commit, delta_state, message, touch_transaction
+from ..jvm import (
+    DeltaState,
+    Folder,
+    Numbered,
+    at_the_commit,
+    delta_state,
+    message,
+    touch_transaction,
+)
 from .commit_file import commit_file, digest_of, number_in, restored, stamp_of
 from .identity import NEVER
 from .kept import REPLAY
@@ -226,20 +233,42 @@ class DeltaCommitLog:
         return state
 
     def commit(self, stamp: Stamp, look: Look | None = None) -> None:
-        """Write the rows in one commit, under the stamp.
+        """Write the rows in one commit, under the stamp and the batch's number.
 
         look: called within Delta's transaction, right before its commit.
 
         Raises:
             ConflictError: where another writer's commit came between.
         """
+        seen = self._looked_at()
+        numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch)
+
+        def still_open() -> None:
+            self._require_open(stamp, seen.version)
+            if look is not None:
+                look()
+
         try:
-            with nullcontext() if look is None else at_the_commit(self.spark, look):
-                self.write(CommitOptions(stamp.app_id, stamp.batch, stamp.text()))
+            with at_the_commit(self.spark, still_open, numbered):
+                self.write(CommitOptions(stamp.text()))
         except CONFLICTS as error:
-            raise ConflictError(
-                f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: "
-                f"{message(error)}",
-                hint="let other writers (compaction, deletes) run between batches, or on other "
-                "partitions.",
-            ) from error
+            raise self._conflict(stamp, message(error)) from error
+
+    def _require_open(self, stamp: Stamp, seen: int) -> None:
+        """Refuse a commit of a number that the table has got since it was looked at.
+
+        Delta's transaction has begun: what is committed from now on is a conflict of its own.
+        """
+        if self.looked().version == seen:
+            return
+        last = self.done(stamp.app_id)
+        if last is not None and last >= stamp.batch:
+            raise self._conflict(stamp, f"batch {last} of {stamp.app_id} is there")
+
+    def _conflict(self, stamp: Stamp, what: str) -> ConflictError:
+        return ConflictError(
+            f"{self.path}: batch {stamp.batch} met another writer's commit, {ATTEMPTS} times: "
+            f"{what}",
+            hint="let other writers (compaction, deletes) run between batches, or on other "
+            "partitions.",
+        )

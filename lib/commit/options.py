@@ -1,9 +1,9 @@
-"""What a Delta commit carries so that it happens once: application id, number and stamp."""
+"""What a Delta commit carries besides its rows: the stamp of the batch that they are of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from delta.tables import DeltaMergeBuilder
@@ -13,28 +13,21 @@ from ..errors import ConflictError
 from ..jvm import message
 
 CHANGED = "another writer changed a row between its reading and the merge"
-_SETTINGS = {
-    "app_id": "spark.databricks.delta.write.txnAppId",
-    "version": "spark.databricks.delta.write.txnVersion",
-    "user_metadata": "spark.databricks.delta.commitInfo.userMetadata",
-}
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclass(frozen=True)
 class CommitOptions:
-    """What a commit carries: Delta's application id and version, and the stamp."""
+    """What a write or a merge says to Delta, so that its commit bears the stamp.
 
-    app_id: str
-    version: int
+    The batch's number is not among it: `numbered_commit` puts it into the commit.
+    """
+
     user_metadata: str
 
     def on(self, writer: DataFrameWriter) -> DataFrameWriter:
         """Return the writer with these options set."""
-        return (
-            writer.option("txnAppId", self.app_id)
-            .option("txnVersion", str(self.version))
-            .option("userMetadata", self.user_metadata)
-        )
+        return writer.option("userMetadata", self.user_metadata)
 
     def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
         """Run a merge under these options, in one commit.
@@ -55,28 +48,20 @@ class CommitOptions:
                     ) from error
                 raise
 
+    def session(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """Set these options on the session, while a MERGE, UPDATE or DELETE runs.
+
+        These three take the options from the session alone. Spark gives every streaming query a
+        session of its own, so that two queries do not disturb each other.
+        """
+        return self.noted(spark, self.user_metadata)
+
     @staticmethod
     @contextmanager
     def noted(spark: SparkSession, text: str) -> Iterator[None]:
         """Let commits of the session bear a text, while a DELETE runs that is no batch's."""
-        spark.conf.set(_SETTINGS["user_metadata"], text)
+        spark.conf.set(_USER_METADATA, text)
         try:
             yield
         finally:
-            spark.conf.unset(_SETTINGS["user_metadata"])
-
-    @contextmanager
-    def session(self, spark: SparkSession) -> Iterator[None]:
-        """Set these options on the session, while a MERGE, UPDATE or DELETE runs.
-
-        These three take the options from the session alone. The options are unset whatever happens,
-        since Delta would skip each later write of the session in silence. Spark gives every
-        streaming query a session of its own, so that two queries do not disturb each other.
-        """
-        try:
-            for name, key in _SETTINGS.items():
-                spark.conf.set(key, str(getattr(self, name)))
-            yield
-        finally:
-            for key in _SETTINGS.values():
-                spark.conf.unset(key)
+            spark.conf.unset(_USER_METADATA)

@@ -5,6 +5,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 
 from .delta import (
     DeltaState,
+    Numbered,
     at_the_commit,
     checkpoint_table,
     delta_state,
@@ -23,6 +24,7 @@ __all__ = [
     "Folder",
     "KafkaClient",
     "Kept",
+    "Numbered",
     "SignalHandler",
     "TopicState",
     "WholeFiles",

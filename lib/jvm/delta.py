@@ -12,6 +12,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from ..errors import TableError
 from .session import jvm_session
 
 
@@ -96,6 +97,18 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot, clusters)
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """A number that a commit on a table gives to an application id.
+
+    log_path: the table's log, as Delta names it.
+    """
+
+    log_path: str
+    app_id: str
+    number: int
+
+
 class _AtTheCommit:
     """Delta's observer of a thread's transactions: looks right before what one does is committed.
 
@@ -103,8 +116,11 @@ class _AtTheCommit:
     look is one that this transaction meets.
     """
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    def __init__(self, jvm: Any, look: Callable[[], None], numbered: Numbered | None) -> None:
+        self._jvm = jvm
         self._look = look
+        self._numbered = numbered
+        self._begun: Any = None
         self.failure: BaseException | None = None
 
     # The names are Delta's, which calls them.
@@ -112,15 +128,36 @@ class _AtTheCommit:
         return self
 
     def startingTransaction(self, start: Any) -> Any:  # noqa: N802
-        return start.apply()
+        self._begun = start.apply()
+        return self._begun
 
     def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
         try:
             self._look()
+            return self._with_number(prepare.apply())
         except BaseException as error:
             self.failure = error
             raise
-        return prepare.apply()
+
+    def _with_number(self, actions: Any) -> Any:
+        """Return the first commit's actions with the number, and those of others as they are.
+
+        Delta may let a compaction follow in the same thread.
+        """
+        numbered, self._numbered = self._numbered, None
+        if numbered is None:
+            return actions
+        log_path = str(self._begun.deltaLog().logPath().toString())
+        if log_path != numbered.log_path:
+            raise TableError(
+                f"a commit on {log_path} came where batch {numbered.number} of {numbered.app_id} "
+                f"was to be written to {numbered.log_path}.",
+                "one commit, on the sink's own table.",
+                "write other tables under steps of their own; nothing was written.",
+            )
+        # As a transaction that has asked for the number: it meets a commit that gives another.
+        self._begun.readTxn().addOne(numbered.app_id)
+        return actions.appended(_number_of(self._jvm, numbered.app_id, numbered.number))
 
     def beginDoCommit(self) -> None:  # noqa: N802
         return None
@@ -135,16 +172,23 @@ class _AtTheCommit:
 
 
 @contextmanager
-def at_the_commit(spark: SparkSession, look: Callable[[], None]) -> Iterator[None]:
+def at_the_commit(
+    spark: SparkSession, look: Callable[[], None], numbered: Numbered | None = None
+) -> Iterator[None]:
     """Call `look` within every Delta transaction of this thread, right before its commit.
 
     What it raises is raised here, and nothing is committed.
+
+    numbered: what the first commit on that table bears. Delta's own options for it, txnAppId and
+        txnVersion, let every write ask the table for all numbers, by a Spark job over its log that
+        takes several times as long as a small write.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    delta: Any = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]
+    jvm: Any = spark._jvm
+    delta = jvm.org.apache.spark.sql.delta
     observers = getattr(getattr(delta, "TransactionExecutionObserver$"), "MODULE$")
     before = observers.getObserver()
-    mine = _AtTheCommit(look)
+    mine = _AtTheCommit(jvm, look, numbered)
     observers.setObserver(mine)
     try:
         yield
@@ -154,6 +198,12 @@ def at_the_commit(spark: SparkSession, look: Callable[[], None]) -> Iterator[Non
         observers.setObserver(before)
 
 
+def _number_of(jvm: Any, app_id: str, number: int) -> Any:
+    """Return the action by which a commit says the number of an application id."""
+    now = jvm.scala.Option.apply(jvm.System.currentTimeMillis())
+    return jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, number, now)
+
+
 def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) -> None:
     """Make a commit that says the number of an application id anew, and no more.
 
@@ -161,9 +211,8 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) 
     """
     jvm: Any = spark._jvm
     delta = jvm.org.apache.spark.sql.delta
-    said = delta.actions.SetTransaction(app_id, number, jvm.scala.Option.empty())
     actions = jvm.java.util.ArrayList()
-    actions.add(said)
+    actions.add(_number_of(jvm, app_id, number))
     begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
     update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
     begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)

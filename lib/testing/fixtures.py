@@ -23,7 +23,7 @@ from .broker import Broker
 
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",

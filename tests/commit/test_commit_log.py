@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from tidegate.commit import delta_log
+from tidegate.commit import commit_once, delta_log
 from tidegate.commit.options import CommitOptions
 from tidegate.commit.stamp import Stamp
-from tidegate.errors import ConflictError, FencedError, ReplayMismatchError
-from tidegate.jvm import delta_state
+from tidegate.errors import ConflictError, FencedError, ReplayMismatchError, TableError
+from tidegate.jvm import delta_state, executions
 from tidegate.sinks import Append
 
-from ..sinks.batches import batch, rows
+from ..sinks.batches import batch, by_another, rows
 
 APP = "j/q/append"
 
@@ -104,9 +103,7 @@ def test_a_batch_that_a_restore_has_undone_is_not_taken_for_written(
 def fenced_off(spark: SparkSession, path: str, app: str) -> None:
     """Let another driver, which is another thread here, fence a table's writer off."""
     log = delta_log.DeltaCommitLog(spark, path, lambda options: None)
-    thread = Thread(target=log.fence, args=(app, "fence"))
-    thread.start()
-    thread.join()
+    by_another(lambda: log.fence(app, "fence"))
 
 
 @pytest.mark.parametrize("merging", [False, True])
@@ -139,3 +136,43 @@ def test_a_commit_that_has_looked_meets_a_fence_and_one_whose_look_fails_is_not_
     log.commit(stamp, lambda: fenced_off(spark, path, "k/q/append"))
     assert len(rows(spark, path)) == 3
     assert done(spark, path) == 1
+
+
+def test_a_commit_asks_delta_for_no_number(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta works numbers out by two queries over the table's log, anew for each version."""
+    sink = Append(path=str(tmp_path / "t"))
+    for number in range(2):
+        sink.write({"rows": spark.range(1)}, batch(number), rows_out=1)
+    before = executions(spark)
+    sink.write({"rows": spark.range(1)}, batch(2), rows_out=1)
+    # The save, and the rows' writing within it.
+    assert executions(spark) - before == 2
+
+
+def test_a_batch_that_another_has_written_since_the_look_is_not_written_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    sink = Append(path=path)
+    sink.write({"rows": spark.range(1)}, batch(0))
+
+    def write(options: CommitOptions) -> None:
+        by_another(lambda: sink.write({"rows": spark.range(1)}, batch(1)))
+        options.on(spark.range(1).write.format("delta").mode("append")).save(path)
+
+    assert commit_once(spark, path, batch(1), "append", write, {}) == "written"
+    assert len(rows(spark, path)) == 2
+    assert done(spark, path) == 1
+
+
+def test_a_commit_on_another_table_is_refused_before_it_is_made(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, other = str(tmp_path / "t"), tmp_path / "other"
+
+    def write(options: CommitOptions) -> None:
+        options.on(spark.range(1).write.format("delta")).save(str(other))
+
+    with pytest.raises(TableError, match=r"other/_delta_log came where batch 0 of j/q/append"):
+        commit_once(spark, path, batch(0), "append", write, {})
+    assert not list(other.glob("_delta_log/*.json"))

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.commit.epochs import EpochFiles
 from tidegate.commit.identity import Identity
 from tidegate.commit.ledger import Ledger
-from tidegate.commit.options import CommitOptions
 from tidegate.commit.stamp import app_id
 from tidegate.errors import (
     ArgumentError,
@@ -282,8 +281,9 @@ def test_a_table_that_a_sleeping_driver_has_made_is_refused_and_moved_away(
     def awoken(batch: DataFrame) -> DataFrame:
         noted = numbers.identity
         if noted.batch == 0 and not dead.exists():
-            of_before = CommitOptions(app_id("numbers", noted.query or "", "dead"), 0, "{}")
-            of_before.on(batch.select("n").write.format("delta")).save(str(dead))
+            of_before = batch.select("n").write.format("delta").option("txnVersion", "0")
+            app = app_id("numbers", noted.query or "", "dead")
+            of_before.option("txnAppId", app).option("userMetadata", "{}").save(str(dead))
         return batch.select("n")
 
     run(numbers.job("DOUBLE"), spark)

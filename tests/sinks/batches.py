@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import Column, Row, SparkSession
@@ -11,8 +13,6 @@ from pyspark.sql import Column, Row, SparkSession
 from tidegate.commit import Batch
 from tidegate.commit.batch import EPOCH
 
-IDS = "spark.databricks.delta.write.txnAppId"
-NUMBER = "spark.databricks.delta.write.txnVersion"
 METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -41,5 +41,12 @@ def commits(path: str) -> list[dict[str, Any]]:
     return found
 
 
+def by_another(write: Callable[[], object]) -> None:
+    """Let another writer, which is another thread here, write to the end."""
+    thread = Thread(target=write)
+    thread.start()
+    thread.join()
+
+
 def settings_left(spark: SparkSession) -> list[str]:
-    return [key for key in (IDS, NUMBER, METADATA) if spark.conf.get(key, None) is not None]
+    return [METADATA] if spark.conf.get(METADATA, None) is not None else []

@@ -20,7 +20,7 @@ from ..changes import oracle
 from ..changes.frames import changes, living, valid
 from ..changes.oracle import Change
 from ..changes.strategies import batches
-from .batches import batch, commits, rows, settings_left
+from .batches import batch, by_another, commits, rows, settings_left
 
 pytestmark = pytest.mark.slow
 
@@ -161,7 +161,7 @@ def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
             taken = table.withColumn(
                 "position", F.transform("position", lambda number: number + left[0] + 1)
             )
-            taken.write.format("delta").mode("overwrite").save(past.path)
+            by_another(lambda: taken.write.format("delta").mode("overwrite").save(past.path))
         return read
 
     monkeypatch.setattr(protocol, "ATTEMPTS", 2)

@@ -27,7 +27,7 @@ from ..worlds.accounts import (
     snapshots,
     states,
 )
-from .batches import batch, commits, settings_left
+from .batches import batch, by_another, commits, settings_left
 
 EVERY = 4
 LOG = placed(events(240, seed=4, accounts=12, broken=0))
@@ -86,8 +86,8 @@ def test_a_state_that_another_writer_changed_meanwhile_is_not_overwritten(
     replace_ = StateTable.replace
 
     def late(self: StateTable, rows: DataFrame, options: CommitOptions) -> None:
-        with options.noted(spark, "another"):
-            spark.sql(f"UPDATE delta.`{keeper.path}` SET offset = offset + 1000")
+        update = f"UPDATE delta.`{keeper.path}` SET offset = offset + 1000"
+        by_another(lambda: spark.sql(update))
         replace_(self, rows, options)
 
     monkeypatch.setattr(StateTable, "replace", late)

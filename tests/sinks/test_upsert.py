@@ -16,7 +16,7 @@ from tidegate.aggregates import count, finished, largest, mean, total
 from tidegate.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
 from tidegate.sinks import Append, Upsert
 
-from .batches import batch, rows, settings_left
+from .batches import batch, by_another, rows, settings_left
 
 pytestmark = pytest.mark.slow
 
@@ -132,9 +132,8 @@ def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
         read = spark.createDataFrame(plan.collect(), plan.schema)
         if left[0]:
             left[0] -= 1
-            spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT").write.format(
-                "delta"
-            ).mode("overwrite").save(path)
+            row = spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT")
+            by_another(lambda: row.write.format("delta").mode("overwrite").save(path))
         return read
 
     monkeypatch.setattr(Upsert, "_added", while_another_writes)
