@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConflictError, TableError
 from ..jvm import (
+    TRANSACTION_RETENTION,
     DeltaState,
     Folder,
     Numbered,
@@ -46,7 +47,6 @@ CONFLICTS = (
 )
 _FEW = 20
 """How many commits are read at most before Delta is asked, which runs a Spark job."""
-_RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class DeltaCommitLog:
 
     def writers(self) -> list[str]:
         """Return every application id that has written to the table."""
-        return self._looked_at().writers()
+        return list(self._looked_at().transactions())
 
     def _looked_at(self) -> DeltaState:
         if self.state is None:
@@ -222,13 +222,13 @@ class DeltaCommitLog:
     def require_memory(self) -> DeltaState:
         """Refuse a table that forgets which batches it holds; return it as it was looked at."""
         state = self._looked_at()
-        kept = state.property(_RETENTION)
+        kept = state.property(TRANSACTION_RETENTION)
         if kept is not None:
             raise TableError(
-                f"{self.path} has {_RETENTION} = {kept}: after that time it forgets which batches "
-                "it holds.",
+                f"{self.path} has {TRANSACTION_RETENTION} = {kept}: after that time it forgets "
+                "which batches it holds.",
                 "a table that never forgets them: the property is not set.",
-                f"ALTER TABLE ... UNSET TBLPROPERTIES ('{_RETENTION}')",
+                f"ALTER TABLE ... UNSET TBLPROPERTIES ('{TRANSACTION_RETENTION}')",
             )
         return state
 

@@ -4,6 +4,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 """
 
 from .delta import (
+    TRANSACTION_RETENTION,
     DeltaState,
     Numbered,
     at_the_commit,
@@ -20,6 +21,7 @@ from .session import has_class, java_version
 from .signals import SignalHandler, jvm_signals
 
 __all__ = [
+    "TRANSACTION_RETENTION",
     "DeltaState",
     "Folder",
     "KafkaClient",

@@ -15,6 +15,9 @@ from pyspark.sql.types import StructType
 from ..errors import TableError
 from .session import jvm_session
 
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+"""The property of a table that forgets transaction numbers after some time."""
+
 
 @dataclass(frozen=True)
 class DeltaState:
@@ -31,20 +34,27 @@ class DeltaState:
         return self.log_path.rpartition("/")[0]
 
     def transaction(self, app_id: str) -> int | None:
-        """Return the last transaction number of an application id; None where it never wrote.
+        """Return the last transaction number of an application id; None where it never wrote."""
+        return self.transactions().get(app_id)
 
-        Delta works this out from the log by a Spark job, once for each version.
+    def transactions(self) -> dict[str, int]:
+        """Return the last transaction number of every application id that the table has.
+
+        They stand in the check sum that Delta writes beside a commit. Where that is missing, and
+        where the table forgets numbers after some time, Delta works them out from the log by two
+        Spark queries, once for each version.
         """
-        found = self._snapshot.transactions().get(app_id)
-        return None if found.isEmpty() else int(found.get())
+        noted = self._noted_transactions()
+        said = self._snapshot.setTransactions() if noted is None else noted
+        each = (said.apply(at) for at in range(said.size()))
+        return {str(one.appId()): int(one.version()) for one in each}
 
-    def writers(self) -> list[str]:
-        """Return all application ids that the table has transaction numbers of; a Spark job too."""
-        found = self._snapshot.transactions().keys().iterator()
-        names = []
-        while found.hasNext():
-            names.append(str(found.next()))
-        return names
+    def _noted_transactions(self) -> Any:
+        check_sum = self._snapshot.checksumOpt()
+        if check_sum.isEmpty() or self.property(TRANSACTION_RETENTION) is not None:
+            return None
+        noted = check_sum.get().setTransactions()
+        return None if noted.isEmpty() else noted.get()
 
     def table_id(self) -> str:
         """Return the id that the table got when it was made."""

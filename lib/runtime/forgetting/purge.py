@@ -10,7 +10,6 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from ...columns import escaped
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.once import untouched
 from ...commit.options import CommitOptions
 from ...jvm import DeltaState, checkpoint_table, delta_state, touch_transaction
@@ -116,18 +115,12 @@ def _name(path: str) -> str:
 def _carry_on(spark: SparkSession, path: str) -> None:
     """Say the newest stamp of each step anew, the newest last."""
     log = untouched(spark, path)
-    for app_id, number in sorted(
-        _numbers(log, delta_state(spark, path)).items(), key=lambda e: e[1]
-    ):
+    numbers = delta_state(spark, path).transactions()
+    for app_id, number in sorted(numbers.items(), key=lambda each: each[1]):
         stamp = log.stamp(app_id, number)
         if stamp is not None:
             with CommitOptions.noted(spark, stamp.text()):
                 touch_transaction(spark, path, app_id, number)
-
-
-def _numbers(log: DeltaCommitLog, state: DeltaState) -> Mapping[str, int]:
-    known = ((each, state.transaction(each)) for each in log.writers())
-    return {app_id: number for app_id, number in known if number is not None}
 
 
 @contextmanager

@@ -110,7 +110,7 @@ class Work:
 
     def _filters(self, found: Mapping[str, object]) -> list[str]:
         """Return the filters of FirstSeen that the jobs of some tables keep."""
-        own = {query for name in found for query in map(query_of, self._state(name).writers())}
+        own = {query for name in found for query in map(query_of, self._state(name).transactions())}
         kept = [
             name
             for name in self.found.tables
@@ -121,7 +121,7 @@ class Work:
             for name in kept
             if any(
                 each.endswith("/seen") and query_of(each) in own
-                for each in self._state(name).writers()
+                for each in self._state(name).transactions()
             )
         ]
 
