@@ -249,8 +249,8 @@ class DeltaCommitLog:
                 look()
 
         try:
-            with at_the_commit(self.spark, still_open, numbered):
-                self.write(CommitOptions(stamp.text()))
+            with at_the_commit(self.spark, still_open) as next_bears:
+                self.write(CommitOptions(stamp.text(), lambda: next_bears(numbered)))
         except CONFLICTS as error:
             raise self._conflict(stamp, message(error)) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -18,15 +18,18 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 @dataclass(frozen=True)
 class CommitOptions:
-    """What a write or a merge says to Delta, so that its commit bears the stamp.
+    """What the next commit carries: the stamp, and by `begin` the batch's number.
 
-    The batch's number is not among it: `numbered_commit` puts it into the commit.
+    Only the commit that they are asked for right before bears them: a table that is laid out by a
+    commit of its own is not the batch yet.
     """
 
     user_metadata: str
+    begin: Callable[[], None]
 
     def on(self, writer: DataFrameWriter) -> DataFrameWriter:
-        """Return the writer with these options set."""
+        """Return the writer, whose save is to come next, with these options set."""
+        self.begin()
         return writer.option("userMetadata", self.user_metadata)
 
     def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
@@ -54,6 +57,7 @@ class CommitOptions:
         These three take the options from the session alone. Spark gives every streaming query a
         session of its own, so that two queries do not disturb each other.
         """
+        self.begin()
         return self.noted(spark, self.user_metadata)
 
     @staticmethod

@@ -71,7 +71,7 @@ def put(
     evolve: bool = False,
 ) -> None:
     """Append rows as `append` does, with the marks that their columns bear."""
-    writer = options.on(rows.write.format("delta").mode("append"))
+    writer = rows.write.format("delta").mode("append")
     if layout != ANY:
         state = delta_state(rows.sparkSession, path)
         if state.version < 0:
@@ -79,7 +79,7 @@ def put(
             writer = layout.on(writer)
     if evolve:
         writer = writer.option("mergeSchema", "true")
-    writer.save(path)
+    options.on(writer).save(path)
 
 
 def _differences(table: StructType, frame: StructType, *, evolve: bool) -> list[str]:

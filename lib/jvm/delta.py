@@ -126,11 +126,11 @@ class _AtTheCommit:
     look is one that this transaction meets.
     """
 
-    def __init__(self, jvm: Any, look: Callable[[], None], numbered: Numbered | None) -> None:
+    def __init__(self, jvm: Any, look: Callable[[], None]) -> None:
         self._jvm = jvm
         self._look = look
-        self._numbered = numbered
         self._begun: Any = None
+        self.next_bears: Numbered | None = None
         self.failure: BaseException | None = None
 
     # The names are Delta's, which calls them.
@@ -150,11 +150,11 @@ class _AtTheCommit:
             raise
 
     def _with_number(self, actions: Any) -> Any:
-        """Return the first commit's actions with the number, and those of others as they are.
+        """Return the actions of the commit that bears a number with it, and of others as they are.
 
         Delta may let a compaction follow in the same thread.
         """
-        numbered, self._numbered = self._numbered, None
+        numbered, self.next_bears = self.next_bears, None
         if numbered is None:
             return actions
         log_path = str(self._begun.deltaLog().logPath().toString())
@@ -183,25 +183,25 @@ class _AtTheCommit:
 
 @contextmanager
 def at_the_commit(
-    spark: SparkSession, look: Callable[[], None], numbered: Numbered | None = None
-) -> Iterator[None]:
+    spark: SparkSession, look: Callable[[], None]
+) -> Iterator[Callable[[Numbered], None]]:
     """Call `look` within every Delta transaction of this thread, right before its commit.
 
     What it raises is raised here, and nothing is committed.
 
-    numbered: what the first commit on that table bears. Delta's own options for it, txnAppId and
-        txnVersion, let every write ask the table for all numbers, by a Spark job over its log that
-        takes several times as long as a small write.
+    Yields what lets the next commit bear a number. Delta's own options for it, txnAppId and
+    txnVersion, let every write ask the table for all numbers, by Spark queries over its log that
+    take several times as long as a small write.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm: Any = spark._jvm
     delta = jvm.org.apache.spark.sql.delta
     observers = getattr(getattr(delta, "TransactionExecutionObserver$"), "MODULE$")
     before = observers.getObserver()
-    mine = _AtTheCommit(jvm, look, numbered)
+    mine = _AtTheCommit(jvm, look)
     observers.setObserver(mine)
     try:
-        yield
+        yield lambda numbered: setattr(mine, "next_bears", numbered)
     except Exception as error:
         raise (mine.failure or error) from error
     finally:

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameWriter, SparkSession
 
 from tidegate.commit import commit_once, delta_log
+from tidegate.commit.layout import Layout
 from tidegate.commit.options import CommitOptions
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import ConflictError, FencedError, ReplayMismatchError, TableError
 from tidegate.jvm import delta_state, executions
 from tidegate.sinks import Append
+from tidegate.testing import CrashError
 
 from ..sinks.batches import batch, by_another, rows
 
@@ -178,3 +180,20 @@ def test_a_commit_on_another_table_is_refused_before_it_is_made(
     with pytest.raises(TableError, match=r"other/_delta_log came where batch 0 of j/q/append"):
         commit_once(spark, path, batch(0), "append", write, {})
     assert not list(other.glob("_delta_log/*.json"))
+
+
+def test_the_commit_that_lays_a_table_out_is_not_the_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(*_: object) -> None:
+        raise CrashError("before the rows")
+
+    sink = Append(path=str(tmp_path / "t"), layout=Layout(cluster_by=["id"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(DataFrameWriter, "save", save)
+        with pytest.raises(CrashError):
+            sink.write({"rows": spark.range(1)}, batch(0))
+    assert delta_state(spark, sink.path).version == 0
+    assert done(spark, sink.path) is None
+    assert sink.write({"rows": spark.range(1)}, batch(0)) == "written"
+    assert len(rows(spark, sink.path)) == 1

@@ -1,4 +1,5 @@
-"""A job on a cluster that loses an executor and a worker, with speculation: exactly once."""
+"""The page views job on a Spark standalone cluster, with tidegate by --py-files: it loses an
+executor and a worker's Python, with speculation on, and counts each record once."""
 
 from __future__ import annotations
 
@@ -63,6 +64,7 @@ def test_a_lost_executor_a_killed_worker_and_speculation_count_each_record_once(
 ) -> None:
     filling = Filling(broker, topic)
     filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
+    # Beside the script there is no tidegate: it comes by --py-files.
     script = Path(shutil.copy(project_root() / "jobs" / "page_views.py", tmp_path))
     config = project_root() / "conf" / "jobs" / "page_views.toml"
     root = tmp_path / "tables"
@@ -102,7 +104,9 @@ def test_a_lost_executor_a_killed_worker_and_speculation_count_each_record_once(
                 break
             assert done.returncode == ACCOUNTING, done.stderr[-4000:]
             done = submitted()
+        worked = {folder.parent.name for folder in cluster.dir.glob("worker-*/app-*")}
     assert done.returncode == 0, done.stderr[-4000:]
+    assert worked == {"worker-0", "worker-1"}
 
     ledger = filling.ledger
     closed = oracle.closed(oracle.windows(ledger, WINDOW_MS), oracle.watermark(ledger, LATENESS_MS))
