@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from delta.exceptions.base import (
     ConcurrentAppendException,
@@ -28,9 +27,10 @@ from ..jvm import (
     message,
     touch_transaction,
 )
-from .commit_file import commit_file, digest_of, number_in, restored, stamp_of
+from .commit_file import commit_file, digest_of, restored, stamp_of
 from .identity import NEVER
 from .kept import REPLAY
+from .numbers import last_number
 from .options import CommitOptions
 from .protocol import ATTEMPTS, Look
 from .stamp import Stamp
@@ -45,25 +45,6 @@ CONFLICTS = (
     MetadataChangedException,
     ProtocolChangedException,
 )
-_FEW = 20
-"""How many commits are read at most before Delta is asked, which runs a Spark job."""
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What a table's log said up to a version: the last number of an application id.
-
-    `commit` is the hash of that version's commit, by which a restored table is noticed.
-    """
-
-    version: int
-    number: int | None
-    commit: str
-
-
-_KNOWN: dict[tuple[str, str], _Known] = {}
-"""By table id and application id. Delta finds its numbers by a Spark job, anew for each version;
-the few commits since the version that is known here are read in milliseconds."""
 
 
 class DeltaCommitLog:
@@ -132,36 +113,9 @@ class DeltaCommitLog:
         if state.version < 0:
             return None
         self.require_memory()
-        key = (state.table_id(), app_id)
-        newest = self._content(state, state.version)
-        number = self._last_number(state, app_id, _KNOWN.get(key))
-        if newest is not None:
-            _KNOWN[key] = _Known(state.version, number, digest_of(newest))
+        number = last_number(state, app_id, lambda version: self._content(state, version))
         # A fence of an id that has written nothing yet is no batch.
         return None if number == NEVER else number
-
-    def _last_number(self, state: DeltaState, app_id: str, known: _Known | None) -> int | None:
-        """Return the last number out of the commits after the version that is known.
-
-        Delta is asked where these commits are many, or no longer all there.
-        """
-        oldest = 0 if known is None else known.version
-        if not 0 <= state.version - oldest <= _FEW:
-            return state.transaction(app_id)
-        for version in range(state.version, oldest - 1, -1):
-            content = self._content(state, version)
-            if content is None:
-                return state.transaction(app_id)
-            if known is not None and version == known.version:
-                if digest_of(content) == known.commit:
-                    return known.number
-                # Another commit under that version: an older copy of the table was restored, and
-                # went on from there.
-                return state.transaction(app_id)
-            number = number_in(content, app_id)
-            if number is not None:
-                return number
-        return None
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
         """Return the stamp of the commit that bears this application id and number.

@@ -224,8 +224,9 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) 
     actions = jvm.java.util.ArrayList()
     actions.add(_number_of(jvm, app_id, number))
     begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
-    update = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
-    begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), update)
+    # After a "manual update" Delta would work the table's check sum out anew.
+    empty = getattr(getattr(delta, "DeltaOperations$EmptyCommit$"), "MODULE$")
+    begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), empty)
 
 
 def checkpoint_table(spark: SparkSession, path: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrameWriter, SparkSession
 
-from tidegate.commit import commit_once, delta_log
+from tidegate.commit import commit_once, delta_log, numbers
 from tidegate.commit.layout import Layout
 from tidegate.commit.options import CommitOptions
 from tidegate.commit.stamp import Stamp
@@ -56,7 +56,7 @@ def test_other_writers_commits_between_ours_change_nothing(
 def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delta_log, "_FEW", 2)
+    monkeypatch.setattr(numbers, "_FEW", 2)
     path, log = str(tmp_path / "t"), tmp_path / "t" / "_delta_log"
     Append(path=path).write({"rows": spark.range(1)}, batch(2))
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
