@@ -91,12 +91,12 @@ class Clock:
                 return plain(*args, **named)
 
         @contextmanager
-        def around(*args: Any, **named: Any) -> Iterator[None]:
+        def around(*args: Any, **named: Any) -> Iterator[Any]:
             block = plain(*args, **named)
             with self.timed(part):
-                block.__enter__()
+                entered = block.__enter__()
             try:
-                yield
+                yield entered
             except BaseException as error:
                 block.__exit__(type(error), error, error.__traceback__)
                 raise

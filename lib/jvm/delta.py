@@ -142,9 +142,14 @@ class _AtTheCommit:
         return self._begun
 
     def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        self._own(self._look)
+        actions = prepare.apply()
+        return self._own(lambda: self._with_number(actions))
+
+    def _own(self, step: Callable[[], Any]) -> Any:
+        """Take a step, and keep its failure: Delta hands it on as text."""
         try:
-            self._look()
-            return self._with_number(prepare.apply())
+            return step()
         except BaseException as error:
             self.failure = error
             raise
