@@ -5,7 +5,7 @@ from ..commit.outcome import Outcome
 from ..frames import sole
 from .alarms import Alarms
 from .append import Append
-from .corrected import Corrected, rebuilt
+from .corrected import Corrected
 from .current import Current
 from .decided import Decided
 from .fan_out import FanOut, Mapped
@@ -15,6 +15,7 @@ from .history import History
 from .matched import Matched, standing_versions
 from .once import Once
 from .publish import Publish
+from .rebuilt import rebuilt
 from .side_table import SideTable
 from .sink import Sink
 from .snapshot import Snapshot

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
@@ -28,7 +28,6 @@ from .append import counts
 
 _STORED = "stored"
 _CHANGED = "changed"
-_RANK = "__tidegate_rank"
 
 
 @dataclass(frozen=True)
@@ -232,25 +231,3 @@ class Corrected:
         if edges is None:
             return same
         return same & quoted_in(_STORED, WINDOW)["start"].between(*edges)
-
-
-def rebuilt(log: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Return the answers that a log of corrections ends with.
-
-    These are the rows of the current table that are final.
-
-    Args:
-        log: the table that `Corrected` has appended to.
-        by: the key columns of its windows.
-
-    Returns:
-        window, keys, one column an answer, version.
-
-    Raises:
-        ColumnError: at the call.
-    """
-    require(log, [WINDOW, *by], "by")
-    newest = Window.partitionBy(quoted(WINDOW), *map(quoted, by)).orderBy(F.desc(VERSION))
-    ranked = log.withColumn(_RANK, F.row_number().over(newest))
-    last = ranked.where((quoted(_RANK) == 1) & quoted("new").isNotNull())
-    return last.select(quoted(WINDOW), *map(quoted, by), "new.*", VERSION)
