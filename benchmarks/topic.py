@@ -23,14 +23,15 @@ def fill(
     *,
     stragglers: float = 0.0,
     hot: float = 0.0,
+    unreadable: float = 0.0,
     rate: int = EVENTS_A_SECOND,
 ) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
 
     rate: how many happened in a second.
 
-    A share of them, the `stragglers`, come LATE_MS after the others of their time; and a share, the
-    `hot`, are of one page and one user.
+    A share of them, the `stragglers`, come LATE_MS after the others of their time; a share, the
+    `hot`, are of one page and one user; and a share, the `unreadable`, are cut off.
     """
     producer = Producer(
         {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
@@ -38,7 +39,10 @@ def fill(
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - start)
+        cut = random.random(count) < unreadable if unreadable else np.zeros(count, bool)
         for n, value in enumerate(_values(random, start, count, stragglers, hot, rate)):
+            if cut[n]:
+                value = value[:-1]
             while True:
                 try:
                     producer.produce(topic, value, partition=n % partitions)

@@ -23,7 +23,8 @@ class SideTable:
     step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
 
     The rows are kept in memory while they are counted and written, so that an offset range is read
-    from Kafka once more, and not twice. Columns that a later version adds are let in.
+    from Kafka once more, and not twice; unless whoever has them has counted them. Columns that a
+    later version adds are let in.
 
     Raises:
         AccountingError: before writing, where there are not `expected` rows: the range reads
@@ -42,15 +43,28 @@ class SideTable:
     def __post_init__(self) -> None:
         require_target(self.path, self.step, self.layout)
 
-    def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
-        """Append the rows, or skip them when the table already has this batch."""
+    def write(
+        self,
+        frame: DataFrame,
+        batch: Batch,
+        *,
+        expected: int | None = None,
+        found: int | None = None,
+    ) -> Outcome:
+        """Append the rows, or skip them when the table already has this batch.
+
+        found: how many rows the frame has, where the caller has counted and kept them.
+        """
 
         def commit(options: CommitOptions) -> None:
             table.existing(frame, self.path, self.layout, evolve=True)
+            if expected is None or found is not None:
+                self._require(found, expected, batch)
+                table.append(frame, self.path, options, self.layout, evolve=True)
+                return
             kept = frame.persist()
             try:
-                if expected is not None:
-                    self._require(kept.count(), expected, batch)
+                self._require(kept.count(), expected, batch)
                 table.append(kept, self.path, options, self.layout, evolve=True)
             finally:
                 kept.unpersist()
@@ -58,9 +72,9 @@ class SideTable:
         rows: dict[str, int] = {} if expected is None else {self.step: expected}
         return commit_once(frame.sparkSession, self.path, batch, self.step, commit, rows)
 
-    def _require(self, found: int, expected: int, batch: Batch) -> None:
+    def _require(self, found: int | None, expected: int | None, batch: Batch) -> None:
         """Refuse another number of rows than the stream counted."""
-        if found != expected:
+        if expected is not None and found != expected:
             raise AccountingError(
                 f"batch {batch.number} counted {expected} {self.step} rows, and its offsets hold "
                 f"{found}.",

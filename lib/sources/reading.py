@@ -17,19 +17,15 @@ from ..errors import ArgumentError, ColumnTypeError
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
-from ._letters import letters
+from .aside import BAD, PLACE, UNREAD, UNTIMED, Behind, SetAside, chosen
 from .before import FILTERED, Before, counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
 OBSERVATION = "tidegate"
-PLACE = ("topic", "partition", "offset", "timestamp")
 _CARRIED = (*PLACE, "key")
 KEEPABLE = (*_CARRIED, "headers")
-_BAD = "__tidegate_bad"
-_UNREAD = "__tidegate_unread"
-_UNTIMED = "__tidegate_untimed"
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ class Reading:
     ) -> DataFrame:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
         judged = self._filtered(self._judged(raw))
-        marks = {_BAD: quoted(_BAD)}
+        marks = {BAD: quoted(BAD)}
         if CLAMPED in judged.columns:
             marks[CLAMPED] = quoted(CLAMPED)
         if FILTERED in judged.columns:
@@ -180,13 +176,13 @@ class Reading:
             *self._kept(self.keep), *[at.alias(name) for name, at in marks.items()]
         )
         counted = counts(
-            bad=quoted(_BAD),
+            bad=quoted(BAD),
             clamped=quoted(CLAMPED) if CLAMPED in marks else None,
             filtered=quoted(FILTERED) if FILTERED in marks else None,
             before=before,
             batch=batch,
         )
-        kept = ~quoted(_BAD) if before is None or batch else ~quoted(_BAD) & before.in_time
+        kept = ~quoted(BAD) if before is None or batch else ~quoted(BAD) & before.in_time
         # Whether a row is filtered out is asked above the watermark, which such rows move on.
         marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
@@ -196,7 +192,7 @@ class Reading:
         if self.where is None:
             return judged
         holds = condition(judged.select(*self._kept(self.keep)), self.where)
-        left_out = F.when(~quoted(_BAD), ~F.coalesce(holds, F.lit(False))).otherwise(F.lit(False))
+        left_out = F.when(~quoted(BAD), ~F.coalesce(holds, F.lit(False))).otherwise(F.lit(False))
         return judged.withColumn(FILTERED, left_out)
 
     def _chosen(self, marked: DataFrame) -> DataFrame:
@@ -210,7 +206,7 @@ class Reading:
         """
         judged = self._filtered(self._judged(self.source.between(spark, start, end)))
         extra = [name for name in self.keep if name not in PLACE]
-        kept = self._chosen(judged.where(~quoted(_BAD)))
+        kept = self._chosen(judged.where(~quoted(BAD)))
         return kept.select(*self._kept([*PLACE, *extra]))
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
@@ -220,20 +216,23 @@ class Reading:
         length), headers, stage ("decode" or "event_time"), reason. The same range gives the same
         rows, for as long as the broker keeps them.
         """
-        raw = self.source.between(spark, start, end)
-        judged = self._judged(raw, COLUMNS).where(quoted(_BAD))
-        found = judged.select(
-            *[quoted(self._kafka(name)).alias(name) for name in COLUMNS],
-            quoted(_UNREAD).alias(_UNREAD),
-            self._event_time.fault().alias(_UNTIMED),
-        )
-        return letters(
-            self.format.diagnose(found),
-            place=PLACE,
-            unread=quoted(_UNREAD),
-            untimed=quoted(_UNTIMED),
-            cap=self.value_cap,
-        )
+        return self.aside(spark, start, end).dead()
+
+    def aside(
+        self, spark: SparkSession, start: Offsets, end: Offsets, behind: Behind | None = None
+    ) -> SetAside:
+        """Return the rows of one offset range that could not be read, and those that are late.
+
+        They are read once for both. Rows that `where` leaves out are never late.
+        """
+        judged = self._filtered(self._judged(self.source.between(spark, start, end), COLUMNS))
+        bad = quoted(BAD)
+        raw = [F.when(bad, quoted(self._kafka(name))).alias(name) for name in COLUMNS]
+        extra = [name for name in self.keep if name not in PLACE]
+        row = F.struct(*self._kept([*PLACE, *extra]))
+        told = judged.withColumn(UNTIMED, self._event_time.fault())
+        rows = chosen(told, behind, raw=raw, row=row)
+        return SetAside(rows, format=self.format, cap=self.value_cap, behind=behind)
 
     def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         """Decode each row, take its event time and decide whether it is good."""
@@ -246,10 +245,10 @@ class Reading:
                 for name in self.format.schema.fieldNames()
             ],
             *[quoted(name).alias(self._kafka(name)) for name in carried],
-            F.col("bad").alias(_UNREAD),
+            F.col("bad").alias(UNREAD),
         )
         timed = self._event_time.added(flat)
-        return timed.withColumn(_BAD, quoted(_UNREAD) | self._event_time.fault().isNotNull())
+        return timed.withColumn(BAD, quoted(UNREAD) | self._event_time.fault().isNotNull())
 
     def _kept(self, kafka: Sequence[str]) -> list[Column]:
         fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]

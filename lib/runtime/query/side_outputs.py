@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -16,10 +16,12 @@ from ...commit import EPOCH, Batch
 from ...durations import microseconds
 from ...jvm import observed
 from ...sinks import SideTable
+from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from ..telemetry.record import MOST_REASONS
 from .accounting import Observed, tally
+from .side_by_side import side_by_side
 from .streams import Stream
 
 
@@ -52,7 +54,7 @@ def counted(
 
 
 def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Iterable[Part]) -> None:
-    """Write the rows of all inputs that could not be read."""
+    """Write the rows of all inputs that could not be read, which are read for it."""
     found = [dead_rows(spark, part) for part in parts if part.seen.dead]
     if found:
         table.write(reduce(DataFrame.unionByName, found), batch, expected=batch.dead)
@@ -60,7 +62,7 @@ def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Iterab
 
 @dataclass(frozen=True)
 class Late:
-    """A batch's late rows of one input, kept in memory until `release`.
+    """A batch's late rows of one input.
 
     count: how many there are. corrected: how many of them still correct their windows.
     since: rows that were late at this instant or before it are too late for that.
@@ -83,40 +85,73 @@ class Late:
         kept = self.count - self.corrected
         if self.rows is not None and kept:
             too_late = self.rows.where(F.col("closes") <= F.lit(self.since))
-            table.write(too_late, batch, expected=kept)
+            table.write(too_late, batch, expected=kept, found=kept)
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What a batch sets aside of one input, kept in memory until `release`.
+
+    rows: both kinds, read once; None where there are none. dead: how many cannot be read.
+    """
+
+    rows: SetAside | None = None
+    dead: int = 0
+    late: Late = field(default_factory=Late)
+
+    def letters(self) -> DataFrame | None:
+        """Return the dead letters; None without any."""
+        return None if self.rows is None or not self.dead else self.rows.dead()
 
     def release(self) -> None:
         """Let the memory go."""
         if self.rows is not None:
-            self.rows.unpersist()
+            self.rows.rows.unpersist()
 
 
-def find_late(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Late:
-    """Find the rows of an input that the transform leaves out as late.
+def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
+    """Read the rows of an input again that are set aside: unreadable ones, and late ones.
 
-    They are read again, and judged by what the transform itself says of them.
+    Late are those that the transform leaves out, by what it says of them itself.
     """
-    if job.transform is None or part.seen.earliest is None:
-        return Late()
-    watermark = batch.late_watermark
-    late_at = job.transform.late_at(F.col(EVENT_TIME))
-    # A row at or past the watermark is in time, whatever the transform.
-    if late_at is None or part.seen.earliest >= watermark.timestamp() * 1_000_000:
-        return Late()
-    rows = part.input.reading.rows(spark, part.batch.start, part.batch.end).withColumns(
-        {"closes": late_at, "watermark": F.lit(watermark)}
-    )
-    late = rows.where(F.col("closes") <= F.col("watermark")).persist()
-    since = watermark - _limit(job)
+    behind = _behind(job, batch, part)
+    if behind is None and not part.seen.dead:
+        return Aside()
+    found = part.input.reading.aside(spark, part.batch.start, part.batch.end, behind)
+    found.rows.persist()
+    since = batch.late_watermark - _limit(job)
     try:
-        found = late.agg(F.count(F.lit(1)), F.count_if(F.col("closes") > F.lit(since))).head() or (
-            0,
-            0,
-        )
+        dead, late, corrected = found.counts(since)
     except BaseException:
-        late.unpersist()
+        found.rows.unpersist()
         raise
-    return Late(int(found[0]), int(found[1]), since, late)
+    return Aside(found, dead, Late(late, corrected, since, found.late() if late else None))
+
+
+def keep_aside(job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, Aside]) -> None:
+    """Write the dead letters of all inputs, and the late rows of each, side by side."""
+    letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
+    writes: list[Callable[[], object]] = []
+    if letters:
+        united = reduce(DataFrame.unionByName, letters)
+        found = sum(each.dead for each in aside.values())
+        dead = job.places.dead
+        writes.append(partial(dead.write, united, batch, expected=batch.dead, found=found))
+    for name, each in aside.items():
+        if each.late.count > each.late.corrected:
+            writes.append(partial(each.late.write, job.places.late[name], batch))
+    side_by_side(spark, writes)
+
+
+def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:
+    """Return which rows of an input are late; None where none of the batch can be."""
+    if job.transform is None or part.seen.earliest is None:
+        return None
+    # A row at or past the watermark is in time, whatever the transform.
+    if part.seen.earliest >= batch.late_watermark.timestamp() * 1_000_000:
+        return None
+    late_at = job.transform.late_at(F.col(EVENT_TIME))
+    return None if late_at is None else Behind(late_at, batch.late_watermark)
 
 
 def _limit(job: Job) -> timedelta:
@@ -131,11 +166,12 @@ def dead_rows(spark: SparkSession, part: Part) -> DataFrame:
     return part.input.reading.dead(spark, part.batch.start, part.batch.end)
 
 
-def by_reason(spark: SparkSession, parts: Iterable[Part]) -> dict[tuple[str, str], int]:
+def by_reason(aside: Iterable[Aside]) -> dict[tuple[str, str], int]:
     """Return how many rows could not be read for each of the commonest stages and reasons."""
     found: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        for row in _commonest(spark, part, MOST_REASONS) if part.seen.dead else ():
+    for each in aside:
+        letters = each.letters()
+        for row in () if letters is None else _commonest(letters, MOST_REASONS):
             found[row["stage"], row["reason"]] += row["n"]
     return dict(found.most_common(MOST_REASONS))
 
@@ -146,13 +182,12 @@ def reasons(spark: SparkSession, part: Part) -> list[str]:
         f"{row['n']:,} x {row['stage']}: {row['reason']} "
         f"(first: {row['first']['topic']}, partition {row['first']['partition']}, offset "
         f"{row['first']['offset']})"
-        for row in _commonest(spark, part, 5)
+        for row in _commonest(dead_rows(spark, part), 5)
     ]
 
 
-def _commonest(spark: SparkSession, part: Part, most: int) -> list[Row]:
-    dead = dead_rows(spark, part).groupBy("stage", "reason")
-    top = dead.agg(
+def _commonest(letters: DataFrame, most: int) -> list[Row]:
+    top = letters.groupBy("stage", "reason").agg(
         F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first")
     )
     return top.orderBy(F.desc("n"), "stage", "reason").limit(most).collect()

@@ -25,7 +25,7 @@ from .bridge import after_backlog, unread
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import Late, Part, by_reason, counted, find_late, keep_dead, reasons
+from .side_outputs import Aside, Part, by_reason, counted, keep_aside, reasons, set_aside
 from .streams import Stream
 from .topics import Topics
 
@@ -39,7 +39,7 @@ class _Found:
 
     batch: Batch
     parts: Sequence[Part]
-    late: Mapping[str, Late]
+    aside: Mapping[str, Aside]
     rows_out: int
     gaps: Sequence[Gap]
 
@@ -94,7 +94,7 @@ class Steps:
     def _taken(self, frame: DataFrame, query: StreamingQuery, batch: Batch) -> Counted:
         spark = frame.sparkSession
         gaps = self._topics.lost(batch)
-        late: dict[str, Late] = {}
+        aside: dict[str, Aside] = {}
         frame.persist()
         try:
             rows_out = frame.count()
@@ -106,16 +106,16 @@ class Steps:
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
             for part in parts:
-                late[part.name] = find_late(self._job, spark, batch, part)
-            batch = replace(batch, late=sum(each.count for each in late.values()))
+                aside[part.name] = set_aside(self._job, spark, batch, part)
+            batch = replace(batch, late=sum(each.late.count for each in aside.values()))
             if self._job.transform is not None and self._job.emission == "final":
                 check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
-            done = self._written(frame, _Found(batch, parts, late, rows_out, gaps))
+            done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
             self._ledger.finished(batch, query.id)
             return done
         finally:
             frame.unpersist()
-            for each in late.values():
+            for each in aside.values():
                 each.release()
 
     def _planned(self, spark: SparkSession, query: StreamingQuery, number: int) -> Batch:
@@ -165,7 +165,7 @@ class Steps:
         return replace(batch, rows_in=rows_in, dead=dead, latest=latest)
 
     def _written(self, frame: DataFrame, found: _Found) -> Counted:
-        """Write what was lost, the dead letters, the late rows and the target, in this order."""
+        """Write what was lost, then the dead letters and late rows, then the target."""
         job, batch = self._job, found.batch
         self._ledger.require_newest()
         self._ledger.require_tables(frame.sparkSession)
@@ -173,10 +173,8 @@ class Steps:
         if gaps:
             _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
             keep_gaps(job.places.gaps, frame.sparkSession, batch, gaps)
-        keep_dead(job.places.dead, frame.sparkSession, batch, found.parts)
-        why = by_reason(frame.sparkSession, found.parts) if self._record.detailed else {}
-        for name, each in found.late.items():
-            each.write(job.places.late[name], batch)
+        keep_aside(job, frame.sparkSession, batch, found.aside)
+        why = by_reason(found.aside.values()) if self._record.detailed else {}
         alarm = too_late(batch, job.limits)
         if alarm is not None:
             _LOG.warning("%s: %s", job.name, alarm)
@@ -187,7 +185,7 @@ class Steps:
             rows_out=found.rows_out,
             dead=batch.dead or 0,
             late=batch.late or 0,
-            corrected=sum(each.corrected for each in found.late.values()),
+            corrected=sum(each.late.corrected for each in found.aside.values()),
             clamped=sum(part.seen.clamped for part in found.parts),
             filtered=sum(part.seen.filtered for part in found.parts),
             lost=size(gaps),
@@ -218,7 +216,8 @@ class Steps:
             return "empty"
         made = job.emission == "updates" or job.each_batch is not None
         known = None if made else found.rows_out
-        with handed_on(job, frame, list(found.late.values())) as frames:
+        late = [each.late for each in found.aside.values()]
+        with handed_on(job, frame, late) as frames:
             return job.sink.write(frames, batch, rows_out=known)
 
 

@@ -1,0 +1,98 @@
+"""The rows of an offset range that are set aside, read once: unreadable ones, and late ones."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ..columns import quoted
+from ..formats.format import Format
+from ._letters import letters
+from .before import FILTERED
+from .event_time import EVENT_TIME
+from .kafka import COLUMNS
+
+PLACE = ("topic", "partition", "offset", "timestamp")
+BAD = "__tidegate_bad"
+UNREAD = "__tidegate_unread"
+UNTIMED = "__tidegate_untimed"
+CLOSES = "__tidegate_closes"
+ROW = "__tidegate_row"
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Which good rows are late: those whose instant `at` the watermark has reached.
+
+    at: of the rows' `event_time` and fields.
+    """
+
+    at: Column
+    watermark: datetime
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Rows that could not be read, and rows that are late, as one frame.
+
+    rows: whether a row is BAD; of such a row Kafka's columns and what is wrong; of a late one, in
+        ROW, what it is in the stream, and CLOSES, the instant from which it was late.
+    """
+
+    rows: DataFrame
+    _: KW_ONLY
+    format: Format
+    cap: int
+    behind: Behind | None
+
+    def dead(self) -> DataFrame:
+        """Return the rows that could not be read, as `Reading.dead` has them."""
+        found = self.rows.where(quoted(BAD)).select(*COLUMNS, UNREAD, UNTIMED)
+        return letters(
+            self.format.diagnose(found),
+            place=PLACE,
+            unread=quoted(UNREAD),
+            untimed=quoted(UNTIMED),
+            cap=self.cap,
+        )
+
+    def late(self) -> DataFrame:
+        """Return the late rows, as `Reading.rows` has them, with `closes` and `watermark`."""
+        watermark = None if self.behind is None else self.behind.watermark
+        late = self.rows.where(~quoted(BAD)).select(f"{ROW}.*", CLOSES)
+        told = {"closes": quoted(CLOSES), "watermark": F.lit(watermark).cast("timestamp")}
+        return late.withColumns(told).drop(CLOSES)
+
+    def counts(self, since: datetime) -> tuple[int, int, int]:
+        """Return how many could not be read, are late, and are late only from after `since`."""
+        late = ~quoted(BAD)
+        lately = late & (quoted(CLOSES) > F.lit(since))
+        row = self.rows.agg(F.count_if(quoted(BAD)), F.count_if(late), F.count_if(lately)).head()
+        return (0, 0, 0) if row is None else (int(row[0]), int(row[1]), int(row[2]))
+
+
+def chosen(
+    judged: DataFrame, behind: Behind | None, *, raw: list[Column], row: Column
+) -> DataFrame:
+    """Return of all rows those that could not be read, and those that are late.
+
+    judged: with BAD, UNREAD and UNTIMED, and FILTERED where some rows are left out.
+    raw: Kafka's columns. row: what a good row is.
+    """
+    bad = quoted(BAD)
+    closes = F.lit(None).cast("timestamp")
+    if behind is not None:
+        # The instant is asked of the stream's rows alone: what is in the others may raise. None of
+        # them is without a time, for Spark leaves out such rows where it makes windows.
+        timed = F.when(bad, F.timestamp_seconds(F.lit(0))).otherwise(F.col(EVENT_TIME))
+        good = ~bad & ~quoted(FILTERED) if FILTERED in judged.columns else ~bad
+        judged = judged.withColumn(EVENT_TIME, timed)
+        closes = F.when(good, behind.at)
+    reached = F.lit(False) if behind is None else quoted(CLOSES) <= F.lit(behind.watermark)
+    rows = judged.withColumn(CLOSES, closes).select(
+        *raw, *map(quoted, (BAD, UNREAD, UNTIMED, CLOSES)), row.alias(ROW)
+    )
+    return rows.where(bad | F.coalesce(reached, F.lit(False)))
