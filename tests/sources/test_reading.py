@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commit import Batch, planned
@@ -19,6 +19,7 @@ from tidegate.formats import json_format
 from tidegate.jvm import observed
 from tidegate.sinks import SideTable
 from tidegate.sources import KafkaSource, Reading
+from tidegate.sources.aside import Behind
 from tidegate.sources.reading import OBSERVATION
 from tidegate.testing.broker import Broker
 
@@ -218,6 +219,37 @@ def test_a_field_that_is_called_as_a_kafka_column_is_leaves_that_one_a_longer_na
     )
     [dead] = wanted.dead(spark, {}, {topic: {0: 2}}).collect()
     assert (dead.offset, dead.stage, dead.reason) == (1, "event_time", "no event time")
+
+
+@pytest.mark.broker
+def test_what_is_set_aside_is_read_once_and_only_good_rows_are_asked_whether_they_are_late(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    untimed = b'{"page":"/x","ms":0}'
+    zero = b'{"page":"/0","ms":0,"at":"2020-01-01T00:00:00Z"}'
+    early = click("/early", RECEIVED - timedelta(hours=2))
+    produce(broker.servers, topic, [click("/a"), untimed, b"bad", zero, early])
+    wanted = reading(broker.servers, topic, where="ms > 0", future_tolerance=None)
+
+    # Raises where it is asked of a record without a time, or of one that `where` leaves out.
+    def late_at(time: Column) -> Column:
+        return F.window(time, "1 minute")["end"] + F.make_interval(mins=F.lit(0) / F.col("ms"))
+
+    behind = Behind(late_at(F.col("event_time")), RECEIVED - timedelta(hours=1))
+    aside = wanted.aside(spark, {}, {topic: {0: 5}}, behind)
+    assert aside.counts(RECEIVED - timedelta(hours=3)) == (2, 1, 1)
+    assert aside.counts(RECEIVED - timedelta(hours=1)) == (2, 1, 0)
+    letters = aside.dead()
+    assert [(row.offset, row.reason) for row in letters.orderBy("offset").collect()] == [
+        (1, "no event time"),
+        (2, "not a JSON object"),
+    ]
+    assert letters.schema == wanted.dead(spark, {}, {}).schema
+    [late] = aside.late().collect()
+    assert (late.page, late.offset) == ("/early", 4)
+    assert late.watermark.replace(tzinfo=UTC) == behind.watermark
+    assert aside.late().columns == [*wanted.rows(spark, {}, {}).columns, "closes", "watermark"]
 
 
 def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:
