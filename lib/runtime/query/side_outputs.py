@@ -100,8 +100,8 @@ class Aside:
     late: Late = field(default_factory=Late)
 
     def letters(self) -> DataFrame | None:
-        """Return the dead letters; None without any."""
-        return None if self.rows is None or not self.dead else self.rows.dead()
+        """Return the dead letters; None where nothing was read again."""
+        return None if self.rows is None else self.rows.dead()
 
     def release(self) -> None:
         """Let the memory go."""
@@ -130,11 +130,12 @@ def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
 
 def keep_aside(job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, Aside]) -> None:
     """Write the dead letters of all inputs, and the late rows of each, side by side."""
-    letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
     writes: list[Callable[[], object]] = []
-    if letters:
+    found = sum(each.dead for each in aside.values())
+    # Also where none is found of those that were counted, which the table then refuses.
+    if found or batch.dead:
+        letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
         united = reduce(DataFrame.unionByName, letters)
-        found = sum(each.dead for each in aside.values())
         dead = job.places.dead
         writes.append(partial(dead.write, united, batch, expected=batch.dead, found=found))
     for name, each in aside.items():
@@ -170,7 +171,7 @@ def by_reason(aside: Iterable[Aside]) -> dict[tuple[str, str], int]:
     """Return how many rows could not be read for each of the commonest stages and reasons."""
     found: Counter[tuple[str, str]] = Counter()
     for each in aside:
-        letters = each.letters()
+        letters = each.letters() if each.dead else None
         for row in () if letters is None else _commonest(letters, MOST_REASONS):
             found[row["stage"], row["reason"]] += row["n"]
     return dict(found.most_common(MOST_REASONS))
