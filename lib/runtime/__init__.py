@@ -5,7 +5,8 @@ from .cli import command
 from .config import Config
 from .follow import Followed, follow
 from .forgetting import Forgotten, forget
-from .job import Input, Job, Limits
+from .job import Input, Job
+from .limits import Limits
 from .process.logs import log_to
 from .process.session import quiet, spark_session
 from .query.late_rows import replay_late

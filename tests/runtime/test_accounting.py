@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.commit import Batch
 from tidegate.errors import AccountingError, DeadLetterFloodError
-from tidegate.runtime.job import Limits
+from tidegate.runtime.limits import Limits
 from tidegate.runtime.query.accounting import Observed, check_flood, check_one_to_one, span, tally
 
 

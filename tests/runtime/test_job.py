@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError
 from tidegate.formats import json_format
-from tidegate.runtime.job import Input, Job, Limits
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.limits import Limits
 from tidegate.sinks import Append, Corrected, FanOut
 from tidegate.sources import KafkaSource, Reading
 from tidegate.transform import Stateful, Stateless

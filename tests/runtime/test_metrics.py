@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tidegate import __version__
 from tidegate.commit import Batch
 from tidegate.errors import SetupError
-from tidegate.runtime.job import Limits
+from tidegate.runtime.limits import Limits
 from tidegate.runtime.query.accounting import too_late
 from tidegate.runtime.summary import Counted, Summary
 from tidegate.runtime.telemetry.behind import oldest

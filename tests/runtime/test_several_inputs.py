@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.aggregates import count
 from tidegate.formats import json_format
-from tidegate.runtime.job import Input, Job, Limits
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.limits import Limits
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Append
 from tidegate.sources import KafkaSource, Reading

@@ -12,7 +12,8 @@ from ...errors import ArgumentError, ColumnError, ColumnTypeError, ConfigError
 from ...formats import Format
 from ...sinks import Sink
 from ...transform import Transform
-from ..job import Emission, Input, Job, Limits
+from ..job import Emission, Input, Job
+from ..limits import Limits
 from .base import Section
 from .format_sections import RegistrySection
 from .sections import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...commit import Batch
 from ...errors import AccountingError, DeadLetterFloodError
-from ..job import Limits
+from ..limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,8 @@ from ...commit.once import untouched
 from ...commit.protocol import current
 from ...offsets import Offsets
 from ...sources.before import Before
-from ..job import Job, Limits
+from ..job import Job
+from ..limits import Limits
 from ..process.failures import plain
 from ..summary import Counted
 from ..telemetry.record import Record
