@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ._program import ALL, HEAD, PREFIX, READY, TERM, WORDS, program
 from ._reading import FaultError
-from ._terms import HEADS, head, term_key, terms, terms_text
+from ._terms import HEADS, hashed, head, term_key, terms, terms_text
 from .fields import SearchFields
 from .parser import read
 
@@ -28,20 +28,23 @@ _READ = pa.struct(
     {
         "fault": pa.string(),
         "steps": pa.list_(pa.struct(_STEP)),
+        "table": pa.int64(),
         "covers": pa.list_(pa.list_(pa.struct(_KEY))),
     }
 )
 _READ_DDL = (
     "struct<fault: string, "
     "steps: array<struct<op: tinyint, field: int, raw: string, least: bigint, most: bigint, "
-    "low: double, high: double>>, "
+    "low: double, high: double>>, table: bigint, "
     "covers: array<array<struct<what: tinyint, field: int, raw: string>>>>"
 )
 COMPILED = (
     "struct<mark: string, steps: array<struct<op: tinyint, field: int, needle: string, "
-    "least: bigint, most: bigint, low: double, high: double>>, covers: array<array<string>>>"
+    "least: bigint, most: bigint, low: double, high: double>>, table: bigint, "
+    "covers: array<array<bigint>>>"
 )
 """What a query is compiled to."""
+COMPILED_COLUMN = "compiled"
 
 
 def was_read(text: Column, fields: SearchFields) -> Column:
@@ -58,10 +61,18 @@ def was_read(text: Column, fields: SearchFields) -> Column:
 
 
 def compiled(found: Column, fields: SearchFields) -> Column:
-    """Return the program and the covers of a text that was read; null for one with a fault."""
+    """Return the program and the covers of a text that was read; null for one with a fault.
+
+    The covers are hashed; those that are likely to be rare come first.
+    """
     steps = F.transform(found["steps"], _with_needle)
-    covers = F.transform(found["covers"], lambda cover: F.array_distinct(F.transform(cover, _key)))
-    made = F.struct(F.lit(fields.mark).alias("mark"), steps.alias("steps"), covers.alias("covers"))
+    covers = F.array_sort(F.transform(found["covers"], _weighed))
+    made = F.struct(
+        F.lit(fields.mark).alias("mark"),
+        steps.alias("steps"),
+        found["table"].alias("table"),
+        F.transform(covers, lambda one: one["cover"]).alias("covers"),
+    )
     return F.when(found["steps"].isNotNull(), made).cast(COMPILED)
 
 
@@ -71,10 +82,10 @@ def _parsed(text: str | None, fields: SearchFields) -> dict[str, Any] | None:
     try:
         found = program(read(text, fields), fields)
     except FaultError as fault:
-        return {"fault": fault.line, "steps": None, "covers": None}
+        return {"fault": fault.line, "steps": None, "table": None, "covers": None}
     steps = [{name: step.get(name) for name in _STEP} for step in found.steps]
     covers = [[dict(zip(_KEY, key, strict=True)) for key in cover] for cover in found.covers]
-    return {"fault": None, "steps": steps, "covers": covers}
+    return {"fault": None, "steps": steps, "table": found.table, "covers": covers}
 
 
 def _with_needle(step: Column) -> Column:
@@ -92,6 +103,14 @@ def _with_needle(step: Column) -> Column:
     return F.struct(
         step["op"].alias("op"), step["field"].alias("field"), needle.alias("needle"), *kept
     )
+
+
+def _weighed(cover: Column) -> Column:
+    """Return a cover's keys, hashed, after what is less where they are likely to be rare."""
+    found = F.array_distinct(F.transform(cover, _key))
+    lengths = F.transform(found, lambda key: F.length(key))
+    own = F.array_distinct(F.transform(found, hashed))
+    return F.struct(F.size(own), -F.array_min(lengths), own.alias("cover"))
 
 
 def _key(key: Column) -> Column:

@@ -36,11 +36,22 @@ Cover = list[tuple[int, int, str]]
 """Keys (what, field, text), of which each document of the query has one at least."""
 
 
+TESTS = 6
+"""So many tests have 64 combinations of answers: a bit of a BIGINT for each."""
+
+
 @dataclass(frozen=True)
 class Program:
-    """Steps in postfix order, and the query's covers, one of which is chosen to be indexed by."""
+    """What decides whether a document is one of a query's, and the query's covers.
+
+    steps: the tests alone, of up to six; else tests and operators in postfix order.
+    table: of up to six tests, the truth table: bit n is the outcome where the bits of n are the
+        answers of the tests, the first test's the lowest.
+    covers: one is chosen to be indexed by.
+    """
 
     steps: list[Step]
+    table: int | None
     covers: list[Cover]
 
 
@@ -49,7 +60,28 @@ def program(query: Query, fields: SearchFields) -> Program:
     spread = _spread(query, fields)
     steps: list[Step] = []
     _add(spread, fields, steps)
-    return Program(steps, _covers(spread, fields) or [[(READY, 0, ALL)]])
+    covers = _covers(spread, fields) or [[(READY, 0, ALL)]]
+    tests = [step for step in steps if step["op"] not in (AND, OR, NOT)]
+    if len(tests) > TESTS:
+        return Program(steps, None, covers)
+    return Program(tests, _table(steps), covers)
+
+
+def _table(steps: list[Step]) -> int:
+    """Return the truth table: the program run once for all combinations of answers."""
+    every = range(2**TESTS)
+    answers = (sum(1 << n for n in every if n >> test & 1) for test in range(TESTS))
+    stack: list[int] = []
+    for step in steps:
+        if step["op"] == NOT:
+            stack.append(~stack.pop())
+        elif step["op"] in (AND, OR):
+            last = stack.pop()
+            stack.append(stack.pop() & last if step["op"] == AND else stack.pop() | last)
+        else:
+            stack.append(next(answers))
+    found = stack.pop() % 2**64
+    return found - 2**64 if found >= _LONG else found
 
 
 def _spread(query: Query, fields: SearchFields) -> Query:

@@ -13,7 +13,7 @@ from ...columns import names, require
 from ...errors import ArgumentError, ColumnTypeError
 from .queries import FIELD
 
-_FORM = "1"
+_FORM = "2"
 """What a query is compiled to; another number wherever that changes."""
 _KINDS = {
     "text": (StringType, "text"),

@@ -16,27 +16,16 @@ from ._checks import (
     require_history,
     require_text,
 )
-from ._compiled import compiled, was_read
-from ._program import AND, FRACTION, NOT, OR, WHOLE
-from ._terms import fractions, keys, texts, wholes
+from ._compiled import COMPILED_COLUMN, compiled, was_read
+from ._index import FRACTIONS, KEY, KEYS, TEXTS, WHOLES, common, index, met
+from ._terms import fractions, hashed, keys, texts, wholes
 from .fields import SearchFields
 
-COMPILED = "compiled"
 FAULT = "fault"
-_COMMON = 256
-"""How many of the documents' most common keys are told from the others."""
 
-_TEXTS = "__tidegate_texts"
-_WHOLES = "__tidegate_wholes"
-_FRACTIONS = "__tidegate_fractions"
-_KEYS = "__tidegate_keys"
-_KEY = "__tidegate_key"
 _OWN = "__tidegate_own"
-_COVER = "__tidegate_cover"
-_STEPS = "__tidegate_steps"
 _START = "__tidegate_start"
 _END = "__tidegate_end"
-_COUNTS = "__tidegate_counts"
 
 
 def read_queries(queries: DataFrame, fields: SearchFields, *, query: str = "query") -> DataFrame:
@@ -53,9 +42,9 @@ def read_queries(queries: DataFrame, fields: SearchFields, *, query: str = "quer
     'the query, at character 6: its end is no number; allowed: a number, such as -1.5'
     """
     require_text(queries, query)
-    require_absent(queries, [COMPILED, FAULT])
+    require_absent(queries, [COMPILED_COLUMN, FAULT])
     found = queries.withColumn(_OWN, was_read(quoted(query), fields))
-    read = {COMPILED: compiled(quoted(_OWN), fields), FAULT: quoted(_OWN)["fault"]}
+    read = {COMPILED_COLUMN: compiled(quoted(_OWN), fields), FAULT: quoted(_OWN)["fault"]}
     return found.withColumns(read).drop(_OWN)
 
 
@@ -80,10 +69,12 @@ def matches(
 
     Not every query is tested with every document. A query has keys of which its documents must have
     one: a term that it requires, the first characters of a prefix, the bucket of a range, of an OR
-    one of each branch. Of those that an AND gives to choose from, the rarest is taken: not among
-    the 256 most common keys of these documents, or the least common of them, and then the longest.
-    Documents are exploded by their keys and joined with the queries' keys; what meets is tested
-    whole, by Spark's expressions. A query that requires nothing that can be looked up is tested
+    one of each branch. Of those that an AND gives to choose from (of the five longest) the rarest
+    is taken: not among the 256 most common keys of these documents, or the least common of them,
+    and then the longest. Documents are exploded by their keys and joined with the queries' keys;
+    what meets, and has the other terms that are required, is tested whole, by Spark's expressions.
+    Queries of up to six words, prefixes and ranges are tested by compiled code; longer ones cost
+    some ten times as much. A query that requires nothing that can be looked up is tested
     with each document: one of NOT alone, of a range open to one side, of a prefix of one character,
     or with such a branch of an OR.
 
@@ -123,51 +114,43 @@ def matches(
     key = names(on, "on") if as_of is not None else []
     fields.require(documents)
     ready = _ready(queries, fields, query)
-    added = [name for name in queries.columns if name not in (query, COMPILED, FAULT, VALID_TO)]
+    added = [
+        name for name in queries.columns if name not in (query, COMPILED_COLUMN, FAULT, VALID_TO)
+    ]
     refuse_clashes(documents, added)
     require_history(documents, ready, key, names(order, "order"), as_of)
     prepared = _prepared(documents, fields)
-    counted = None if documents.isStreaming else _common(prepared)
-    index = _index(_valid(ready, key, names(order, "order"), as_of), fields, added, counted)
-    exploded = prepared.withColumn(_KEY, F.explode(_KEYS))
-    met = exploded.join(F.broadcast(index), quoted(_KEY) == quoted(_OWN))
-    # A document may have several keys of a cover: one of them alone counts.
-    owned = F.filter(quoted(_COVER), lambda one: F.array_contains(quoted(_KEYS), one))
-    met = met.where((F.size(_COVER) == 1) | (F.element_at(owned, 1) == quoted(_KEY)))
-    if as_of is not None:
-        open_end = quoted(_END).isNull() | (quoted(as_of) < quoted(_END))
-        met = met.where((quoted(_START) <= quoted(as_of)) & open_end)
-    return met.where(_holds()).select(*map(quoted, [*documents.columns, *added]))
+    counted = None if documents.isStreaming else common(prepared)
+    versions = _valid(ready, key, names(order, "order"), as_of)
+    times = [name for name in (_START, _END) if name in versions.columns]
+    indexed = index(versions, [*added, *times], counted)
+    valid = F.lit(True) if as_of is None else _covers(quoted(as_of))
+    found = met(prepared.withColumn(KEY, F.explode(KEYS)), indexed, valid)
+    return found.select(*map(quoted, [*documents.columns, *added]))
 
 
 def _ready(queries: DataFrame, fields: SearchFields, query: str) -> DataFrame:
     """Return the queries compiled, with a check that they were for these fields."""
-    if COMPILED in queries.columns:
-        mark = quoted(COMPILED)["mark"]
+    if COMPILED_COLUMN in queries.columns:
+        mark = quoted(COMPILED_COLUMN)["mark"]
         told = "compiled is for other fields: read_queries with these fields, or new tables."
-        own = F.when(mark == fields.mark, quoted(COMPILED))
+        own = F.when(mark == fields.mark, quoted(COMPILED_COLUMN))
         sound = F.when(mark.isNotNull(), F.coalesce(own, F.raise_error(F.lit(told))))
-        return queries.withColumn(COMPILED, sound)
+        return queries.withColumn(COMPILED_COLUMN, sound)
     read = read_queries(queries, fields, query=query)
     refused = F.raise_error(quoted(FAULT))
     return read.withColumn(
-        COMPILED, F.when(quoted(FAULT).isNotNull(), refused).otherwise(quoted(COMPILED))
+        COMPILED_COLUMN,
+        F.when(quoted(FAULT).isNotNull(), refused).otherwise(quoted(COMPILED_COLUMN)),
     )
 
 
 def _prepared(documents: DataFrame, fields: SearchFields) -> DataFrame:
     read = documents.withColumns(
-        {_TEXTS: texts(fields), _WHOLES: wholes(fields), _FRACTIONS: fractions(fields)}
+        {TEXTS: texts(fields), WHOLES: wholes(fields), FRACTIONS: fractions(fields)}
     )
-    found = keys(fields, quoted(_TEXTS), quoted(_WHOLES), quoted(_FRACTIONS))
-    return read.withColumn(_KEYS, found)
-
-
-def _common(prepared: DataFrame) -> DataFrame:
-    """Return one row: of the most common keys, how many documents have them."""
-    counts = prepared.select(F.explode(_KEYS).alias(_KEY)).groupBy(_KEY).count()
-    most = counts.orderBy(F.desc("count"), _KEY).limit(_COMMON)
-    return most.agg(F.map_from_entries(F.collect_list(F.struct(_KEY, "count"))).alias(_COUNTS))
+    found = keys(fields, quoted(TEXTS), quoted(WHOLES), quoted(FRACTIONS))
+    return read.withColumn(KEYS, F.array_distinct(F.transform(found, hashed)))
 
 
 def _valid(queries: DataFrame, key: list[str], order: list[str], as_of: str | None) -> DataFrame:
@@ -186,53 +169,6 @@ def _valid(queries: DataFrame, key: list[str], order: list[str], as_of: str | No
     return timed.where(quoted(_END).isNull() | (quoted(_START) < quoted(_END)))
 
 
-def _index(
-    queries: DataFrame, fields: SearchFields, added: list[str], counted: DataFrame | None
-) -> DataFrame:
-    """Return a row for each key by which a query is looked up."""
-    told = queries if counted is None else queries.crossJoin(F.broadcast(counted))
-
-    def weighed(cover: Column) -> Column:
-        lengths = F.transform(cover, lambda one: F.length(one))
-        common = F.lit(0).cast("bigint")
-        if counted is not None:
-            common = F.aggregate(
-                cover,
-                common,
-                lambda one, more: one + F.coalesce(quoted(_COUNTS)[more], F.lit(0)),
-            )
-        return F.struct(common, F.size(cover), -F.array_min(lengths), cover.alias("cover"))
-
-    best = F.array_min(F.transform(quoted(COMPILED)["covers"], weighed))["cover"]
-    times = [quoted(name) for name in (_START, _END) if name in queries.columns]
-    steps = quoted(COMPILED)["steps"].alias(_STEPS)
-    known = told.where(quoted(COMPILED).isNotNull())
-    chosen = known.select(*map(quoted, added), *times, steps, best.alias(_COVER))
-    return chosen.withColumn(_OWN, F.explode(_COVER))
-
-
-def _holds() -> Column:
-    """Return whether a document is one of a query's: its program run on a stack of bits."""
-
-    def run(stack: Column, step: Column) -> Column:
-        answer = F.coalesce(_answer(step), F.lit(False)).cast("bigint")
-        below = F.shiftright(stack, 1)
-        return (
-            F.when(step["op"] == AND, below.bitwiseAND(stack.bitwiseOR(F.lit(-2))))
-            .when(step["op"] == OR, below.bitwiseOR(stack.bitwiseAND(F.lit(1))))
-            .when(step["op"] == NOT, stack.bitwiseXOR(F.lit(1)))
-            .otherwise(F.shiftleft(stack, 1).bitwiseOR(answer))
-            .cast("bigint")
-        )
-
-    return F.aggregate(quoted(_STEPS), F.lit(0).cast("bigint"), run) == 1
-
-
-def _answer(step: Column) -> Column:
-    whole = F.get(quoted(_WHOLES), step["field"])
-    fraction = F.get(quoted(_FRACTIONS), step["field"])
-    return (
-        F.when(step["op"] == WHOLE, whole.between(step["least"], step["most"]))
-        .when(step["op"] == FRACTION, fraction.between(step["low"], step["high"]))
-        .otherwise(F.contains(F.get(quoted(_TEXTS), step["field"]), step["needle"]))
-    )
+def _covers(time: Column) -> Column:
+    """Return whether a version is valid at a time."""
+    return (quoted(_START) <= time) & (quoted(_END).isNull() | (time < quoted(_END)))
