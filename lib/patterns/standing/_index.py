@@ -1,7 +1,7 @@
 """The index of standing queries: what each is looked up by, and what decides whom it meets.
 
 Spark compiles what stands here, but for functions of arrays' elements (`transform`, `aggregate`):
-it interprets these, and takes some microseconds for each field of each element that they read.
+it interprets these, and takes about a microsecond for each field of each element that they read.
 """
 
 from __future__ import annotations

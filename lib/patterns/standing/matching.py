@@ -69,14 +69,15 @@ def matches(
 
     Not every query is tested with every document. A query has keys of which its documents must have
     one: a term that it requires, the first characters of a prefix, the bucket of a range, of an OR
-    one of each branch. Of those that an AND gives to choose from (of the five longest) the rarest
-    is taken: not among the 256 most common keys of these documents, or the least common of them,
-    and then the longest. Documents are exploded by their keys and joined with the queries' keys;
-    what meets, and has the other terms that are required, is tested whole, by Spark's expressions.
-    Queries of up to six words, prefixes and ranges are tested by compiled code; longer ones cost
-    some ten times as much. A query that requires nothing that can be looked up is tested
-    with each document: one of NOT alone, of a range open to one side, of a prefix of one character,
-    or with such a branch of an OR.
+    one of each branch. Of those that an AND gives to choose from (five, the longest first) the
+    rarest is taken: not among the 256 most common keys of these documents, or the least common of
+    them, and then the longest. Documents are exploded by their keys and joined with the queries'
+    keys; what meets, and has the other terms that are required, is tested whole, by Spark's
+    expressions.
+    Queries of up to six words, prefixes and ranges are tested by compiled code; longer ones are
+    interpreted. A query that requires nothing that can be looked up is tested with each document:
+    one of NOT alone, of a range open to one side, of a prefix of one character, or with such a
+    branch of an OR.
 
     State: none. On a stream of documents the queries are read anew with each micro-batch, and how
     common keys are is not known; the sink `tidegate.sinks.Matched` keeps the queries by their
