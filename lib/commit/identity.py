@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import CheckpointError
 from ..offsets import Offsets
-from .batch import by_partition
 from .hashed import digest, fields_of, text_of
+from .plan_file import by_partition
 
 NEVER = -1
 """The number of the last whole batch before there is one."""

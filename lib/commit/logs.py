@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from ..errors import CheckpointError
 from ..jvm import names_in, read_bytes
 from ..offsets import Offsets
-from .batch import parsed
 from .identity import NEVER, Identity
+from .plan_file import parsed
 
 READ = 3
 """How many of the newest files of a log are read: the two that may be noted, and one after them

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..offsets import Offsets
-from .batch import Batch, by_partition
+from .batch import Batch
+from .plan_file import by_partition
 
 _KIND = "tidegate/1"
 

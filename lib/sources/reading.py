@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..conditions import condition, require_text
 from ..durations import interval, microseconds
-from ..errors import ArgumentError, ColumnTypeError
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
+from ._parts import CARRIED, require_parts
 from .aside import BAD, PLACE, UNREAD, UNTIMED, Behind, SetAside, chosen
 from .before import FILTERED, Before, counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
@@ -24,8 +24,6 @@ from .heartbeat import Heartbeats
 from .kafka import COLUMNS, KafkaSource
 
 OBSERVATION = "tidegate"
-_CARRIED = (*PLACE, "key")
-KEEPABLE = (*_CARRIED, "headers")
 
 
 @dataclass(frozen=True)
@@ -75,25 +73,8 @@ class Reading:
     where: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.source, KafkaSource):
-            raise ColumnTypeError(
-                f"source is {self.source!r}, a {type(self.source).__name__}.",
-                "a KafkaSource.",
-                'KafkaSource("localhost:9092", "clicks")',
-            )
-        if not hasattr(self.format, "decode"):
-            raise ColumnTypeError(
-                f"format is {self.format!r}, a {type(self.format).__name__}.",
-                "a format of tidegate.formats.",
-                'json_format("page STRING, event_time TIMESTAMP")',
-            )
+        require_parts(self.source, self.format, self.keep, self.value_cap)
         microseconds(self.lateness, "lateness", least=0)
-        if isinstance(self.keep, str) or any(name not in KEEPABLE for name in self.keep):
-            raise ArgumentError(
-                f"keep is {self.keep!r}.", f"a list of {', '.join(KEEPABLE)}.", 'keep=["key"]'
-            )
-        if self.value_cap < 0:
-            raise ArgumentError(f"value_cap is {self.value_cap}.", "0 or more bytes.")
         require_text(self.where)
         self._event_time.require()
 
@@ -237,7 +218,7 @@ class Reading:
     def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         """Decode each row, take its event time and decide whether it is good."""
         # Headers are carried through a parser that does not prune only where they are kept.
-        carried = list(dict.fromkeys([*_CARRIED, *self.keep, *also]))
+        carried = list(dict.fromkeys([*CARRIED, *self.keep, *also]))
         decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
         flat = decoded.select(
             *[

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 
-from ...commit.batch import parsed
+from ...commit.plan_file import parsed
 from ...errors import SourceError
 from ...jvm import KafkaClient, Kept
 from ...offsets import Offsets

@@ -10,20 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
 from math import ceil
-from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from ...commit import EPOCH, Batch, Stamp
+from ...commit import Batch
 from ...commit.identity import NEVER, Backlog
 from ...commit.ledger import Ledger
-from ...commit.once import untouched
-from ...commit.protocol import current
 from ...offsets import Offsets
 from ...sources.before import Before
 from ..job import Job
@@ -33,16 +29,15 @@ from ..summary import Counted
 from ..telemetry.record import Record
 from . import cut
 from .accounting import check_flood, check_one_to_one, tally
+from .batch_zero import batch_of, is_done
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .places import steps
 from .side_outputs import Part, keep_dead, reasons
 from .streams import streams
 from .topics import Topics
 from .unread import in_sessions, planned, reach
 
 _LOG = logging.getLogger(__name__)
-_MICRO = timedelta(microseconds=1)
 
 
 def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record: Record) -> None:
@@ -58,7 +53,7 @@ def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record:
     backlog = ledger.identity.backlog
     if backlog is None:
         backlog = planned(job, spark)
-    elif _is_done(job, spark, ledger, backlog):
+    elif is_done(job, spark, ledger, backlog):
         return
     if backlog is None:
         return
@@ -77,41 +72,6 @@ def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record:
         record.add(counted)
 
 
-def _is_done(job: Job, spark: SparkSession, ledger: Ledger, backlog: Backlog) -> bool:
-    """Return whether the target has the batch, which it gets last, and note its tables then."""
-    batch = _batch(job, ledger, backlog)
-    latest = None
-    if untouched(spark, job.sink.path).done(Stamp.of(batch, job.sink.step, {}).app_id) is None:
-        return False
-    for step, path in steps(job).items():
-        log = untouched(spark, path)
-        stamp = Stamp.of(batch, step, {})
-        current(log, stamp)
-        found = log.stamp(stamp.app_id, 0)
-        if found is not None:
-            ledger.note(log, stamp)
-            latest = found.latest
-    ledger.worked_off(latest)
-    return True
-
-
-def _batch(job: Job, ledger: Ledger, backlog: Backlog) -> Batch:
-    return Batch(
-        job=job.name,
-        query_id=backlog.query,
-        run_id=str(uuid4()),
-        number=0,
-        offsets_hash=backlog.digest,
-        start=backlog.start,
-        end=backlog.end,
-        watermark=EPOCH + (backlog.until or 0) * _MICRO,
-        late=0,
-        epoch=ledger.identity.epoch,
-        plan=ledger.plan,
-        claim=ledger,
-    )
-
-
 @dataclass
 class _Work:
     """One backlog in the works."""
@@ -125,7 +85,7 @@ class _Work:
     @property
     def batch(self) -> Batch:
         """The batch, without its counts."""
-        return _batch(self.job, self.ledger, self.backlog)
+        return batch_of(self.job, self.ledger, self.backlog)
 
     def done(self, *, begun: bool) -> Counted | None:
         """Read, check and write the batch; None where the stream has to read everything.

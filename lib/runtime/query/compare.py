@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from ...columns import quoted, type_of
 from ...commit import EPOCH, Batch, planned
-from ...commit.batch import first_offsets
 from ...commit.delta_log import DeltaCommitLog
 from ...commit.identity import NEVER, Identity
+from ...commit.plan_file import first_offsets
 from ...commit.stamp import app_id
 from ...differences import Differences, differences
 from ...durations import microseconds

@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...commit.batch import last_planned
+from ...commit.plan_file import last_planned
 from ...durations import microseconds
 from ...errors import ArgumentError, CheckpointError, SourceError
 from ...offsets import Offsets

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ...commit.batch import initial_offsets, parsed, read_plan
+from ...commit.plan_file import initial_offsets, parsed, read_plan
 from ...errors import CheckpointError
 from ...jvm import WholeFiles, read_bytes
 from ...offsets import Offsets

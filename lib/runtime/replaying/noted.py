@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from ...commit.batch import Batch, by_partition, first_offsets, planned
+from ...commit.batch import Batch, planned
 from ...commit.epochs import FOLDER, EpochFiles
 from ...commit.hashed import fields_of, text_of
 from ...commit.identity import NEVER, TableMark
+from ...commit.plan_file import by_partition, first_offsets
 from ...errors import CheckpointError
 from ...jvm import WholeFiles
 from ...offsets import Offsets
