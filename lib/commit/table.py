@@ -20,8 +20,13 @@ def plain(frame: DataFrame) -> DataFrame:
     return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
 
 
+_REMEDY = (
+    "a new table and checkpoint for a changed query, or evolve=True where columns were only added."
+)
+
+
 def existing(
-    frame: DataFrame, path: str, layout: Layout = ANY, *, evolve: bool
+    frame: DataFrame, path: str, layout: Layout = ANY, *, evolve: bool, remedy: str = _REMEDY
 ) -> DeltaState | None:
     """Return the state of the table at `path`, and refuse a frame that does not fit it.
 
@@ -43,8 +48,7 @@ def existing(
         raise TableError(
             f"the rows do not fit the table {path}: {'; '.join(differences)}.",
             "the table's columns and types" + (", and new columns." if evolve else "."),
-            "a new table and checkpoint for a changed query, or evolve=True where columns were "
-            "only added.",
+            remedy,
         )
     layout.require_same(state, path)
     return state

@@ -50,6 +50,10 @@ class Append:
         """Return the one table."""
         return [(self.path, self.step)]
 
+    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
+        """Refuse rows of other columns than the table has, by their types alone."""
+        table.existing(sole(frames), self.path, self.layout, evolve=self.evolve)
+
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
     ) -> Outcome:
@@ -57,7 +61,7 @@ class Append:
         frame = sole(frames)
 
         def commit(options: CommitOptions) -> None:
-            table.existing(frame, self.path, self.layout, evolve=self.evolve)
+            self.require_fits(frames)
             table.append(frame, self.path, options, self.layout, evolve=self.evolve)
 
         spark = frame.sparkSession

@@ -12,7 +12,7 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..frames import ROWS, sole
 from ._wrapping import Wrapping
-from .sink import Sink, remade
+from .sink import Sink, remade, require_fits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,11 @@ class FanOut:
     def tables(self) -> list[tuple[str, str]]:
         """Return the tables of all sinks, those of the target last."""
         return [table for sink in (*self.also, self.target) for table in sink.tables()]
+
+    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
+        """Refuse rows that one of the sinks refuses, of those that know it before a batch."""
+        for sink in (*self.also, self.target):
+            require_fits(sink, frames)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

@@ -43,6 +43,17 @@ class SideTable:
     def __post_init__(self) -> None:
         require_target(self.path, self.step, self.layout)
 
+    def require_fits(self, frame: DataFrame) -> None:
+        """Refuse rows that lack a column of the table or have one of another type.
+
+        Raises TableError.
+        """
+        remedy = (
+            f"the schema as it was; or move the table's folder away and start with --recreate "
+            f"{self.step}, which begins an empty table."
+        )
+        table.existing(frame, self.path, self.layout, evolve=True, remedy=remedy)
+
     def write(
         self,
         frame: DataFrame,
@@ -57,7 +68,7 @@ class SideTable:
         """
 
         def commit(options: CommitOptions) -> None:
-            table.existing(frame, self.path, self.layout, evolve=True)
+            self.require_fits(frame)
             if expected is None or found is not None:
                 self._require(found, expected, batch)
                 table.append(frame, self.path, options, self.layout, evolve=True)

@@ -42,3 +42,19 @@ def remade(sink: Sink) -> frozenset[str]:
     the job, as its rows would be missing.
     """
     return frozenset(getattr(sink, "remade", ()))
+
+
+def require_fits(sink: Sink, frames: Mapping[str, DataFrame]) -> bool:
+    """Refuse frames whose columns the sink's tables do not take; nothing is read or written.
+
+    A sink that knows it before a batch has a method `require_fits`, of the frames alone. Returns
+    whether it does.
+
+    Raises:
+        ColumnError, TableError: for other columns, types or another layout.
+    """
+    look = getattr(sink, "require_fits", None)
+    if look is None:
+        return False
+    look(frames)
+    return True

@@ -73,22 +73,33 @@ class Upsert:
         """Return the one table."""
         return [(self.path, self.step)]
 
+    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
+        """Refuse rows of other columns than the table has, by their types alone."""
+        rows = self._rows(sole(frames))
+        table.existing(rows, self.path, self.layout, evolve=self.evolve)
+
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
     ) -> Outcome:
         """Upsert the rows, or skip them when the table already has this batch."""
         frame = sole(frames)
-        require(frame, [*self.keys, *(self.aggs or ())], "keys and aggs")
+        rows = self._rows(frame)
 
         def commit(options: CommitOptions) -> None:
-            rows = table.plain(frame)
             if self.aggs:
-                self._add(rows.select(*map(quoted, [*self.keys, *self.aggs])), self.aggs, options)
+                self._add(rows, self.aggs, options)
             else:
                 self._replace(rows, options)
 
         spark = frame.sparkSession
         return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+
+    def _rows(self, frame: DataFrame) -> DataFrame:
+        """Return the columns that are written."""
+        written = [*self.keys, *(self.aggs or ())]
+        require(frame, written, "keys and aggs")
+        rows = table.plain(frame)
+        return rows.select(*map(quoted, written)) if self.aggs else rows
 
     def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
         """Write rows in place of those of the same key."""

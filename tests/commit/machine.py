@@ -49,6 +49,7 @@ class History(RuleBasedStateMachine):
         self.backups: dict[str, list[object]] = {part: [] for part in PARTS}
         self.happened: list[str] = []
         self.refused = False
+        self.refusal: TidegateError | None = None
 
     @rule(
         act=st.runner().flatmap(lambda history: st.sampled_from(history.acts)),
@@ -186,12 +187,13 @@ class History(RuleBasedStateMachine):
         self.happened.append(what)
 
     def step(self, driver: int, steps: int) -> None:
-        """Let a driver go on; one that is refused has died."""
+        """Let a driver go on; one that is refused has died, and `refusal` says of what."""
         mine = self.drivers[driver]
         try:
             for _ in range(steps):
                 next(mine)
-        except (TidegateError, StopIteration):
+        except (TidegateError, StopIteration) as end:
+            self.refusal = end if isinstance(end, TidegateError) else None
             self.drivers = [each for each in self.drivers if each is not mine]
 
     def drain(self) -> None:
@@ -224,6 +226,7 @@ class History(RuleBasedStateMachine):
         wanted = Counter(f"{self.world.topic}.{n}" for n in range(self.world.records))
         found = sum(tables.values(), Counter[str]())
         faults = {
+            "written by an older driver": len(self.world.outdated),
             "lost": (wanted - found).total(),
             "doubled": (found - wanted).total(),
             "wrongly late": tables.get("late", Counter[str]()).total(),

@@ -10,6 +10,7 @@ import pytest
 from tidegate.commit import protocol
 from tidegate.commit.protocol import CommitLog
 from tidegate.commit.stamp import Stamp
+from tidegate.errors import FencedError
 
 from .guards import Whole
 from .machine import CRASHES, History, explore, play
@@ -94,6 +95,7 @@ def test_hypothesis_finds_no_history_that_loses_or_repeats_a_record(machine: typ
         ("plan hash", ("the_schema_is_changed",), r"doubled after the schema changed"),
         ("topic id", ("the_topic_is_made_again",), r"\d lost, \d doubled after the topic made"),
         ("name", ("the_job_is_renamed",), r"doubled after the job renamed"),
+        ("epoch", (), r"\d written by an older driver after crashes alone"),
     ],
 )
 def test_without_a_mechanism_its_fault_shows(
@@ -120,6 +122,8 @@ def test_without_the_epoch_a_zombie_writes_what_the_next_driver_read_otherwise(
     history.a_driver_starts(9)
     history.a_driver_goes_on(1)
     if fenced:
+        assert isinstance(history.refusal, FencedError)
+        assert "epoch 2: another driver" in str(history.refusal)
         history.drain()
     else:
         with pytest.raises(AssertionError, match="1 doubled after the schema changed"):
@@ -130,7 +134,7 @@ def test_without_the_fence_a_driver_that_stops_after_its_look_may_still_commit()
     class Without(Changed):
         guards = staticmethod(lambda: Whole(frozenset(["fence"])))
 
-    with pytest.raises(AssertionError, match=r"\d doubled after.*the schema changed"):
+    with pytest.raises(AssertionError, match=r"\d written by an older driver, \d doubled after"):
         play(Without, range(1_000))
 
 

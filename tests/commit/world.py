@@ -101,7 +101,10 @@ class Table:
 
 @dataclass
 class World:
-    """All that outlives a driver. `meanwhile` happens between a commit's look and the commit."""
+    """All that outlives a driver. `meanwhile` happens between a commit's look and the commit.
+
+    outdated: the steps that a driver wrote after a later one's claim, where the table was there.
+    """
 
     topic: int = 1
     records: int = 0
@@ -110,6 +113,12 @@ class World:
     made: int = 0
     meanwhile: Callable[[], None] | None = None
     answers_lost: int = 0
+    outdated: list[str] = field(default_factory=list)
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that was claimed."""
+        return 0 if self.checkpoint is None else max(self.checkpoint.identities, default=0)
 
     def name(self, kind: str) -> str:
         """Return an id that nothing else has."""
@@ -212,6 +221,8 @@ class Log:
             if table.transactions.get(stamp.app_id, -1) >= stamp.batch:
                 return
             table.transactions[stamp.app_id] = stamp.batch
+        if table.commits and (stamp.epoch or 0) < self.world.epoch:
+            self.world.outdated.append(stamp.step)
         table.commits.append(Commit(self.world.name("commit"), stamp, self.rows))
 
 

@@ -20,13 +20,14 @@ from tidegate.errors import (
     LostCheckpointError,
     ReplayMismatchError,
     SourceError,
+    TableError,
     TidegateError,
 )
 from tidegate.runtime.job import Input
 from tidegate.runtime.query.preflight import Preflight
 from tidegate.runtime.query.streams import streams
 from tidegate.runtime.query.topics import Topics
-from tidegate.sinks import Append
+from tidegate.sinks import Append, FanOut, Layout
 from tidegate.transform import Stateless
 from tidegate.windows import Tumbling, Windowed
 
@@ -202,7 +203,21 @@ def test_lateness_the_place_of_new_columns_and_a_duration_in_other_words_may_cha
     wider = Input(reading(left.broker.servers, left.topic, lateness="3 seconds"))
     checks = Preflight(left.job(inputs={"pages": wider}, transform=same), spark)
     checks.require()
-    assert [text.split(" was ")[0] for text in checks.changed()] == ["pages.reading"]
+    assert [text.split(" was ")[0] for text in checks.replanned.told] == ["pages.reading"]
+
+
+def test_a_table_of_other_columns_or_another_layout_is_refused_before_a_start(
+    left: Left, spark: SparkSession
+) -> None:
+    path = f"{left.root}/views"
+    parted = refused(left, spark, sink=Append(path, layout=Layout(partition_by=["n"])))
+    assert "partitioned by []" in str(parted)
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN note STRING")
+    drifted = refused(left, spark)
+    assert isinstance(drifted, TableError)
+    assert "note is missing" in str(drifted)
+    archive = Append(f"{left.root}/archive", step="archive")
+    assert "note is missing" in str(refused(left, spark, sink=FanOut(Append(path), also=[archive])))
 
 
 def test_a_topic_that_was_made_again_is_refused(left: Left, spark: SparkSession) -> None:

@@ -37,7 +37,7 @@ from tidegate.testing.crash import crash_after
 
 from ..tables import rows
 from .left import WINDOWS, Left
-from .topics import sent
+from .topics import reading, sent
 
 pytestmark = pytest.mark.broker
 
@@ -173,6 +173,39 @@ def test_a_batch_that_was_begun_is_finished_as_it_was_begun_and_then_the_schema_
     numbers.send(4.5)
     run(numbers.job("DOUBLE"), spark)
     assert (numbers.found(), numbers.dead()) == ([1.0, 3.0, 4.5], [1])
+
+
+def test_a_schema_that_does_not_fit_the_target_is_refused_and_new_columns_are_let_in(
+    numbers: Numbers, spark: SparkSession
+) -> None:
+    def job(kind: str, *, evolve: bool = False) -> Job:
+        sink = Append(f"{numbers.root}/numbers", evolve=evolve)
+        return replace(numbers.job(kind), each_batch=None, sink=sink)
+
+    run(job("INT"), spark)
+    claimed = numbers.identity
+    for kind, found in {"DOUBLE": "n was int and is double", "INT, m INT": "m is new"}.items():
+        with pytest.raises(TableError, match=found) as no:
+            run(job(kind), spark)
+        assert "evolve=True where columns were only added" in no.value.hint
+    assert numbers.identity == claimed
+    numbers.send(4)
+    run(job("INT, m INT", evolve=True), spark)
+    assert (numbers.found(), numbers.dead()) == ([1.0, 3.0, 4.0], [1])
+
+
+def test_late_rows_of_fewer_columns_are_refused_before_the_first_one_and_their_table_begins_anew(
+    left: Left, spark: SparkSession
+) -> None:
+    given = reading(left.broker.servers, left.topic)
+    fewer = Input(replace(given, format=json_format("event_time TIMESTAMP")))
+    with pytest.raises(TableError, match=r"views\.late: page is missing") as no:
+        run(left.job(inputs={"pages": fewer}), spark)
+    assert "--recreate late" in no.value.hint
+    shutil.move(left.root / "views.late", left.root / "away")
+    run(left.job(inputs={"pages": fewer}), spark, recreate=["late"])
+    assert left.views() == WINDOWS
+    assert left.aside("late") == Counter([(0, 16)])
 
 
 def test_a_lost_checkpoint_goes_on_at_the_last_commit_though_it_crashes_once_more(

@@ -10,6 +10,7 @@ from ...commit.identity import NEVER, Identity, TableMark
 from ...commit.logs import Logs, digest
 from ...commit.stamp import app_id
 from ...errors import CheckpointError, ReplayMismatchError
+from .same_job import renamed
 
 _COPY = "restore the checkpoint as a whole from a copy. Nothing was written."
 
@@ -98,12 +99,3 @@ def _query(logs: Logs) -> str:
             _COPY,
         )
     return logs.query
-
-
-def renamed(old: str, new: str, checkpoint: str) -> CheckpointError:
-    """Return the error for a checkpoint of a job that had another name."""
-    return CheckpointError(
-        f"{checkpoint} is of the job {old!r}, and this one is called {new!r}.",
-        "one name for as long as a checkpoint is used: commits are told apart by it.",
-        f"name={old!r}; for another name a new checkpoint and new tables. Nothing was written.",
-    )

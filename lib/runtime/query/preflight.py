@@ -17,20 +17,21 @@ from ...commit.logs import Logs, digest, read_logs, require_logs
 from ...commit.once import untouched
 from ...commit.protocol import current
 from ...commit.stamp import Stamp, app_id
-from ...errors import ArgumentError, CheckpointError, ReplayMismatchError
 from ...jvm import TopicState
 from ...sinks.sink import remade
 from ...sources.topics import require_same_topics, topic_states
 from ..job import Job
 from ..replaying.journal import require_no_switch
-from . import plan as plans
-from .adopted import adopted, renamed
+from .adopted import adopted
 from .brokers import answers
+from .fitting import fits
 from .places import steps
+from .plan import plan_of
+from .replanned import Replanned
 from .resume import resumed, told
+from .same_job import begun_anew, require_same_job
 
 _READS = 5
-ALL = "all"
 Check = tuple[str, Callable[[], str]]
 """The name of a check, and the check: it tells what was found, or raises the library's error."""
 
@@ -53,13 +54,13 @@ class Preflight:
         self.job = job
         self.spark = spark
         self.files = EpochFiles(spark, job.places.checkpoint)
-        self.plan = plans.plan_of(job)
+        self.plan = plan_of(job)
         self.steps = steps(job)
         self._resume = resume
         self._recreate = recreate
 
     def checks(self) -> Iterator[Check]:
-        """Return all checks, in their order."""
+        """Return all checks in their order."""
         yield "checkpoint", self._checkpoint
         yield "job", self._job
         for step, path in self.steps.items():
@@ -67,12 +68,14 @@ class Preflight:
         for name in self.job.inputs:
             yield f"topics {name}", partial(self._topics, name)
         yield "plan", self._plan
+        for step, check in fits(self.job, self.spark):
+            yield f"columns {step}", partial(self._columns, step, check)
 
     def require(self) -> Identity:
         """Do all checks, and return the identity that the start claims.
 
         Raises:
-            CheckpointError, ReplayMismatchError, LostCheckpointError: for the first that fails.
+            CheckpointError, ReplayMismatchError, TableError: for the first that fails.
         """
         for _, check in self.checks():
             check()
@@ -119,7 +122,8 @@ class Preflight:
     def identity(self) -> Identity:
         """What a start claims: what was there before, with the plan of now."""
         noted = self.before
-        gone = self._begun_anew(noted)
+        there = {step: self._there(step) for step in self.steps}
+        gone = begun_anew(noted, there, self._recreate)
         kept = {step: mark for step, mark in noted.tables.items() if step not in gone}
         ids = {topic: each.id for states in self.topics.values() for topic, each in states.items()}
         return replace(noted, tables=kept, plan=self.plan, topics={**noted.topics, **ids})
@@ -176,19 +180,9 @@ class Preflight:
         return found
 
     def _job(self) -> str:
-        noted = self.noted
-        if noted is not None and noted.job != self.job.name:
-            raise renamed(noted.job, self.job.name, self.job.places.checkpoint)
-        known = [] if noted is None else [step for step in noted.tables if step not in self.steps]
-        if known and noted is not None:
-            lost = ", ".join(f"{step!r} ({noted.tables[step].path})" for step in known)
-            raise CheckpointError(
-                f"this checkpoint has written the steps {lost}, which the job no longer has; it "
-                f"writes {', '.join(map(repr, self.steps))}.",
-                "the steps that the checkpoint began with; others may be added.",
-                "the sink as it was; for another one a new checkpoint and new tables. Nothing was "
-                "written.",
-            )
+        if self.noted is not None:
+            name, checkpoint = self.job.name, self.job.places.checkpoint
+            require_same_job(self.noted, name, checkpoint, self.steps)
         return self.job.name
 
     def _table(self, step: str, path: str) -> str:
@@ -229,72 +223,29 @@ class Preflight:
 
     def _plan(self) -> str:
         noted = self.noted
-        nothing = noted is None or (self.logs.newest == NEVER and noted.backlog is None)
-        if noted is None or not noted.plan or nothing:
-            return f"{plan_hash(self.plan)}"
-        changed = plans.changes(noted.plan, self.plan)
-        pairs = {part: (noted.plan.get(part), self.plan.get(part)) for part in changed}
-        bound = {part: pair for part, pair in pairs.items() if plans.bound(part, *pair)}
-        if bound:
-            what = "; ".join(plans.told(part, *pair) for part, pair in bound.items())
-            raise CheckpointError(
-                f"{what}; the checkpoint's state is of what was before.",
-                f"the {' and the '.join(bound)} that the checkpoint began with.",
-                "the configuration as it was; for another one a new checkpoint and new tables. "
-                "Nothing was written.",
-            )
-        self._require_whole_batch(noted, changed)
-        safe = [f"{plans.told(part, *pair)}: {plans.safe(part)}" for part, pair in pairs.items()]
-        return f"changed, and safe: {'; '.join(safe)}" if safe else "unchanged"
+        if noted is None or (self.logs.newest == NEVER and noted.backlog is None):
+            return plan_hash(self.plan)
+        return self.replanned.require(noted, partial(self._begun, noted))
 
-    def changed(self) -> list[str]:
-        """Tell each part of the plan that has changed since the last start."""
-        noted = self.noted
-        if noted is None or not noted.plan:
+    def _columns(self, step: str, check: Callable[[], str]) -> str:
+        return check() if self._there(step) else "not there yet"
+
+    @cached_property
+    def replanned(self) -> Replanned:
+        """What of the plan has changed since the last start."""
+        before = {} if self.noted is None else self.noted.plan
+        return Replanned(before, self.plan, tables=len(self.job.sink.tables()))
+
+    def _begun(self, noted: Identity) -> Sequence[str]:
+        """Return the steps that have the batch after the last whole one."""
+        if self.query is None:
             return []
-        return [
-            plans.told(part, noted.plan.get(part), self.plan.get(part))
-            for part in plans.changes(noted.plan, self.plan)
-        ]
-
-    def _require_whole_batch(self, noted: Identity, changed: Sequence[str]) -> None:
-        """Refuse another plan for a batch that is in some of its tables already."""
-        # What a sole table is written with changes no row that is in the tables beside it.
-        counts = [part for part in changed if part != "sink" or len(self.job.sink.tables()) > 1]
-        if not counts or self.query is None:
-            return
         number = noted.base + noted.batch + 1
-        begun = [step for step, log in self.tables.items() if self._last(step, log) >= number]
-        if begun:
-            parts = "; ".join(
-                plans.told(part, noted.plan.get(part), self.plan.get(part)) for part in counts
-            )
-            raise ReplayMismatchError(
-                f"batch {number} is in {', '.join(begun)} already, and was to be finished with "
-                f"another plan: {parts}.",
-                "one plan for all tables of a batch: else a record may be in two of them.",
-                "finish the batch with the configuration that began it, then change it; or, with a "
-                "new checkpoint, --resume-from-table. Nothing was written.",
-            )
+        return [step for step, log in self.tables.items() if self._last(step, log) >= number]
 
     def _last(self, step: str, log: DeltaCommitLog) -> int:
         last = log.done(app_id(self.job.name, self.query or "", step))
         return NEVER if last is None else last
-
-    def _begun_anew(self, noted: Identity) -> set[str]:
-        """Return the steps whose table may be made anew."""
-        gone = {step for step in noted.tables if step in self.steps and not self._there(step)}
-        if ALL in self._recreate:
-            return gone
-        for step in self._recreate:
-            if step not in gone:
-                there = "is there" if step in noted.tables else "was never written"
-                raise ArgumentError(
-                    f"recreate names {step!r}, whose table {there}.",
-                    f"steps whose table is gone: {', '.join(sorted(gone)) or 'none is'}.",
-                    "move the table's folder away, where it is to begin anew.",
-                )
-        return set(self._recreate)
 
     def _there(self, step: str) -> bool:
         return self.tables[step].id is not None

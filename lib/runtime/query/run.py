@@ -191,7 +191,7 @@ def claimed(checks: Preflight) -> Ledger:
     """Check the job against its checkpoint and its tables, and claim the checkpoint."""
     identity = checks.require()
     name = checks.job.name
-    for change in checks.changed():
+    for change in checks.replanned.told:
         _LOG.warning("%s: %s", name, change)
     for step in sorted((checks.noted or identity).tables.keys() - identity.tables.keys()):
         _LOG.warning("%s: the table of step %r begins anew, empty", name, step)

@@ -1,0 +1,65 @@
+"""The columns that a job will write, held against those of its tables before a query starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ...commit.batch import EPOCH
+from ...frames import ROWS
+from ...sinks.sink import require_fits
+from ...sources.reading import OBSERVATION
+from ..job import Input, Job
+from ..process.failures import plain
+from .frames import streaming
+from .side_outputs import judged
+
+
+def fits(job: Job, spark: SparkSession) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Return for each step whose columns are known before a batch the check of its table.
+
+    A check reads no record. That of the target looks at all tables of its sink.
+
+    Raises:
+        TableError: by a check, for a table of other columns, types or layout.
+    """
+    yield "dead", partial(_dead, job, spark)
+    if job.transform is not None:
+        for name, given in job.inputs.items():
+            yield job.places.late[name].step, partial(_late, job, spark, name, given)
+    yield job.sink.step, partial(_target, job, spark)
+
+
+def _dead(job: Job, spark: SparkSession) -> str:
+    for given in job.inputs.values():
+        job.places.dead.require_fits(given.reading.dead(spark, {}, {}))
+    return "as they will be written"
+
+
+def _late(job: Job, spark: SparkSession, name: str, given: Input) -> str:
+    rows = judged(job, given.reading.rows(spark, {}, {}), EPOCH)
+    if rows is not None:
+        job.places.late[name].require_fits(rows)
+    return "as they will be written"
+
+
+def _target(job: Job, spark: SparkSession) -> str:
+    if job.each_batch is not None or job.emission == "updates" or job.merges:
+        return "known when a batch is made: not checked"
+    try:
+        looked_at = require_fits(job.sink, _rows(job, spark))
+    except PySparkException as error:
+        raise plain(error) from error
+    return "as they will be written" if looked_at else "known to the sink alone: not checked"
+
+
+def _rows(job: Job, spark: SparkSession) -> Mapping[str, DataFrame]:
+    """Return what the sink will get, as streams that are never started."""
+    inputs = {
+        name: given.reading.stream(spark, f"{OBSERVATION} {index}")
+        for index, (name, given) in enumerate(job.inputs.items())
+    }
+    return inputs if job.transform is None else {ROWS: streaming(job, inputs)}
