@@ -18,19 +18,27 @@ from .frames import streaming
 from .side_outputs import judged
 
 
-def fits(job: Job, spark: SparkSession) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Return for each step whose columns are known before a batch the check of its table.
+def fits(
+    job: Job, spark: SparkSession, there: Callable[[str], bool]
+) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Return the checks of the columns, by names: of dead letters, late rows and the target.
 
     A check reads no record. That of the target looks at all tables of its sink.
+
+    there: whether a step has its table.
 
     Raises:
         TableError: by a check, for a table of other columns, types or layout.
     """
-    yield "dead", partial(_dead, job, spark)
+
+    def known(step: str, look: Callable[[], str]) -> tuple[str, Callable[[], str]]:
+        return f"columns {step}", lambda: look() if there(step) else "not there yet"
+
+    yield known("dead", partial(_dead, job, spark))
     if job.transform is not None:
         for name, given in job.inputs.items():
-            yield job.places.late[name].step, partial(_late, job, spark, name, given)
-    yield job.sink.step, partial(_target, job, spark)
+            yield known(job.places.late[name].step, partial(_late, job, spark, name, given))
+    yield known(job.sink.step, partial(_target, job, spark))
 
 
 def _dead(job: Job, spark: SparkSession) -> str:

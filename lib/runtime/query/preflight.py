@@ -68,8 +68,7 @@ class Preflight:
         for name in self.job.inputs:
             yield f"topics {name}", partial(self._topics, name)
         yield "plan", self._plan
-        for step, check in fits(self.job, self.spark):
-            yield f"columns {step}", partial(self._columns, step, check)
+        yield from fits(self.job, self.spark, self._there)
 
     def require(self) -> Identity:
         """Do all checks, and return the identity that the start claims.
@@ -226,9 +225,6 @@ class Preflight:
         if noted is None or (self.logs.newest == NEVER and noted.backlog is None):
             return plan_hash(self.plan)
         return self.replanned.require(noted, partial(self._begun, noted))
-
-    def _columns(self, step: str, check: Callable[[], str]) -> str:
-        return check() if self._there(step) else "not there yet"
 
     @cached_property
     def replanned(self) -> Replanned:
