@@ -7,15 +7,17 @@ from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ...commit.batch import EPOCH
 from ...frames import ROWS
 from ...sinks.sink import require_fits
+from ...sources.aside import Behind
+from ...sources.event_time import EVENT_TIME
 from ...sources.reading import OBSERVATION
 from ..job import Input, Job
 from ..process.failures import plain
 from .frames import streaming
-from .side_outputs import judged
 
 
 def fits(
@@ -43,14 +45,15 @@ def fits(
 
 def _dead(job: Job, spark: SparkSession) -> str:
     for given in job.inputs.values():
-        job.places.dead.require_fits(given.reading.dead(spark, {}, {}))
+        job.places.dead.require_fits(given.reading.aside(spark, {}, {}).dead())
     return "as they will be written"
 
 
 def _late(job: Job, spark: SparkSession, name: str, given: Input) -> str:
-    rows = judged(job, given.reading.rows(spark, {}, {}), EPOCH)
-    if rows is not None:
-        job.places.late[name].require_fits(rows)
+    late_at = None if job.transform is None else job.transform.late_at(F.col(EVENT_TIME))
+    if late_at is not None:
+        aside = given.reading.aside(spark, {}, {}, Behind(late_at, EPOCH))
+        job.places.late[name].require_fits(aside.late())
     return "as they will be written"
 
 
