@@ -92,7 +92,7 @@ class FanOut:
     def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
         """Refuse rows that one of the sinks refuses, of those that know it before a batch."""
         for sink in (*self.also, self.target):
-            require_fits(sink, frames)
+            require_fits(sink, lambda: frames)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -44,11 +44,11 @@ def remade(sink: Sink) -> frozenset[str]:
     return frozenset(getattr(sink, "remade", ()))
 
 
-def require_fits(sink: Sink, frames: Mapping[str, DataFrame]) -> bool:
+def require_fits(sink: Sink, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
     """Refuse frames whose columns the sink's tables do not take; nothing is read or written.
 
-    A sink that knows it before a batch has a method `require_fits`, of the frames alone. Returns
-    whether it does.
+    A sink that knows it before a batch has a method `require_fits`, of the frames, which are asked
+    for then alone. Returns whether it does.
 
     Raises:
         ColumnError, TableError: for other columns, types or another layout.
@@ -56,5 +56,5 @@ def require_fits(sink: Sink, frames: Mapping[str, DataFrame]) -> bool:
     look = getattr(sink, "require_fits", None)
     if look is None:
         return False
-    look(frames)
+    look(frames())
     return True

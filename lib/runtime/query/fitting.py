@@ -61,7 +61,7 @@ def _target(job: Job, spark: SparkSession) -> str:
     if job.each_batch is not None or job.emission == "updates" or job.merges:
         return "known when a batch is made: not checked"
     try:
-        looked_at = require_fits(job.sink, _rows(job, spark))
+        looked_at = require_fits(job.sink, partial(_rows, job, spark))
     except PySparkException as error:
         raise plain(error) from error
     return "as they will be written" if looked_at else "known to the sink alone: not checked"
