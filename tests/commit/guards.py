@@ -9,7 +9,8 @@ from tidegate.commit.fence import claimed
 from tidegate.commit.identity import Identity
 from tidegate.commit.kept import require_kept, require_own
 from tidegate.commit.ledger import Ledger
-from tidegate.commit.logs import READ, Logs, digest, require_logs
+from tidegate.commit.logs import READ, Logs, digest
+from tidegate.commit.noted_logs import require_logs
 from tidegate.commit.protocol import current, once
 from tidegate.commit.stamp import Stamp, app_id
 from tidegate.errors import CheckpointError

@@ -14,7 +14,8 @@ from tidegate.commit.fence import claimed, require_newest
 from tidegate.commit.identity import Identity, Resumed, TableMark, plan_hash
 from tidegate.commit.kept import require_kept, require_own, undone
 from tidegate.commit.ledger import Ledger
-from tidegate.commit.logs import Logs, digest, require_logs
+from tidegate.commit.logs import Logs, digest
+from tidegate.commit.noted_logs import require_logs
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import (
     CheckpointError,

@@ -13,7 +13,8 @@ from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, plan_hash
 from ...commit.kept import require_kept, require_noted, require_own
-from ...commit.logs import Logs, digest, read_logs, require_logs
+from ...commit.logs import Logs, digest, read_logs
+from ...commit.noted_logs import require_logs
 from ...commit.once import untouched
 from ...commit.protocol import current
 from ...commit.stamp import Stamp, app_id
