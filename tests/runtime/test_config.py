@@ -10,9 +10,9 @@ import pytest
 
 from jobs.page_views import PageViews
 from tidegate.errors import ConfigError
+from tidegate.runtime.config.input_sections import InputSection
 from tidegate.runtime.config.job_config import Config
 from tidegate.runtime.config.load import Loaded, load
-from tidegate.runtime.config.sections import InputSection
 from tidegate.runtime.config.shown import rows
 
 CONF = Path(__file__).parents[2] / "conf" / "jobs"

@@ -2,9 +2,10 @@
 
 from .base import Section
 from .format_sections import RegistrySection
+from .input_sections import FilteredSection, InputSection
 from .job_config import Config
 from .load import Loaded, load
-from .sections import BrokerSection, FilteredSection, InputSection, JobSection, OutputSection
+from .sections import BrokerSection, JobSection, OutputSection
 from .values import Columns, Duration, Names, OptionValue, Place, Span, Table, Wait
 from .window_sections import WindowSection
 

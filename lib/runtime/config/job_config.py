@@ -16,9 +16,9 @@ from ..job import Emission, Input, Job
 from ..limits import Limits
 from .base import Section
 from .format_sections import RegistrySection
+from .input_sections import InputSection
 from .sections import (
     BrokerSection,
-    InputSection,
     JobSection,
     LimitsSection,
     MetricsSection,
