@@ -15,10 +15,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tidegate.changes import Fold
-from tidegate.errors import ConfigError, TidegateError
 from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, InputSection, Names, OutputSection, Section, Table, Wait
+from tidegate.runtime.config import Config, FoldSection, InputSection, OutputSection, Table, Wait
 from tidegate.sinks import Append, FanOut, Folded, Mapped, Sink
 from tidegate.transform import Stateless
 
@@ -31,41 +29,11 @@ class EventsSection(InputSection):
     lateness: Wait = "0 seconds"
 
 
-class FoldSection(Section):
-    """[fold]: the key, the types of the state, its first values, and what each event does to it."""
+class StatesSection(FoldSection):
+    """[fold]: what the events make of a key's state, and what becomes of strange ones."""
 
-    key: Names
-    kind: str = "type"
-    state: dict[str, str]
-    initial: dict[str, bool | int | float | str] = Field(default={})
-    on: dict[str, dict[str, str]]
     unknown: Literal["refuse", "set_aside", "ignore"] = "set_aside"
     every: int = Field(default=100, gt=0)
-
-    def value(self, place: list[str]) -> Fold:
-        """Return the fold; a column of the state without a first value begins as null.
-
-        Raises ConfigError.
-        """
-        strange = sorted(set(self.initial) - set(self.state))
-        if strange:
-            raise ConfigError(
-                f"fold.initial names {', '.join(strange)}.",
-                f"columns of [fold.state]: {', '.join(self.state)}.",
-            )
-        initial = {name: (self.initial.get(name), kind) for name, kind in self.state.items()}
-        unknown: Literal["refuse", "ignore"] = "refuse" if self.unknown == "refuse" else "ignore"
-        try:
-            return Fold(
-                key=self.key,
-                kind=self.kind,
-                initial=initial,
-                on=self.on,
-                unknown=unknown,
-                place=place,
-            )
-        except TidegateError as error:
-            raise ConfigError(f"[fold] {error.given}", error.allowed, error.hint) from error
 
 
 class Tables(OutputSection):
@@ -81,7 +49,7 @@ class Accounts(Config, name="accounts"):
     """The job's configuration: conf/jobs/accounts.toml tells each key."""
 
     events: EventsSection
-    fold: FoldSection
+    fold: StatesSection
     output: Tables
 
 
@@ -91,7 +59,8 @@ def job(config: Accounts) -> Job:
     The events' table is written last: what the fold refuses is in no table then.
     """
     events = config.as_input(config.events, keep=PLACE)
-    fold = config.fold.value(events.reading.place)
+    unknown: Literal["refuse", "ignore"] = "refuse" if config.fold.unknown == "refuse" else "ignore"
+    fold = config.fold.value(events.reading.place, unknown)
     output = config.output
     states = Folded(output.table, fold=fold, snapshots=output.snapshots, every=config.fold.every)
     also: list[Sink] = [states]

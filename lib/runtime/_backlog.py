@@ -9,7 +9,7 @@ from pyspark.sql import Column
 
 from ..errors import ArgumentError
 from ..joins import IntervalJoin
-from ..sinks import Append, FanOut, Folded, Mapped, Sink, Upsert
+from ..sinks import Append, Decided, FanOut, Folded, Mapped, Sink, Upsert
 from ..sources.event_time import EVENT_TIME
 from ..transform import Stateless
 from ..windows import Cumulative, Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
@@ -31,8 +31,8 @@ def require_backlog(job: Job) -> None:
         raise ArgumentError(
             f"backlog is {job.backlog!r}, and the job has {reason}.",
             "final results of windows, of joins but semi and anti ones, of deduplication, or of "
-            "rows by themselves; in Append, in Folded, or in Upsert where no two results have one "
-            "key.",
+            "rows by themselves; in Append, Folded or Decided, or in Upsert where no two results "
+            "have one key.",
             "backlog=None, which reads the topic as a stream from its first record on.",
         )
 
@@ -92,7 +92,7 @@ def _of_sink(sink: Sink, transform: Any) -> Iterator[str]:
     elif isinstance(sink, FanOut):
         for each in (*sink.also, sink.target):
             yield from _of_sink(each, transform)
-    elif type(sink) not in (Append, Folded, Upsert):
+    elif type(sink) not in (Append, Decided, Folded, Upsert):
         yield f"the sink {type(sink).__name__}"
     elif isinstance(sink, Upsert) and not sink.aggs and not _by_window(sink, transform):
         yield f"an Upsert by {', '.join(sink.keys)}, of which two results may be one row"

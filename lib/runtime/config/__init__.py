@@ -1,6 +1,7 @@
 """A job's configuration: its sections, where values come from, and what is shown of them."""
 
 from .base import Section
+from .fold_sections import DecideSection, FoldSection
 from .format_sections import RegistrySection
 from .input_sections import FilteredSection, InputSection
 from .job_config import Config
@@ -13,8 +14,10 @@ __all__ = [
     "BrokerSection",
     "Columns",
     "Config",
+    "DecideSection",
     "Duration",
     "FilteredSection",
+    "FoldSection",
     "InputSection",
     "JobSection",
     "Loaded",
