@@ -68,7 +68,7 @@ def commands(count: int, *, seed: int, seats: int = 30) -> list[Asked]:
     for _ in range(count):
         kind = chance.choices(("reserve", "release", "upgrade"), (6, 4, 1))[0]
         seat = None if chance.random() < 0.01 else f"s{chance.randrange(seats)}"
-        guest = None if chance.random() < 0.02 else chance.choice(("Ann", "Bo", "Cem"))
+        guest = None if chance.random() < 0.1 else chance.choice(("Ann", "Bo", "Cem"))
         made.append(Asked(seat, kind, guest, chance.random() < 0.01))
     return made
 
