@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -20,12 +21,16 @@ SECONDS_A_CELL = 300
 def kernel() -> Iterator[KernelManager]:
     """Start a kernel for one notebook after another: they share its Spark session, and nothing
     else."""
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(FOLDER))
-    try:
-        yield manager
-    finally:
-        manager.shutdown_kernel()
+    # Sockets that are files: a port of the machine is chosen before it is bound, and what takes it
+    # in between (Spark's own sockets do) is sent the notebook's messages.
+    with TemporaryDirectory(prefix="tidegate-kernel-") as folder:
+        sockets = f"{folder}/socket"
+        manager = KernelManager(kernel_name="python3", transport="ipc", ip=sockets)
+        manager.start_kernel(cwd=str(FOLDER))
+        try:
+            yield manager
+        finally:
+            manager.shutdown_kernel()
 
 
 def executed(path: Path, manager: KernelManager) -> Any:

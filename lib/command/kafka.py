@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     NewTopic,
@@ -79,6 +79,17 @@ class Cluster:
             return name in self.topics() and bool(self.ends({name: range(partitions)}))
         except SourceError:
             return False
+
+    def topic_id(self, name: str) -> str:
+        """Return Kafka's own id of a topic, which no other topic of this or another cluster has."""
+        asked = TopicCollection([name])
+        try:
+            found = self._admin.describe_topics(asked, request_timeout=_SECONDS)[name]
+            return str(found.result(_SECONDS).topic_id)
+        except KafkaException as error:
+            raise SourceError(
+                f"{self.servers} does not describe {name}: {error.args[0].str()}."
+            ) from None
 
     def require(self, name: str) -> None:
         """Refuse a topic that is not there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,21 +9,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import SourceError, TopicError
 from ..jvm import delta_state
+from .headers_behind import headers_behind
 from .kafka import Cluster
 
 HEADER = "tidegate-redriven"
 PLACE = ("topic", "partition", "offset")
 INTENDED, SENT, UNSENT = "intended", "sent", "unsent"
-NOTED = (*PLACE, "destination", "run", "state", "ends")
+NOTED = (*PLACE, "destination", "run", "state", "ends", "topic_id")
 NOTES = (
     "topic STRING, partition INT, offset BIGINT, destination STRING, run STRING, state STRING, "
-    "ends MAP<INT, BIGINT>"
+    "ends MAP<INT, BIGINT>, topic_id STRING"
 )
 _SECONDS = 60.0
 _LONGEST_MS = 900_000
@@ -45,9 +45,9 @@ _SETTINGS = {
 class Redriven:
     """The notes of a table of dead letters: a Delta table beside it, `<table>.redriven`.
 
-    A run notes which letters it is about to send, with the ends of the topics; sends them in one
-    Kafka transaction; and notes that they are sent. Whether a run that died in between has sent
-    them is read from the topics, behind those ends, by the header `tidegate-redriven`.
+    A run notes which letters it is about to send, with the ends and ids of the topics; sends them
+    in one Kafka transaction; and notes that they are sent. Whether a run that died in between has
+    sent them is read from those topics, behind those ends, by the header `tidegate-redriven`.
     """
 
     spark: SparkSession
@@ -101,10 +101,11 @@ class Redriven:
         """Send letters with the columns of a record and `destination`; return their number."""
         run = uuid.uuid4().hex
         ends = self._ends(row[0] for row in letters.select("destination").distinct().collect())
-        told = F.create_map(
-            *[part for topic, by_part in ends.items() for part in (F.lit(topic), _literal(by_part))]
-        )
-        noted = letters.withColumns({"run": F.lit(run), "ends": told[F.col("destination")]})
+        literals = {topic: _literal(by_part) for topic, by_part in ends.items()}
+        ids = {topic: F.lit(self.cluster.topic_id(topic)) for topic in ends}
+        noted = letters.withColumns({
+            "run": F.lit(run), "ends": _by_destination(literals), "topic_id": _by_destination(ids),
+        })  # fmt: skip
         self.note(noted.withColumn("state", F.lit(INTENDED)))
         number = self._transaction(producer, letters)
         self.note(noted.withColumn("state", F.lit(SENT)))
@@ -157,10 +158,12 @@ class Redriven:
         settled = notes.where(F.col("state") != INTENDED).select("run").distinct()
         pending = notes.join(settled, "run", "left_anti").persist()
         try:
-            runs = pending.groupBy("run", "destination").agg(F.first("ends").alias("ends"))
+            told = [F.first(name).alias(name) for name in ("ends", "topic_id")]
+            runs = pending.groupBy("run", "destination").agg(*told).collect()
             found: set[str] = set()
-            for run in runs.collect():
-                found |= self._held(run.destination, run.ends, run.run)
+            for run in runs:
+                self._require_same(run.destination, run.topic_id, run.run)
+                found |= self._arrived(run.destination, run.ends, run.run)
             if not pending.isEmpty():
                 held = self.spark.createDataFrame([(one,) for one in found], "id STRING")
                 place = F.concat_ws("/", F.lit(self._id), *PLACE)
@@ -170,18 +173,24 @@ class Redriven:
         finally:
             pending.unpersist()
 
-    def _held(self, topic: str, since: Mapping[int, int], run: str) -> set[str]:
-        """Return the ids of the committed records that a topic has behind some offsets."""
+    def _require_same(self, topic: str, noted: str, run: str) -> None:
+        """Refuse a topic that is not the one that a run was sending to when it died."""
+        self.cluster.require(topic)
+        found = self.cluster.topic_id(topic)
+        if noted != found:
+            raise SourceError(
+                f"the run {run} died while it sent letters to the topic {topic} with the id "
+                f"{noted}; {topic} at {self.cluster.servers} has the id {found}.",
+                "the brokers that it was sending to.",
+                f"--servers of those; where that topic is gone, delete the run's notes from "
+                f"{self.path}: its letters are then sent again.",
+            )
+
+    def _arrived(self, topic: str, since: Mapping[int, int], run: str) -> set[str]:
+        """Return the ids of the letters that a topic has behind some offsets."""
         ends = self._ends([topic])[topic]
-        reader = Consumer({
-            "bootstrap.servers": self.cluster.servers, "group.id": "tidegate-redrive",
-            "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0,
-            "enable.partition.eof": True, "auto.offset.reset": "error", **self.cluster.options,
-        })  # fmt: skip
         try:
-            waiting = {part for part, end in ends.items() if end > since.get(part, 0)}
-            reader.assign([TopicPartition(topic, part, since.get(part, 0)) for part in waiting])
-            return _read(reader, topic, ends, waiting)
+            return headers_behind(self.cluster, topic, HEADER, since, ends)
         except KafkaException as error:
             raise SourceError(
                 f"whether the run {run} has sent its letters to {topic} cannot be read: "
@@ -190,8 +199,6 @@ class Redriven:
                 f"look for the header {HEADER} in it; where none went, delete the run's notes from "
                 f"{self.path}.",
             ) from error
-        finally:
-            reader.close()
 
     def _ends(self, topics: Iterable[str]) -> dict[str, dict[int, int]]:
         there = self.cluster.topics()
@@ -208,36 +215,15 @@ class Redriven:
         return delta_state(self.spark, self.table).table_id()
 
 
-def _read(reader: Consumer, topic: str, ends: Mapping[int, int], waiting: set[int]) -> set[str]:
-    """Return the ids of the records up to some ends; what waits is emptied."""
-    found: set[str] = set()
-    deadline = time.monotonic() + _SECONDS
-    while waiting:
-        message = reader.poll(1.0)
-        if time.monotonic() > deadline:
-            raise SourceError(f"{topic} could not be read to its end: is a transaction open?")
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            deadline = time.monotonic() + _SECONDS
-            found |= _ids(message)
-        elif error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        # Below the end there may be a transaction that is open, and behind it our records.
-        elif (message.offset() or 0) >= ends[message.partition() or 0]:
-            waiting.discard(message.partition() or 0)
-    return found
-
-
-def _ids(message: Message) -> set[str]:
-    headers: Any = message.headers() or ()
-    return {bytes(value).decode() for name, value in headers if name == HEADER}
-
-
 def _bytes(value: bytearray | bytes | None) -> bytes | None:
     """Return what Spark may give as a bytearray, which Kafka's client refuses."""
     return None if value is None else bytes(value)
+
+
+def _by_destination(values: Mapping[str, Column]) -> Column:
+    """Return the value of a letter's destination."""
+    pairs = [part for topic, value in values.items() for part in (F.lit(topic), value)]
+    return F.create_map(*pairs)[F.col("destination")]
 
 
 def _literal(offsets: Mapping[int, int]) -> Column:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.command.kafka import Cluster
 from tidegate.command.redriven import INTENDED, SENT, Redriven
 from tidegate.formats import json_format
 from tidegate.runtime import Input, Job, Limits, run
@@ -96,6 +97,33 @@ def test_dead_letters_go_back_once_wherever_the_command_dies(
     wanted = [*(f"p{n}" for n in range(3)), *(f"q{n}" for n in range(4)), "r"]
     assert sorted(row.page for row in found) == wanted
     assert spark.read.format("delta").load(dead).count() == 5
+
+
+@pytest.mark.crash
+@pytest.mark.broker
+def test_a_run_that_died_is_asked_after_where_it_was_sending(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another cluster knows nothing of what was sent, and would be sent it once more."""
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    produce(broker.servers, topic, [b"#"])
+    path = str(tmp_path / "views")
+    run(views(broker, topic, path), spark)
+    command = ["redrive", f"{path}.dead_letters", "--servers"]
+    with monkeypatch.context() as patch:
+        dying(patch, SENT)
+        assert called(*command, broker.servers)[0] == 1
+    with Broker.start() as other:
+        other.create_topic(topic, partitions=1)
+        code, said = called(*command, other.servers)
+        assert (code, f"{topic} at {other.servers} has the id" in said) == (3, True), said
+        assert Cluster(other.servers).ends({topic: [0]}) == {(topic, 0): 0}
+    code, said = called(*command, broker.servers)
+    assert (code, "0 dead letters went back.\n0 are left" in said) == (0, True), said
 
 
 @pytest.mark.slow
