@@ -14,6 +14,7 @@ from .forget import forget
 from .init import init
 from .produce import produce
 from .redrive import redrive
+from .rescale import rescale
 from .status import status
 from .topics import topics
 
@@ -51,7 +52,7 @@ for name, ready in READY.items():
     replayed.command(name)(replay)
     doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
     examined.command(name)(doctor)
-for command in (status, topics, produce, redrive, changes, forget, init):
+for command in (status, topics, produce, redrive, changes, forget, rescale, init):
     app.command()(command)
 
 

@@ -88,5 +88,22 @@ class EpochFiles:
         return [int(found[1]) for found in map(_NAME.fullmatch, names) if found]
 
 
+def require_no_rescaling(noted: Identity | None, checkpoint: str) -> None:
+    """Refuse a checkpoint of which the state is being written anew, in other partitions.
+
+    Raises:
+        CheckpointError: which says how to finish it.
+    """
+    if noted is not None and noted.rescaling is not None:
+        begun = noted.rescaling
+        raise CheckpointError(
+            f"the state of {checkpoint} is being rescaled from {begun.before} to {begun.after} "
+            "partitions, or that was killed.",
+            "a checkpoint whose state is whole.",
+            f"tidegate rescale {checkpoint} --to {begun.after}, which finishes it. Nothing was "
+            "written.",
+        )
+
+
 def _name(epoch: int) -> str:
     return f"identity-{epoch:06d}.json"

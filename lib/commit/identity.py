@@ -75,6 +75,19 @@ class Backlog:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rescaling:
+    """A change of the number of the state's partitions that has begun, and is not finished.
+
+    batch: as which Spark writes the state anew, by the checkpoint's own count.
+    before, after: in how many partitions the state was, and is to be.
+    """
+
+    batch: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identity:
     """What a checkpoint belongs to, as its last whole batch left it.
 
@@ -89,6 +102,7 @@ class Identity:
     latest: the newest event time that was read, in microseconds since 1970.
     resumed: where a lost checkpoint ended; None for one that began by itself.
     backlog: what was read as one batch, which is batch 0 of the tables; None for a stream alone.
+    rescaling: what has begun to change the number of the state's partitions; None for nothing.
     ended: whether the driver has said that it writes no more.
     """
 
@@ -106,6 +120,7 @@ class Identity:
     latest: int | None = None
     resumed: Resumed | None = None
     backlog: Backlog | None = None
+    rescaling: Rescaling | None = None
     ended: bool = False
 
     @property
@@ -184,6 +199,7 @@ class Identity:
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
                 "resumed": _resumed(found["resumed"]),
                 "backlog": _backlog(found.get("backlog")),
+                "rescaling": _rescaling(found.get("rescaling")),
             }
         )
 
@@ -213,3 +229,7 @@ def _backlog(found: Mapping[str, Any] | None) -> Backlog | None:
         return None
     places = {name: by_partition(found[name]) for name in ("start", "end", "again")}
     return Backlog(**{**found, **places})
+
+
+def _rescaling(found: Mapping[str, int] | None) -> Rescaling | None:
+    return None if found is None else Rescaling(**found)

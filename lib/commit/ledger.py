@@ -15,7 +15,7 @@ from ..jvm import Folder, read_bytes
 from .batch import Batch
 from .commit_file import commit_file
 from .delta_log import DeltaCommitLog
-from .epochs import EpochFiles
+from .epochs import EpochFiles, require_no_rescaling
 from .fence import claimed, require_newest
 from .identity import NEVER, Backlog, Identity, TableMark, plan_hash
 from .kept import REPLAY, require_kept, require_noted, require_own
@@ -47,10 +47,12 @@ class Ledger:
     def claimed(cls, files: EpochFiles, identity: Identity, steps: Mapping[str, str]) -> Ledger:
         """Claim the checkpoint's next epoch, and write the identity down under it."""
         epoch = claimed(files)
-        ledger = cls(files, replace(identity, epoch=epoch, ended=False), steps)
-        files.write(ledger.identity)
+        # A rescale that began since the checkpoint was looked at is noted under an older epoch.
+        require_no_rescaling(files.read(), files.path)
+        mine = replace(identity, epoch=epoch, ended=False)
+        files.write(mine)
         files.tidy(epoch)
-        return ledger
+        return cls(files, mine, steps)
 
     def reads(self, streams: Mapping[str, int]) -> None:
         """Note of how many streams each input is made, which a checkpoint is bound to.

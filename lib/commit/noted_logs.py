@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import CheckpointError
 from ..offsets import Offsets
+from .epochs import require_no_rescaling
 from .identity import Identity
 from .logs import RESTORE, Logs, digest
 from .plan_file import parsed
@@ -18,6 +19,7 @@ def require_logs(identity: Identity, logs: Logs) -> None:
     Raises:
         CheckpointError: which names the file, what was expected and what was found.
     """
+    require_no_rescaling(identity, logs.path)
     _require_in_step(identity, logs)
     _require_noted("offsets", identity.offsets, logs.offsets, logs.path)
     _require_noted("commits", identity.commits, logs.commits, logs.path)

@@ -14,10 +14,10 @@ from .delta import (
     touch_transaction,
 )
 from .errors import conditions, message
-from .files import Folder, WholeFiles, names_in, read_bytes
+from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
-from .session import has_class, java_version
+from .session import has_class, java_version, repartition_state
 from .signals import SignalHandler, jvm_signals
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "between_batches",
     "checkpoint_table",
     "conditions",
+    "delete_folder",
     "delta_state",
     "dropped_behind_watermark",
     "executions",
@@ -46,6 +47,7 @@ __all__ = [
     "observed",
     "read_bytes",
     "release",
+    "repartition_state",
     "scans",
     "touch_transaction",
 ]

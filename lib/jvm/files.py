@@ -162,3 +162,15 @@ def names_in(spark: SparkSession, folder: str) -> list[str]:
         return [status.getPath().getName() for status in system.listStatus(place)]
     except Py4JJavaError as error:
         raise OSError(f"{folder} cannot be listed: {error.java_exception.toString()}") from error
+
+
+def delete_folder(spark: SparkSession, folder: str) -> None:
+    """Delete a folder with all that is in it; nothing happens where there is none."""
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(folder)
+    try:
+        system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
+        system.delete(place, True)
+    except Py4JJavaError as error:
+        told = error.java_exception.toString()
+        raise OSError(f"{folder} cannot be deleted: {told}") from error

@@ -22,3 +22,12 @@ def java_version(spark: SparkSession) -> str:
 def jvm_session(spark: SparkSession) -> Any:
     """Return the session that a session of Python stands for."""
     return spark._jsparkSession
+
+
+def repartition_state(spark: SparkSession, checkpoint: str, number: int) -> None:
+    """Let Spark write the state of a checkpoint anew, in so many partitions, as its next batch.
+
+    One that was begun to the same number is finished. Raises what Spark raises.
+    """
+    # The last argument refuses a checkpoint with a batch that is begun and not finished.
+    jvm_session(spark).streamingCheckpointManager().repartition(checkpoint, number, True)

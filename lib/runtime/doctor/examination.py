@@ -46,6 +46,7 @@ def _ahead(preflight: Preflight) -> Iterator[Check]:
     for name, given in preflight.job.inputs.items():
         if answers(given.reading.source.servers):
             yield f"retention {name}", partial(retention.head_room, preflight, name)
+    yield "state", partial(places.state, preflight)
     yield "last start", partial(places.last_start, preflight)
     folder = local(preflight.job.places.checkpoint)
     if folder is not None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ...commit.epochs import require_no_rescaling
 from ...commit.once import untouched
 from ...durations import microseconds
 from ...errors import TidegateError
 from ..job import Job
 from ..process.room import existing
+from ..query.partitions import partitions, unlike
 from ..query.places import LOW_DISK, written
 from ..query.preflight import Preflight
 from .findings import Concern
@@ -76,6 +78,16 @@ def last_start(preflight: Preflight) -> str:
         f"epoch {noted.epoch}, which has not said that it ended: it runs, or was killed. A start "
         "takes its place: the older one then writes no more"
     )
+
+
+def state(preflight: Preflight) -> str:
+    """Tell in how many partitions the state is, and whether the session asks for others."""
+    require_no_rescaling(preflight.noted, preflight.logs.path)
+    told = unlike(preflight.spark, preflight.logs)
+    if told:
+        return Concern("; ".join(told))
+    number = partitions(preflight.logs)
+    return "none in a checkpoint" if number is None else f"in {number} partitions"
 
 
 def check_sums(checkpoint: Path, preflight: Preflight) -> str:

@@ -38,6 +38,7 @@ from .frames import streaming
 from .idleness import Heartbeat
 from .lagging import Lagging
 from .names import Names
+from .partitions import unlike
 from .places import prepare, written
 from .preflight import Preflight
 from .resume import put_back, starting_at, told
@@ -191,7 +192,7 @@ def claimed(checks: Preflight) -> Ledger:
     """Check the job against its checkpoint and its tables, and claim the checkpoint."""
     identity = checks.require()
     name = checks.job.name
-    for change in checks.replanned.told:
+    for change in [*checks.replanned.told, *unlike(checks.spark, checks.logs)]:
         _LOG.warning("%s: %s", name, change)
     for step in sorted((checks.noted or identity).tables.keys() - identity.tables.keys()):
         _LOG.warning("%s: the table of step %r begins anew, empty", name, step)

@@ -1,0 +1,1 @@
+"""The state of a checkpoint in another number of partitions."""
