@@ -124,7 +124,10 @@ def entry(
                 Console(width=None if sys.stdout.isatty() else 160).print(table(loaded))
                 return
             log = log_to(as_json=log_json)
-            spark = spark_session(loaded.config.job.name)
+            own = loaded.config.spark
+            spark = spark_session(
+                loaded.config.job.name, preset=own.preset, partitions=own.partitions
+            )
             quiet(spark, "WARN" if verbose else "FATAL")
             ways: dict[str, Any] = {
                 "resume_from_table": resume_from_table,

@@ -280,6 +280,7 @@ def test_the_configuration_is_shown_with_the_job_s_own_sections_before_those_of_
         "output",
         "limits",
         "trigger",
+        "spark",
         "metrics",
     ]
     assert (("kafka", "options", "kafka.client.id"), "me") in shown

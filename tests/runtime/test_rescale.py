@@ -20,6 +20,7 @@ from tidegate.errors import ArgumentError, CheckpointError, FencedError
 from tidegate.jvm import repartition_state
 from tidegate.runtime.doctor import examine
 from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.presets import STATE
 from tidegate.runtime.query.run import run
 from tidegate.runtime.rescaling import rescale as rescaling
 from tidegate.runtime.rescaling import state
@@ -138,7 +139,7 @@ def test_a_checkpoint_whose_job_has_not_ended_is_left_as_it_is(
 
 def logs(operator: str, *, provider: str = "a.b.RocksDBStateStoreProvider", key: str = "x") -> Logs:
     """Return what a checkpoint says of one operator, whose key has one column or none."""
-    conf = {state.PROVIDER: provider, "spark.sql.shuffle.partitions": "2"}
+    conf = {STATE: provider, "spark.sql.shuffle.partitions": "2"}
     told = {
         "operatorInfo": {"operatorId": 0, "operatorName": operator},
         "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],

@@ -23,6 +23,7 @@ from .sections import (
     LimitsSection,
     MetricsSection,
     OutputSection,
+    SparkSection,
     TriggerSection,
 )
 
@@ -51,6 +52,7 @@ class Config(Section):
     limits: LimitsSection = LimitsSection()
     trigger: TriggerSection = TriggerSection()
     metrics: MetricsSection = MetricsSection()
+    spark: SparkSection = SparkSection()
 
     def __init_subclass__(cls, *, name: str = "", **settings: Any) -> None:
         """Take the job's name from the class statement."""

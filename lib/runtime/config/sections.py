@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from ...errors import ArgumentError, ConfigError, TidegateError
 from ...sources._kafka_options import require_options, require_servers
 from ..locations import below, keep_apart
+from ..process.presets import Preset
 from ..telemetry.metrics import LOOPBACK
 from .base import Section
 from .values import (
@@ -104,6 +105,19 @@ class MetricsSection(Section):
 
     port: int | None = Field(default=None, gt=0, lt=65_536)
     address: str = LOOPBACK
+
+
+class SparkSection(Section):
+    """[spark]: settings of the session that a job makes; what spark-submit was given stays."""
+
+    preset: Preset | None = Field(
+        default=None, description="settings by name: [Presets](../guides/deploying.md#presets)"
+    )
+    partitions: int | None = Field(
+        default=None,
+        ge=1,
+        description="spark.sql.shuffle.partitions; as many as cores unless given",
+    )
 
 
 class TriggerSection(Section):

@@ -22,10 +22,11 @@ from . import class_archive
 from .installation import conf as conf_file
 from .installation import jars
 from .local_files import use_bare_files
+from .presets import PARTITIONS, SNAPSHOT, Preset, settings_of
 
 _LOG = logging.getLogger(__name__)
 
-SMALL = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+SMALL = (PARTITIONS, SNAPSHOT)
 """On one machine these are its cores, if the settings file alone has set them: more only cost
 time."""
 
@@ -45,28 +46,38 @@ BUILT_IN = {
 
 
 def spark_session(
-    name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    preset: Preset | None = None,
+    partitions: int | None = None,
 ) -> SparkSession:
     """Return a Spark session with Delta, Kafka and RocksDB state.
 
-    A setting counts in this order: `conf` and `master` of this call, what spark-submit or the
-    environment has set, conf/spark-defaults.conf. Without a master it is local[*]. The jars are
-    added when Spark starts from here; under spark-submit its --jars or --packages bring them. A
-    running session is given back as it is, once it is seen to have Delta and Kafka; a warning says
-    which of the settings it lacks.
+    A setting counts in this order: `conf`, `master` and `partitions` of this call, what
+    spark-submit or the environment has set, the `preset`, conf/spark-defaults.conf. Without a
+    master it is local[*]. The jars are added when Spark starts from here; under spark-submit its
+    --jars or --packages bring them. A running session is given back as it is, once it is seen to
+    have Delta and Kafka; a warning says which of the settings it lacks, a preset's among them.
+
+    preset: "small" or "fresh", settings for a kind of job: see PRESETS.
+    partitions: spark.sql.shuffle.partitions, which a checkpoint keeps for its state.
 
     Raises SetupError where the jars are missing, or a running session lacks Delta or Kafka.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     if running is not None:
-        require_equipped(running)
+        require_equipped(running, preset)
         return running
     given = dict(conf or {})
+    if partitions is not None:
+        given[PARTITIONS] = str(partitions)
     if master is not None:
         given["spark.master"] = master
     already = _submitted_with() if submitted() else {}
-    settings = choose(defaults(), already, given)
+    settings = choose(defaults(), already, given, preset)
     if (
         not submitted()
         and not (settings.keys() & {"spark.jars", "spark.jars.packages"})
@@ -79,12 +90,25 @@ def spark_session(
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    if unsized(settings):
+        _LOG.warning(
+            "%s = %s, on a cluster; a checkpoint keeps the number that it begins with: give two or "
+            "three times the cluster's cores, as [spark] partitions",
+            PARTITIONS,
+            settings[PARTITIONS],
+        )
     made = builder.getOrCreate()
     use_bare_files(made)
     return made
 
 
-def require_equipped(spark: SparkSession) -> None:
+def unsized(settings: Mapping[str, str]) -> bool:
+    """Return whether a session of a cluster has the partitions that a laptop's file says."""
+    alone = local_cores(settings["spark.master"]) > 0
+    return not alone and settings[PARTITIONS] == defaults()[PARTITIONS]
+
+
+def require_equipped(spark: SparkSession, preset: Preset | None = None) -> None:
     """Refuse a session without Delta or Kafka, and warn of settings that it has otherwise.
 
     Raises SetupError.
@@ -97,7 +121,7 @@ def require_equipped(spark: SparkSession) -> None:
             "spark_session(...) before any other session is made, or spark.stop() before it; or "
             f"spark.jars.packages={','.join(packages())}",
         )
-    wanted = defaults()
+    wanted = {**defaults(), **settings_of(preset)}
     unlike = {key: spark.conf.get(key, None) for key in wanted if key not in SMALL}
     unlike = {key: value for key, value in unlike.items() if value != wanted[key]}
     lacking = [key for key in _NEEDED if not _lists(unlike.get(key, wanted[key]), wanted[key])]
@@ -153,7 +177,10 @@ def defaults() -> dict[str, str]:
 
 
 def choose(
-    file: Mapping[str, str], already: Mapping[str, str], given: Mapping[str, str]
+    file: Mapping[str, str],
+    already: Mapping[str, str],
+    given: Mapping[str, str],
+    preset: Preset | None = None,
 ) -> dict[str, str]:
     """Merge the settings, and fit the partition numbers to one machine where nobody chose them.
 
@@ -161,6 +188,9 @@ def choose(
     comes from.
     """
     merged = {**file, **BUILT_IN, **already, **given}
+    for key, value in settings_of(preset).items():
+        if key not in given and merged.get(key) == file.get(key):
+            merged[key] = value
     cores = local_cores(merged["spark.master"])
     for key in SMALL:
         if cores and key not in given and merged.get(key) == file.get(key):

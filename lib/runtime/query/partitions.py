@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 
 from ...commit.logs import Logs
 from ...commit.plan_file import parsed
-
-SETTING = "spark.sql.shuffle.partitions"
+from ..process.presets import PARTITIONS, STATE
 
 
 def settings(logs: Logs) -> dict[str, Any]:
@@ -22,22 +21,30 @@ def settings(logs: Logs) -> dict[str, Any]:
 
 def partitions(logs: Logs) -> int | None:
     """Return in how many partitions a checkpoint's state is; None where Spark keeps none for it."""
-    number = settings(logs).get(SETTING)
+    number = settings(logs).get(PARTITIONS)
     kept = any(name.startswith("state/") for name in logs.files)
     return int(number) if kept and number is not None else None
 
 
 def unlike(spark: SparkSession, logs: Logs) -> list[str]:
-    """Tell where a checkpoint's state is in other partitions than the session asks for.
+    """Tell where a checkpoint's state is kept otherwise than the session asks for.
 
-    Spark keeps the checkpoint's number and says nothing.
+    Spark goes on as the checkpoint has it, and says nothing.
     """
-    number, asked = partitions(logs), int(spark.conf.get(SETTING, "0") or 0)
-    if number is None or number == asked:
+    number, asked = partitions(logs), int(spark.conf.get(PARTITIONS, "0") or 0)
+    if number is None:
         return []
-    told = (
-        f"the state stays in {number} partitions, with which its checkpoint began or was rescaled: "
-        f"{SETTING} = {asked} does not count for it; tidegate rescale {logs.path} --to {asked} "
-        "changes that"
-    )
-    return [told]
+    told = []
+    if number != asked:
+        told.append(
+            f"the state stays in {number} partitions, with which its checkpoint began or was "
+            f"rescaled: {PARTITIONS} = {asked} does not count for it; tidegate rescale {logs.path} "
+            f"--to {asked} changes that"
+        )
+    there, wanted = settings(logs).get(STATE), spark.conf.get(STATE, None)
+    if there and wanted and there != wanted:
+        told.append(
+            f"the state stays in {there.rpartition('.')[2]}, with which its checkpoint began: "
+            f"{wanted.rpartition('.')[2]} needs a new one, such as that of a replay"
+        )
+    return told

@@ -15,6 +15,7 @@ from ...commit.logs import Logs, read_logs
 from ...commit.noted_logs import require_logs
 from ...errors import ArgumentError, CheckpointError
 from ..locations import whole
+from ..process.presets import STATE
 from ..query.partitions import partitions, settings
 
 _SESSIONS = "sessionWindowStateStoreSaveExec"
@@ -28,7 +29,6 @@ KINDS = {
 }
 """The operators whose state Spark writes anew, and what each is called."""
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "RocksDBStateStoreProvider"
 _ANEW = (
     "let the log give the state anew: tidegate replay JOB with the setting that is wanted, then "
@@ -172,7 +172,7 @@ def _metadata(logs: Logs) -> dict[int, Any]:
 
 def _require_possible(plan: Plan, logs: Logs) -> None:
     """Refuse state that Spark does not write anew, or not rightly."""
-    provider = str(settings(logs).get(PROVIDER, ""))
+    provider = str(settings(logs).get(STATE, ""))
     if not provider.endswith(_ROCKSDB):
         raise CheckpointError(
             f"{plan.checkpoint} keeps its state by {provider or 'a provider that is not noted'}.",
