@@ -15,6 +15,7 @@ from .init import init
 from .produce import produce
 from .redrive import redrive
 from .rescale import rescale
+from .size import size
 from .status import status
 from .topics import topics
 
@@ -52,7 +53,7 @@ for name, ready in READY.items():
     replayed.command(name)(replay)
     doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
     examined.command(name)(doctor)
-for command in (status, topics, produce, redrive, changes, forget, rescale, init):
+for command in (status, topics, produce, redrive, changes, forget, rescale, size, init):
     app.command()(command)
 
 

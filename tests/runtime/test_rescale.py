@@ -30,6 +30,7 @@ from tidegate.sinks import Append
 from tidegate.testing import Broker, CrashError
 from tidegate.windows import Tumbling, Windowed
 
+from ..command.test_command import called
 from ..tables import rows
 from .left import Left
 from .topics import START, page, reading, sent
@@ -124,9 +125,11 @@ def test_a_checkpoint_whose_job_has_not_ended_is_left_as_it_is(
         planned(spark, checkpoint, 0)
     with pytest.raises(CheckpointError, match="no identity file"):
         planned(spark, str(tmp_path), 8)
+    code, said = called("rescale", checkpoint, "--to", "8", "--dry-run")
+    assert (code, "from 2 to 8 partitions, as batch" in said) == (0, True), said
     files.write(replace(ended, ended=False))
-    with pytest.raises(CheckpointError, match="has not ended"):
-        planned(spark, checkpoint, 8)
+    code, said = called("rescale", checkpoint, "--to", "8")
+    assert (code, "has not ended" in said) == (5, True), said
     files.write(ended)
     assert files.create(ended.epoch + 1)
     with pytest.raises(FencedError, match="was started on it meanwhile"):
