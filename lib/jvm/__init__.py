@@ -18,6 +18,7 @@ from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import has_class, java_version, repartition_state
+from .settings import with_settings
 from .signals import SignalHandler, jvm_signals
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "repartition_state",
     "scans",
     "touch_transaction",
+    "with_settings",
 ]

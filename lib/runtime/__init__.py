@@ -14,6 +14,7 @@ from .query.run import run
 from .replaying.replay import replay
 from .replaying.switch import switch
 from .summary import Summary
+from .upkeep import Upkeep
 
 __all__ = [
     "Config",
@@ -23,6 +24,7 @@ __all__ = [
     "Job",
     "Limits",
     "Summary",
+    "Upkeep",
     "begin",
     "command",
     "follow",

@@ -21,6 +21,7 @@ from ._backlog import require_backlog
 from .limits import Limits
 from .locations import keep_apart, whole
 from .telemetry.metrics import LOOPBACK
+from .upkeep import Upkeep
 
 Emission = Literal["final", "updates"]
 
@@ -82,6 +83,8 @@ class Job:
         ranges of offsets that were lost are kept; beside the sink's table where not given. `late`
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
+    upkeep: how often the files of the tables are put together, and old ones deleted; never, unless
+        it is said.
     catalog: a schema, as `shop` or `main.shop`, in which each table is made known by its folder's
         name once it is there. The tables stay where their paths say.
     every: the interval of a job that runs on; None reads what there is, then ends.
@@ -112,6 +115,7 @@ class Job:
     late: str | Mapping[str, str] | None = None
     gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
+    upkeep: Upkeep = field(default_factory=Upkeep)
     catalog: str | None = None
     every: str | timedelta | None = None
     backlog: int | None = None
@@ -129,6 +133,7 @@ class Job:
         self._require_correctable()
         self._require_trigger()
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
+        checks.require_type(self.upkeep, Upkeep, "upkeep", "Upkeep(compact_every=200)")
         self._require_places()
         self._require_storable()
         if self.backlog is not None:

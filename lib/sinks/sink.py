@@ -44,6 +44,14 @@ def remade(sink: Sink) -> frozenset[str]:
     return frozenset(getattr(sink, "remade", ()))
 
 
+def compacts(sink: Sink) -> bool:
+    """Return whether a sink puts the files of its tables together itself.
+
+    Such a sink has a method `compact`, of the session.
+    """
+    return hasattr(sink, "compact")
+
+
 def require_fits(sink: Sink, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
     """Refuse frames whose columns the sink's tables do not take; nothing is read or written.
 

@@ -1,4 +1,5 @@
-"""The roll-up killed between two of its tables: a batch is merged into each of them once."""
+"""The roll-up killed between two of its tables, and while it puts their files together: a batch is
+merged into each of them once."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 
+from ..sinks.batches import commits
+from ..tables import rows
 from ..worlds.unique_visitors import OPTIONS, agree
 from .left import batches
 from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
+
+
+def optimized(table: Path) -> bool:
+    return any(commit["operation"] == "OPTIMIZE" for commit in commits(str(table)))
 
 
 @pytest.mark.draws(
@@ -31,14 +38,20 @@ def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
         clicks(4_000, seed=5, pages=9, rate=20, stragglers=0.01),
         partitions=4,
     )
-    options = {**OPTIONS, "kafka.servers": broker.servers, "clicks.topics": topic}
+    own = {"kafka.servers": broker.servers, "clicks.topics": topic}
+    options = {**OPTIONS, **own, "upkeep.compact_every": 2}
     job = SubmittedJob("unique_visitors", tmp_path / "tables", tmp_path / "job.log", options)
 
     for table, behind in kills:
         job.killed_at(table)
         assert batches(job.root, behind) == batches(job.root, table)[:-1], "the kill came too late"
 
+    dead = job.root / "dead_letters"
+    job.killed_when(lambda: optimized(dead), "dead letters in fewer files")
+    assert batches(job.root, "minutes") == [0, 1]
     summary = job.run()
-    assert summary["skipped"] == 0, "minutes, the last table, had no batch that was killed"
+    assert summary["skipped"] == 1, "minutes, the last table, has the batch that was killed"
     assert all(batches(job.root, table) == [0, 1, 2] for table in ("hours", "days", "minutes"))
-    agree(spark, job.root, [sent.click for sent in ledger if sent.click.fault is None])
+    good = [sent.click for sent in ledger if sent.click.fault is None]
+    agree(spark, job.root, good)
+    assert len(rows(dead, ["offset"])) == len(ledger) - len(good) > 0

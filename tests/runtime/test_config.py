@@ -279,6 +279,7 @@ def test_the_configuration_is_shown_with_the_job_s_own_sections_before_those_of_
         "aggregates",
         "output",
         "limits",
+        "upkeep",
         "trigger",
         "spark",
         "metrics",

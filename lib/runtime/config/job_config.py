@@ -14,6 +14,7 @@ from ...sinks import Sink
 from ...transform import Transform
 from ..job import Emission, Input, Job
 from ..limits import Limits
+from ..upkeep import Upkeep
 from .base import Section
 from .format_sections import RegistrySection
 from .input_sections import InputSection
@@ -25,6 +26,7 @@ from .sections import (
     OutputSection,
     SparkSection,
     TriggerSection,
+    UpkeepSection,
 )
 
 
@@ -50,6 +52,7 @@ class Config(Section):
     registry: RegistrySection | None = None
     output: OutputSection
     limits: LimitsSection = LimitsSection()
+    upkeep: UpkeepSection = UpkeepSection()
     trigger: TriggerSection = TriggerSection()
     metrics: MetricsSection = MetricsSection()
     spark: SparkSection = SparkSection()
@@ -131,6 +134,7 @@ class Config(Section):
             gaps=self.output.gaps,
             catalog=self.output.catalog,
             limits=Limits(**self.limits.model_dump()),
+            upkeep=Upkeep(**self.upkeep.model_dump()),
             every=self.trigger.every,
             backlog=self.trigger.backlog,
             metrics_port=self.metrics.port,

@@ -97,6 +97,16 @@ class LimitsSection(Section):
     min_rows: int = Field(default=1_000, ge=0)
 
 
+class UpkeepSection(Section):
+    """[upkeep]: after how many batches Delta's OPTIMIZE and VACUUM run over the job's tables.
+
+    Never, unless it is said.
+    """
+
+    compact_every: int | None = Field(default=None, gt=0)
+    vacuum_every: int | None = Field(default=None, gt=0)
+
+
 class MetricsSection(Section):
     """[metrics]: the port at which Prometheus finds the run's numbers; none by default.
 

@@ -12,7 +12,7 @@ from .faults import OPEN_ENDED, KeyPath
 from .load import Loaded
 from .secrets import masked
 
-LAST = ("output", "limits", "trigger", "spark", "metrics")
+LAST = ("output", "limits", "upkeep", "trigger", "spark", "metrics")
 """The sections that are shown after those of the job itself."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -12,7 +11,13 @@ from pyspark.sql import SparkSession
 from ...columns import escaped
 from ...commit.once import untouched
 from ...commit.options import CommitOptions
-from ...jvm import DeltaState, checkpoint_table, delta_state, touch_transaction
+from ...jvm import (
+    DeltaState,
+    checkpoint_table,
+    delta_state,
+    touch_transaction,
+    with_settings,
+)
 from ..query.late_rows import SINCE
 from .places import LOG, Root
 
@@ -55,7 +60,7 @@ def purge(
     if delta_state(spark, path).has_vectors():
         spark.sql(f"REORG TABLE {_name(path)} APPLY (PURGE)")
     look()
-    with _settings(spark, _TO_VACUUM):
+    with with_settings(spark, _TO_VACUUM):
         DeltaTable.forPath(spark, path).vacuum(0)
     root.tidy(name)
     look()
@@ -121,15 +126,3 @@ def _carry_on(spark: SparkSession, path: str) -> None:
         if stamp is not None:
             with CommitOptions.noted(spark, stamp.text()):
                 touch_transaction(spark, path, app_id, number)
-
-
-@contextmanager
-def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)

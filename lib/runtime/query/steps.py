@@ -28,6 +28,7 @@ from .places import steps
 from .side_outputs import Aside, Part, by_reason, counted, keep_aside, reasons, set_aside
 from .streams import Stream
 from .topics import Topics
+from .upkeep import keep_up
 
 _LOG = logging.getLogger(__name__)
 _START_SECONDS = 60
@@ -112,6 +113,8 @@ class Steps:
                 check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
             done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
             self._ledger.finished(batch, query.id)
+            if not self._stop.asked:
+                keep_up(self._job, spark, batch.number)
             return done
         finally:
             frame.unpersist()
