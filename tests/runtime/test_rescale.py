@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,20 +82,26 @@ def test_state_that_is_spread_wider_and_back_gives_the_same_answer_though_the_re
 def dies_and_is_refused(
     spark: SparkSession, job: Job, to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Let a rescale die before Spark has written the state anew, and after."""
+    """Let a rescale die with a part of the state written anew, and with all of it."""
     checkpoint = job.places.checkpoint
     files = EpochFiles(spark, checkpoint)
     before = files.read()
     assert before is not None
 
-    def dies_before(*_: object) -> None:
-        raise CrashError("before")
+    def dies_within(spark: SparkSession, checkpoint: str, number: int) -> None:
+        repartition_state(spark, checkpoint, number)
+        commits = Path(checkpoint, "commits")
+        for file in [*commits.glob(f"{plan.batch}"), *commits.glob(f".{plan.batch}.crc")]:
+            file.unlink()
+        for part in (3, 4, 7):
+            shutil.rmtree(Path(checkpoint, "state", "0", str(part)))
+        raise CrashError("within")
 
     def dies_after(spark: SparkSession, checkpoint: str, number: int) -> None:
         repartition_state(spark, checkpoint, number)
         raise CrashError("after")
 
-    deaths: list[Callable[..., None]] = [dies_before, dies_after]
+    deaths = [dies_within, dies_after]
     for dies in deaths:
         plan = planned(spark, checkpoint, to)
         with monkeypatch.context() as patch:
