@@ -13,11 +13,11 @@ from .delta import (
     forget_tables,
     touch_transaction,
 )
-from .errors import conditions, message
+from .errors import conditions, innermost, message
 from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
-from .session import has_class, java_version, repartition_state
+from .session import has_class, java_version, reads_state, repartition_state
 from .settings import with_settings
 from .signals import SignalHandler, jvm_signals
 
@@ -41,12 +41,14 @@ __all__ = [
     "executions",
     "forget_tables",
     "has_class",
+    "innermost",
     "java_version",
     "jvm_signals",
     "message",
     "names_in",
     "observed",
     "read_bytes",
+    "reads_state",
     "release",
     "repartition_state",
     "scans",

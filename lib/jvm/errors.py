@@ -25,3 +25,13 @@ def conditions(error: BaseException) -> list[str]:
             found += [] if name is None else [str(name)]
         cause = cause.getCause()
     return found
+
+
+def innermost(error: Exception) -> str:
+    """Return the first line of what the last cause of an error in the JVM says."""
+    found = None
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while cause is not None:
+        found, cause = cause, cause.getCause()
+    text = message(error) if found is None else str(found.toString())
+    return (text.splitlines() or [""])[0]

@@ -24,10 +24,20 @@ def jvm_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 
 
+def reads_state(spark: SparkSession) -> None:
+    """Let a session read state of which it has run no query.
+
+    A store that is loaded from a snapshot tells the coordinator of all stores, which Spark makes
+    together with the session's streams.
+    """
+    jvm_session(spark).streams()
+
+
 def repartition_state(spark: SparkSession, checkpoint: str, number: int) -> None:
     """Let Spark write the state of a checkpoint anew, in so many partitions, as its next batch.
 
     One that was begun to the same number is finished. Raises what Spark raises.
     """
+    reads_state(spark)
     # The last argument refuses a checkpoint with a batch that is begun and not finished.
     jvm_session(spark).streamingCheckpointManager().repartition(checkpoint, number, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ...jvm import reads_state
 from .person import Person
 from .places import Found, Root
 from .report import Left
@@ -24,6 +25,7 @@ _OLDER = (
 def in_states(spark: SparkSession, root: Root, found: Found, person: Person) -> list[Left]:
     """Tell of each checkpoint below a root what its newest state has of a person."""
     told = []
+    reads_state(spark)
     for name in found.checkpoints:
         kept = [
             file.name for file in found.files if file.name.startswith(f"{name}/state/".lstrip("/"))

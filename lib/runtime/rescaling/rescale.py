@@ -15,7 +15,7 @@ from ...commit.logs import Logs, digest, read_logs
 from ...commit.noted_logs import next_watermark
 from ...commit.plan_file import parsed
 from ...errors import CheckpointError, FencedError
-from ...jvm import delete_folder, names_in, repartition_state
+from ...jvm import delete_folder, innermost, names_in, repartition_state
 from ..process.local_files import bare_checkpoint
 from ..query.partitions import partitions
 from .state import Plan
@@ -42,8 +42,7 @@ def rescale(spark: SparkSession, plan: Plan) -> None:
                 repartition_state(spark, plan.checkpoint, plan.after)
         except (PySparkException, Py4JError) as error:
             raise CheckpointError(
-                f"Spark could not write the state of {plan.checkpoint} anew: "
-                f"{str(error).splitlines()[0]}",
+                f"Spark could not write the state of {plan.checkpoint} anew: {innermost(error)}",
                 "state that can be read, and room for a second copy of it.",
                 f"tidegate rescale {plan.checkpoint} --to {plan.after} again, once the cause is "
                 "mended; or restore the checkpoint as a whole from a copy.",
