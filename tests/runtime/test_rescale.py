@@ -19,6 +19,7 @@ from tidegate.commit.logs import Logs
 from tidegate.errors import ArgumentError, CheckpointError, FencedError
 from tidegate.jvm import repartition_state
 from tidegate.runtime.doctor import examine
+from tidegate.runtime.forgetting.claims import Claims
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.presets import STATE
 from tidegate.runtime.query.run import run
@@ -115,6 +116,8 @@ def dies_and_is_refused(
         # A start that had looked at the checkpoint before is refused by its claim.
         with pytest.raises(CheckpointError, match="is being rescaled"):
             Ledger.claimed(files, before, {})
+        with pytest.raises(CheckpointError, match="is being rescaled"):
+            Claims.of(spark, [checkpoint])
     assert {each.check for each in examine(job, spark) if each.error} == {"checkpoint", "state"}
     assert "goes on" in str(planned(spark, checkpoint, to))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from ...commit.epochs import EpochFiles
+from ...commit.epochs import EpochFiles, require_no_rescaling
 from ...commit.identity import Identity
 from ...commit.kept import REPLAY, require_kept
 from ...commit.once import untouched
@@ -37,6 +37,7 @@ class Claims:
             if look and identity is not None:
                 found.append((files, identity))
                 continue
+            require_no_rescaling(identity, path)
             if identity is None or not identity.ended or files.newest() != identity.epoch:
                 raise CheckpointError(
                     f"{path} has not ended: its driver runs, or was killed.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ...commit.epochs import EpochFiles
+from ...commit.epochs import EpochFiles, require_no_rescaling
 from ...commit.fence import claimed
 from ...errors import ArgumentError, CheckpointError, FencedError
 from ...jvm import forget_tables
@@ -113,6 +113,7 @@ def _claim(begun: Switch, spark: SparkSession) -> dict[str, int]:
     for path in (checkpoint, f"{checkpoint}{begun.comes}"):
         files = EpochFiles(spark, path)
         identity = files.read()
+        require_no_rescaling(identity, path)
         if identity is None or not identity.ended or files.newest() != identity.epoch:
             raise CheckpointError(
                 f"{path} has not ended: its driver runs, or was killed.",
