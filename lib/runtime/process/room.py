@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from ...errors import SetupError
 from ..locations import local
+from .failures import is_of_a_disk, plain
 
 
 def free(places: Iterable[str]) -> str:
@@ -25,9 +30,20 @@ def free(places: Iterable[str]) -> str:
     )
 
 
-def with_room(error: SetupError, places: Iterable[str]) -> SetupError:
-    """Return the error with what is free where the job writes."""
-    return SetupError(f"{error.given} ({free(places)})", error.allowed, error.hint)
+@contextmanager
+def room_told(places: Iterable[str]) -> Iterator[None]:
+    """Raise what failed for want of room, or of leave to write, with what is free in these places.
+
+    Any other error is raised as it is.
+    """
+    try:
+        yield
+    except (SetupError, OSError, Py4JError, PySparkException) as error:
+        failure = error if isinstance(error, SetupError) else plain(error)
+        if not is_of_a_disk(failure):
+            raise
+        given = f"{failure.given} ({free(places)})"
+        raise SetupError(given, failure.allowed, failure.hint) from (error.__cause__ or error)
 
 
 def existing(place: str) -> Path | None:

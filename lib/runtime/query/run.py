@@ -22,9 +22,9 @@ from ...jvm import jvm_signals, names_in
 from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
-from ..process.failures import is_of_a_disk, is_of_a_topic
+from ..process.failures import is_of_a_topic
 from ..process.local_files import bare_checkpoint
-from ..process.room import with_room
+from ..process.room import room_told
 from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.gauge import gauge
@@ -81,7 +81,7 @@ def run(
     looked_at = job.metrics_port is not None or job.report is not None
     record = Record(Summary(job=job.name), detailed=looked_at)
     page = Report(record, job.report, lambda: stop.asked)
-    with bare_checkpoint(spark, job.places.checkpoint), page:
+    with room_told(written(job)), bare_checkpoint(spark, job.places.checkpoint), page:
         return _run(job, spark, stop, show or Show(), record, page, resume_from_table, recreate)
 
 
@@ -182,8 +182,6 @@ class _Query:
         failure = cause(steps.failure, error)
         if isinstance(failure, CheckpointError):
             self.ledger.require_newest()
-        if is_of_a_disk(failure):
-            raise with_room(failure, written(self.job)) from (steps.failure or error)
         missing = missing_topic(self.job, self.spark) if is_of_a_topic(failure) else None
         raise (missing or failure) from (steps.failure or error)
 

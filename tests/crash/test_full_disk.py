@@ -1,0 +1,101 @@
+"""A disk that is full under the tables or the checkpoint: told, and gone on from, at every page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.aggregates import count
+from tidegate.errors import SetupError
+from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.exit_codes import code_of
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append
+from tidegate.testing import Broker
+from tidegate.windows import Tumbling, Windowed
+
+from ..runtime.topics import reading, sent
+from ..tables import rows
+
+pytestmark = [pytest.mark.broker, pytest.mark.crash]
+
+PAGE = 4096
+SECONDS = range(40)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a disk can be mounted by root alone, and not in every container")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def filled(disk: Path, pages: int) -> Path:
+    """Fill a disk but for some pages; return the file that does."""
+    filler = disk / "filler"
+    with filler.open("wb") as file:
+        free = os.statvfs(disk).f_bavail
+        file.write(b"\0" * PAGE * max(free - pages, 0))
+    return filler
+
+
+def job(broker: Broker, topic: str, tables: Path, checkpoint: Path) -> Job:
+    """Return a job that counts the pages of each four seconds, ten records a batch."""
+    return Job(
+        name="counts",
+        inputs={"clicks": Input(reading(broker.servers, topic, max_rows=10))},
+        transform=Windowed(Tumbling("4 seconds"), by="page", aggs={"n": count()}),
+        sink=Append(str(tables / "counts")),
+        checkpoint=str(checkpoint / "checkpoint"),
+    )
+
+
+def is_stopped(job: Job, spark: SparkSession, disk: Path) -> bool:
+    """Run a job, and return whether it is stopped by a full disk, which has to be told."""
+    told = ""
+    try:
+        run(job, spark)
+    except SetupError as error:
+        told = f"{code_of(error)}: {error}"
+    assert not told or (told.startswith("7: a disk is full") and f"free under {disk}" in told)
+    return bool(told)
+
+
+@pytest.mark.draws("pages", short=[(0, 4)], long=[tuple(range(16)), tuple(range(16, 40, 2))])
+@pytest.mark.parametrize("under", ["tables", "checkpoint"])
+def test_a_full_disk_is_told_and_the_job_goes_on_when_there_is_room(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    small: Path,
+    under: str,
+    pages: tuple[int, ...],
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    places = {"tables": tmp_path, "checkpoint": tmp_path, under: small}
+    counting = job(broker, topic, **places)
+    sent(broker.servers, topic, SECONDS[:20])
+    run(counting, spark)
+    sent(broker.servers, topic, SECONDS[20:])
+    stopped = 0
+    for left in pages:
+        filler = filled(small, left)
+        stopped += is_stopped(counting, spark, small)
+        filler.unlink()
+    assert stopped > 0
+    run(counting, spark)
+    wanted = Counter(second // 4 * 4 for second in SECONDS if second < 36)
+    found = {row["window"]["start"].second: row["n"] for row in rows(places["tables"] / "counts")}
+    assert found == wanted
