@@ -59,6 +59,10 @@ class WebhookError(TidegateError, RuntimeError):
     """An address takes no row that is posted to it, does not answer, or is to get too many."""
 
 
+class StoreError(TidegateError, RuntimeError):
+    """A store outside cannot be reached, or does not take the rows of a batch."""
+
+
 class DeadLetterFloodError(TidegateError, RuntimeError):
     """More rows than the configured limit could not be read."""
 

@@ -18,6 +18,7 @@ PARTS = (
     "formats",
     "sources",
     "sinks",
+    "stores",
     "views",
     "runtime",
     "jobs",

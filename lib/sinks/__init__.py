@@ -13,6 +13,7 @@ from .first_seen import FirstSeen
 from .folded import Folded
 from .history import History
 from .matched import Matched, standing_versions
+from .mirror import Mirror
 from .once import Once
 from .publish import Publish
 from .rebuilt import rebuilt
@@ -37,6 +38,7 @@ __all__ = [
     "Layout",
     "Mapped",
     "Matched",
+    "Mirror",
     "Once",
     "Outcome",
     "Publish",

@@ -25,7 +25,7 @@ ROOT = {
     "differences",
 }
 TRANSFORMS = ("windows", "joins", "sketches", "changes", "patterns")
-BELOW = ("eventtime", "formats", "sources", "commit", "views", "sinks", *TRANSFORMS)
+BELOW = ("eventtime", "formats", "sources", "commit", "views", "stores", "sinks", *TRANSFORMS)
 """What a runner stands on."""
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -46,7 +46,9 @@ ALLOWED: dict[str, set[str]] = {
     "sources": ROOT | {"eventtime", "formats", "changes", "jvm"},
     "commit": ROOT | {"jvm"},
     "views": ROOT | {"jvm", "commit", "eventtime", *TRANSFORMS},
-    "sinks": ROOT | {"jvm", "web", "commit", "views", "eventtime", "sources", *TRANSFORMS},
+    "stores": ROOT,
+    "sinks": ROOT
+    | {"jvm", "web", "commit", "views", "stores", "eventtime", "sources", *TRANSFORMS},
     "runtime": ROOT | {"__version__", "jvm", *BELOW},
     "testing": ROOT | {"jvm", "runtime", *BELOW},
     "jobs": ROOT | {"runtime", *BELOW},

@@ -18,6 +18,7 @@ from tidegate import (
     sinks,
     sketches,
     sources,
+    stores,
     views,
     windows,
 )
@@ -298,6 +299,15 @@ PINNED: dict[Callable[..., object], str] = {
         "identity: Sequence[str] = (), value: "
         "Callable[[Sequence[str]], Column] | None = None, step: str = publish, options: "
         "Mapping[str, str] = <factory>) -> None"
+    ),
+    sinks.Mirror: (
+        "(path: str, *, store: Store, key: str | Sequence[str], position: str | None = None, "
+        "deleted: str | None = None, step: str = mirror) -> None"
+    ),
+    stores.PostgresStore: (
+        "(table: str, *, host: str = localhost, port: int = 5432, database: str = postgres, user: "
+        "str = postgres, password: str | None = None, tls: bool = False, certificates: str | None "
+        "= None, timeout: int = 10, attempts: int = 5) -> None"
     ),
     sinks.Webhook: (
         "(path: str, *, url: str, headers: Mapping[str, str] = <factory>, where: str | None = "

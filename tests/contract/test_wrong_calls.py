@@ -39,6 +39,7 @@ from tidegate.patterns import (
     step,
 )
 from tidegate.runtime import Input, Job, Limits, run
+from tidegate.stores import PostgresStore
 from tidegate.testing import StreamDriver
 from tidegate.transform import Stateful, Stateless
 
@@ -47,6 +48,7 @@ MEAN = {"ms": a.mean("ms")}
 EPOCHS = "page string, at bigint"
 VIEWS = windows.Windowed(windows.Tumbling("1 minute"), by="page", aggs=N)
 APPEND = sinks.Append("/tables/views")
+STORE = PostgresStore("totals")
 VERSIONS = sinks.VersionTable("/tables/versions", on="user", order=["offset"])
 
 
@@ -532,6 +534,20 @@ SINKS: dict[str, tuple[Call, str]] = {
         ),
         "options holds 'kafka.acks'",
     ),
+    "Mirror, no store": (
+        lambda g: sinks.Mirror("/t", store=7, key="id"),
+        "store is 7",
+    ),
+    "Mirror, no key": (lambda g: sinks.Mirror("/t", store=STORE, key=[]), "key names no column"),
+    "Mirror, a key as position": (
+        lambda g: sinks.Mirror("/t", store=STORE, key=["id"], position="id"),
+        "id, id: a column has two parts",
+    ),
+    "PostgresStore, a table in three parts": (
+        lambda g: PostgresStore("a.b.c"),
+        "table is 'a.b.c'",
+    ),
+    "PostgresStore, no port": (lambda g: PostgresStore("t", port=0), "port is 0"),
     "Webhook, no address": (lambda g: sinks.Webhook("/t", url="pager"), "url is 'pager'"),
     "Webhook, a user in the address": (
         lambda g: sinks.Webhook("/t", url="https://me:secret@pager.example"),

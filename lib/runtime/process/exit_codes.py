@@ -21,6 +21,7 @@ from ...errors import (
     ReplayMismatchError,
     SetupError,
     SourceError,
+    StoreError,
     TableError,
     TidegateError,
     TopicError,
@@ -32,7 +33,10 @@ from .stop import Interrupted
 
 DONE = 0
 _WRONG = (2, "the configuration or the command line is wrong")
-_UNTOLD = (11, "a topic or a webhook cannot be written: it is missing, or does not take every row")
+_UNTOLD = (
+    11,
+    "a topic, a webhook or a store cannot be written: it is missing, or does not take every row",
+)
 CODES: dict[type[BaseException], tuple[int, str]] = {
     ConfigError: _WRONG,
     ArgumentError: _WRONG,
@@ -52,6 +56,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     ConflictError: (8, "other writers of a table came first, again and again"),
     FencedError: (9, "another driver has taken the checkpoint over"),
     DifferenceError: (10, "--compare or --replay has found rows that differ, or are missing"),
+    StoreError: _UNTOLD,
     TopicError: _UNTOLD,
     WebhookError: _UNTOLD,
     NotForgottenError: (12, "tidegate forget has found what it cannot delete"),

@@ -22,8 +22,8 @@ def beside(job: Job) -> Job:
     backlog as a batch.
 
     Raises:
-        ArgumentError: for a job that sends rows to a topic or a webhook, that names a path of its
-            own where no other can be put, or that has an idle time-out.
+        ArgumentError: for a job that sends rows to a topic, a webhook or a store, that names a path
+            of its own where no other can be put, or that has an idle time-out.
     """
     for name, given in job.inputs.items():
         if given.idle is not None:

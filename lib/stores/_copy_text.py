@@ -1,0 +1,159 @@
+"""Rows as the text that PostgreSQL's COPY reads, made by Spark's expressions.
+
+The format is that of PostgreSQL's documentation, "COPY", "Text Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ..columns import quoted
+from ..errors import ColumnTypeError
+
+UNFIT = "a value that PostgreSQL cannot hold"
+_NULL = "\\N"
+_CHUNK = 5_000
+"""Rows that come to the driver as one text."""
+_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+_NOTHING = r"(?<!\\)(\\\\)*\\u0000"
+"""The character U+0000 as JSON writes it, and not a backslash with the same digits behind it."""
+
+
+def _as_text(value: Column) -> Column:
+    return value.cast("string")
+
+
+def _bytes(value: Column) -> Column:
+    return F.concat(F.lit("\\x"), F.hex(value))
+
+
+def _date(value: Column) -> Column:
+    return _of_our_years(value, value.cast("string"))
+
+
+def _of_our_years(value: Column, text: Column) -> Column:
+    """Return the text, and an error in the place of a year that both do not write alike."""
+    odd = ~F.year(value).between(1, 9999)
+    return F.when(odd, _unfit("a year outside 1 to 9999")).otherwise(text)
+
+
+def _wall_time(value: Column) -> Column:
+    return _of_our_years(value, value.cast("string"))
+
+
+def _instant(value: Column) -> Column:
+    # To JSON, and not to text, since that would be in the session's zone.
+    told = F.get_json_object(F.to_json(F.struct(value.alias("at")), _JSON), "$.at")
+    return _of_our_years(value, told)
+
+
+def _text(value: Column) -> Column:
+    return F.when(F.contains(value, F.lit("\0")), _unfit("the character U+0000")).otherwise(value)
+
+
+def _json(value: Column) -> Column:
+    made = F.to_json(value, _JSON)
+    return F.when(F.rlike(made, F.lit(_NOTHING)), _unfit("the character U+0000")).otherwise(made)
+
+
+def _numbers(value: Column) -> Column:
+    return F.concat(F.lit("{"), F.array_join(value.cast("array<string>"), ",", "NULL"), F.lit("}"))
+
+
+def _unfit(what: str) -> Column:
+    return F.raise_error(F.lit(f"{UNFIT}: {what}")).cast("string")
+
+
+_PLAIN: dict[type[DataType], tuple[str, Callable[[Column], Column]]] = {
+    BooleanType: ("boolean", _as_text),
+    ByteType: ("smallint", _as_text),
+    ShortType: ("smallint", _as_text),
+    IntegerType: ("integer", _as_text),
+    LongType: ("bigint", _as_text),
+    FloatType: ("real", _as_text),
+    DoubleType: ("double precision", _as_text),
+    StringType: ("text", _text),
+    BinaryType: ("bytea", _bytes),
+    DateType: ("date", _date),
+    TimestampType: ("timestamp with time zone", _instant),
+    TimestampNTZType: ("timestamp without time zone", _wall_time),
+    StructType: ("jsonb", _json),
+    MapType: ("jsonb", _json),
+    ArrayType: ("jsonb", _json),
+}
+
+
+def type_of(name: str, kind: DataType) -> str:
+    """Return PostgreSQL's type for a column, as `format_type` names it.
+
+    Raises ColumnTypeError for a type that PostgreSQL has not.
+    """
+    if isinstance(kind, DecimalType):
+        return f"numeric({kind.precision},{kind.scale})"
+    if kind == ArrayType(LongType()) or kind == ArrayType(LongType(), containsNull=False):
+        return "bigint[]"
+    if type(kind) not in _PLAIN:
+        raise ColumnTypeError(
+            f"{name} is {kind.simpleString()}, for which PostgreSQL has no type.",
+            "numbers, text, bytes, dates, times, booleans, and what JSON can hold.",
+            f"cast it in the job's transform, or leave {name} out.",
+        )
+    return _PLAIN[type(kind)][0]
+
+
+def _written(name: str, kind: DataType) -> Column:
+    value = quoted(name)
+    if type_of(name, kind) == "bigint[]":
+        return _numbers(value)
+    if isinstance(kind, DecimalType):
+        return _as_text(value)
+    return _PLAIN[type(kind)][1](value)
+
+
+def _escaped(text: Column) -> Column:
+    for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        text = F.replace(text, F.lit(character), F.lit(written))
+    return F.coalesce(text, F.lit(_NULL))
+
+
+def chunks(rows: DataFrame) -> DataFrame:
+    """Return the rows as text, some thousand lines in each row."""
+    fields = [_escaped(_written(each.name, each.dataType)) for each in rows.schema]
+    lines = rows.select(F.concat(F.concat_ws("\t", *fields), F.lit("\n")).alias("line"))
+    place = (F.monotonically_increasing_id() / _CHUNK).cast("bigint")
+    return lines.groupBy(place.alias("place")).agg(
+        F.array_join(F.collect_list("line"), "").alias("text")
+    )
+
+
+def texts(made: DataFrame) -> Iterator[bytes]:
+    """Return the texts, one after the other: the driver has one of each partition at a time."""
+    for row in made.select("text").toLocalIterator():
+        yield row["text"].encode()
