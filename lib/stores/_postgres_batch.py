@@ -37,13 +37,17 @@ class Batch:
         if self._has(told):
             return
         target, names = _table(self.table), ", ".join(map(_name, self.columns))
-        self.server.run(f"CREATE TEMP TABLE incoming (LIKE {target}) ON COMMIT DROP")
+        keys = ", ".join(map(_name, self.keys))
+        self.server.run(
+            "CREATE TEMP TABLE incoming ON COMMIT DROP AS "
+            f"SELECT {names} FROM {target} WITH NO DATA"
+        )
         self.server.run(f"COPY incoming ({names}) FROM STDIN", stream=lines)
         newer = f"old.{_name(POSITION)} <= EXCLUDED.{_name(POSITION)}"
         changed = ", ".join(f"{_name(each)} = EXCLUDED.{_name(each)}" for each in self.columns)
         self.server.run(
             f"INSERT INTO {target} AS old ({names}) SELECT {names} FROM incoming "
-            f"ON CONFLICT ({', '.join(map(_name, self.keys))}) DO UPDATE SET {changed} WHERE {newer}"
+            f"ON CONFLICT ({keys}) DO UPDATE SET {changed} WHERE {newer}"
         )
         self.server.run(
             f"UPDATE {self._notes} SET batch = :batch, applied_at = now() WHERE target = :target",
@@ -63,7 +67,9 @@ class Batch:
 
     def _make(self) -> None:
         """Make the two tables where they are missing; refuse a target with other columns."""
-        self.server.run("SELECT pg_advisory_xact_lock(hashtext('tidegate'), hashtext(:t))", t=NOTES)
+        self.server.run(
+            "SELECT pg_advisory_xact_lock(hashtext('tidegate'), hashtext(:t))", t=self._target
+        )
         self.server.run(
             f"CREATE TABLE IF NOT EXISTS {self._notes} (target text PRIMARY KEY, sender text NOT "
             "NULL, batch bigint NOT NULL, applied_at timestamp with time zone NOT NULL)"

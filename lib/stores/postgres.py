@@ -27,8 +27,9 @@ from .store import Applied
 if TYPE_CHECKING:
     from pg8000.native import Connection
 
-_AGAIN = ("40001", "40P01", "55P03")
-"""Serialization failure, deadlock, lock not available: another transaction was in the way."""
+_AGAIN = ("40001", "40P01", "55P03", "23505", "42P07")
+"""Serialization failure, deadlock, lock not available, and a table that two make at once: another
+transaction was in the way."""
 _TWICE, _NULL_KEY = "21000", "23502"
 
 
