@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +66,7 @@ class PostgresStore:
         password: never shown in a repr or an error.
         tls: whether the connection is by TLS, with the server's name and certificate checked.
         certificates: a file of the authorities to check by; the machine's own otherwise.
-        timeout: seconds to wait for the server's first answer.
+        timeout: seconds to wait for a connection.
         attempts: how often a batch is tried where the server does not answer, or another
             transaction is in the way; each time after a longer pause.
 
@@ -146,17 +147,18 @@ class PostgresStore:
         native = _driver()
         context = ssl.create_default_context(cafile=self.certificates) if self.tls else None
         try:
+            line = socket.create_connection((self.host, self.port), self.timeout)
+            # The time is for the connection: a large batch takes longer.
+            line.settimeout(None)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             server = native.Connection(
                 self.user,
+                sock=line,
                 host=self.host,
-                port=self.port,
                 database=self.database,
                 password=self.password,
                 ssl_context=context,
-                timeout=self.timeout,
             )
-            # The time is for the first answer: a large batch takes longer.
-            server._usock.settimeout(None)
             try:
                 server.run("START TRANSACTION")
                 yield server
