@@ -104,6 +104,7 @@ class Mirror:
             told = Applied(
                 sender=Stamp.of(batch, self.step, {}).app_id,
                 batch=batch.number,
+                offsets=batch.offsets_hash,
                 before=last_batch(spark, self.path, batch, self.step),
             )
             self.store.apply(rows, names(self.key, "key"), told)

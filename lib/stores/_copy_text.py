@@ -75,7 +75,8 @@ def _instant(value: Column) -> Column:
 
 
 def _text(value: Column) -> Column:
-    return F.when(F.contains(value, F.lit("\0")), _unfit("the character U+0000")).otherwise(value)
+    odd = F.when(~F.is_valid_utf8(value), _unfit("text that is no UTF"))
+    return odd.when(F.contains(value, F.lit("\0")), _unfit("the character U+0000")).otherwise(value)
 
 
 def _json(value: Column) -> Column:

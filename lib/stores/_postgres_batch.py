@@ -42,7 +42,7 @@ class Batch:
             "CREATE TEMP TABLE incoming ON COMMIT DROP AS "
             f"SELECT {names} FROM {target} WITH NO DATA"
         )
-        self.server.run(f"COPY incoming ({names}) FROM STDIN", stream=lines)
+        self.server.run(f"COPY incoming ({names}) FROM STDIN WITH (ENCODING 'UTF8')", stream=lines)
         newer = f"old.{_name(POSITION)} <= EXCLUDED.{_name(POSITION)}"
         changed = ", ".join(f"{_name(each)} = EXCLUDED.{_name(each)}" for each in self.columns)
         self.server.run(
@@ -50,8 +50,10 @@ class Batch:
             f"ON CONFLICT ({keys}) DO UPDATE SET {changed} WHERE {newer}"
         )
         self.server.run(
-            f"UPDATE {self._notes} SET batch = :batch, applied_at = now() WHERE target = :target",
+            f"UPDATE {self._notes} SET batch = :batch, offsets = :offsets, applied_at = now() "
+            "WHERE target = :target",
             batch=told.batch,
+            offsets=told.offsets,
             target=self._target,
         )
 
@@ -72,10 +74,11 @@ class Batch:
         )
         self.server.run(
             f"CREATE TABLE IF NOT EXISTS {self._notes} (target text PRIMARY KEY, sender text NOT "
-            "NULL, batch bigint NOT NULL, applied_at timestamp with time zone NOT NULL)"
+            "NULL, batch bigint NOT NULL, offsets text NOT NULL, "
+            "applied_at timestamp with time zone NOT NULL)"
         )
         found = self.server.run(
-            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute "
             "WHERE attrelid = to_regclass(:t) AND attnum > 0 AND NOT attisdropped",
             t=_table(self.table),
         )
@@ -89,9 +92,13 @@ class Batch:
             key = f"PRIMARY KEY ({', '.join(map(_name, self.keys))})"
             self.server.run(f"CREATE TABLE {_table(self.table)} ({', '.join([*described, key])})")
             return
-        there = {str(name): str(kind) for name, kind in found}
+        there = {str(name): str(kind) for name, kind, _ in found}
         unlike = [
             f"{name} {kind}" for name, kind in self.columns.items() if there.get(name) != kind
+        ]
+        nullable = {name for name, _, filled in found if not filled}
+        unlike += [
+            f"{each} NOT NULL" for each in sorted({*self.keys, POSITION, DELETED} & nullable)
         ]
         if unlike:
             shown = ", ".join(f"{name} {there.get(name, 'missing')}" for name in self.columns)
@@ -116,19 +123,19 @@ class Batch:
     def _has(self, told: Applied) -> bool:
         """Return whether the batch was applied; refuse a table that is not where it should be."""
         self.server.run(
-            f"INSERT INTO {self._notes} VALUES (:target, :sender, -1, now()) "
+            f"INSERT INTO {self._notes} VALUES (:target, :sender, -1, '', now()) "
             "ON CONFLICT DO NOTHING",
             target=self._target,
             sender=told.sender,
         )
-        ((sender, batch),) = self.server.run(
-            f"SELECT sender, batch FROM {self._notes} WHERE target = :target FOR UPDATE",
+        ((sender, batch, offsets),) = self.server.run(
+            f"SELECT sender, batch, offsets FROM {self._notes} WHERE target = :target FOR UPDATE",
             target=self._target,
         )
-        if sender == told.sender and batch == told.batch:
+        if (sender, batch, offsets) == (told.sender, told.batch, told.offsets):
             return True
         before = -1 if told.before is None else told.before
-        if sender != told.sender or batch != before:
+        if sender != told.sender or batch != before or batch == told.batch:
             raise ReplayMismatchError(
                 f"{self.shown} has batch {batch} of {sender}; batch {told.batch} of {told.sender} "
                 f"follows batch {before}.",

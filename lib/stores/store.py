@@ -17,12 +17,14 @@ class Applied:
     """Which batch is to be applied.
 
     sender: the job, its query and the step, as in the commits of tables.
-    batch: the batch's number. before: that of the sender's last batch, as a table of what was
-        applied has it; None for the first.
+    batch: the batch's number. offsets: the hash of what it was planned to read.
+    before: the number of the sender's last batch, as a table of what was applied has it; None for
+        the first.
     """
 
     sender: str
     batch: int
+    offsets: str
     before: int | None
 
 

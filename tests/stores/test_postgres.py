@@ -20,7 +20,7 @@ from tidegate.runtime import Input, Job
 from tidegate.runtime.process.exit_codes import code_of
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Append, FanOut, Mirror
-from tidegate.stores import PostgresStore
+from tidegate.stores import Applied, PostgresStore
 from tidegate.testing import Broker
 from tidegate.testing.crash import CrashError, crash_after
 from tidegate.windows import Tumbling, Windowed
@@ -160,6 +160,7 @@ def test_values_are_the_same_to_the_last_digit(
     [
         ("'a' AS page, concat('x', char(0)) AS n", "the character U+0000"),
         ("'a' AS page, array(concat('x', char(0))) AS n", "the character U+0000"),
+        ("'a' AS page, CAST(X'FF' AS STRING) AS n", "text that is no UTF"),
         ("'a' AS page, DATE '12026-01-01' AS n", "a year outside 1 to 9999"),
         ("explode(array('a', 'a')) AS page, 1 AS n", "two rows of one key"),
         ("CAST(null AS STRING) AS page, 1 AS n", "takes no null"),
@@ -197,6 +198,12 @@ def test_a_table_that_does_not_belong_to_the_job_is_refused(
     other = Mirror(str(tmp_path / "other"), store=sink.store, key="page", deleted="gone")
     with pytest.raises(ReplayMismatchError, match="batch 1 of j/q/mirror; batch 0 of j/q/mirror"):
         other.write(frames, batch(0))
+    with pytest.raises(ReplayMismatchError, match="batch 1 of j/q/mirror; batch 1 of"):
+        sink.store.apply(
+            sink.rows(frames["rows"], 1),
+            ["page"],
+            Applied(sender="j/q/mirror", batch=1, offsets="planned anew", before=0),
+        )
     qualified = Mirror(
         str(tmp_path / "o"), store=postgres.store("public.ours"), key="page", deleted="gone"
     )
@@ -211,6 +218,9 @@ def test_a_table_that_does_not_belong_to_the_job_is_refused(
     with pytest.raises(TableError, match=r"n text.*\n.*n bigint"):
         sink.write(frames, batch(2))
     assert postgres.run("SELECT tidegate_position FROM ours") == [[[1]]]
+    postgres.run("ALTER TABLE ours ALTER tidegate_position DROP NOT NULL")
+    with pytest.raises(TableError, match="tidegate_position NOT NULL"):
+        sink.write(frames, batch(2))
     postgres.run("DROP TABLE ours")
     with pytest.raises(ReplayMismatchError, match="is gone, and tidegate_batches has batch 1"):
         sink.write(frames, batch(2))
