@@ -23,6 +23,7 @@ from rich.table import Table
 
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
+from tidegate.jvm import with_settings
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.presets import PARTITIONS, PRESETS, SNAPSHOT
 from tidegate.runtime.query.run import run
@@ -75,14 +76,8 @@ def under(settings: Mapping[str, str], contestant: Contestant) -> Contestant:
     """Return a contestant that runs under these settings."""
 
     def contestant_under(spark: SparkSession, place: Place) -> None:
-        before = {key: str(spark.conf.get(key)) for key in settings}
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        try:
+        with with_settings(spark, settings):
             contestant(spark, place)
-        finally:
-            for key, value in before.items():
-                spark.conf.set(key, value)
 
     return contestant_under
 

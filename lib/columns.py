@@ -29,6 +29,14 @@ from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, Wat
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
 _NOT_STORED = frozenset(" ,;{}()\n\t=")
+JSON_IN_UTC = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+"""How rows are written as JSON: times in UTC to the microsecond, and null fields too."""
+
 _PLAIN = (
     BinaryType,
     BooleanType,

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType
 
-from ..columns import quoted
+from ..columns import JSON_IN_UTC, quoted
 
 ID = "tidegate-id"
 """The header that tells a record and its copies: job/query/step/batch/row."""
@@ -22,13 +22,7 @@ def as_json(columns: Sequence[str]) -> Column:
 
     Bytes are written as Base64, and a double that is no number as text ("NaN").
     """
-    options = {
-        "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-        "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-        "timeZone": "UTC",
-        "ignoreNullFields": "false",
-    }
-    return F.to_json(F.struct(*map(quoted, columns)), options)
+    return F.to_json(F.struct(*map(quoted, columns)), JSON_IN_UTC)
 
 
 def as_key(frame: DataFrame, columns: Sequence[str]) -> Column:

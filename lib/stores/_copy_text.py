@@ -29,19 +29,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..columns import quoted
+from ..columns import JSON_IN_UTC, quoted
 from ..errors import ColumnTypeError
 
 UNFIT = "a value that PostgreSQL cannot hold"
 _NULL = "\\N"
 _CHUNK = 5_000
 """Rows that come to the driver as one text."""
-_JSON = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "timeZone": "UTC",
-    "ignoreNullFields": "false",
-}
 _NOTHING = r"(?<!\\)(\\\\)*\\u0000"
 """The character U+0000 as JSON writes it, and not a backslash with the same digits behind it."""
 
@@ -54,7 +48,7 @@ def _bytes(value: Column) -> Column:
     return F.concat(F.lit("\\x"), F.hex(value))
 
 
-def _date(value: Column) -> Column:
+def _of_the_calendar(value: Column) -> Column:
     return _of_our_years(value, value.cast("string"))
 
 
@@ -64,13 +58,9 @@ def _of_our_years(value: Column, text: Column) -> Column:
     return F.when(odd, _unfit("a year outside 1 to 9999")).otherwise(text)
 
 
-def _wall_time(value: Column) -> Column:
-    return _of_our_years(value, value.cast("string"))
-
-
 def _instant(value: Column) -> Column:
     # To JSON, and not to text, since that would be in the session's zone.
-    told = F.get_json_object(F.to_json(F.struct(value.alias("at")), _JSON), "$.at")
+    told = F.get_json_object(F.to_json(F.struct(value.alias("at")), JSON_IN_UTC), "$.at")
     return _of_our_years(value, told)
 
 
@@ -80,7 +70,7 @@ def _text(value: Column) -> Column:
 
 
 def _json(value: Column) -> Column:
-    made = F.to_json(value, _JSON)
+    made = F.to_json(value, JSON_IN_UTC)
     return F.when(F.rlike(made, F.lit(_NOTHING)), _unfit("the character U+0000")).otherwise(made)
 
 
@@ -102,9 +92,9 @@ _PLAIN: dict[type[DataType], tuple[str, Callable[[Column], Column]]] = {
     DoubleType: ("double precision", _as_text),
     StringType: ("text", _text),
     BinaryType: ("bytea", _bytes),
-    DateType: ("date", _date),
+    DateType: ("date", _of_the_calendar),
     TimestampType: ("timestamp with time zone", _instant),
-    TimestampNTZType: ("timestamp without time zone", _wall_time),
+    TimestampNTZType: ("timestamp without time zone", _of_the_calendar),
     StructType: ("jsonb", _json),
     MapType: ("jsonb", _json),
     ArrayType: ("jsonb", _json),
