@@ -9,6 +9,7 @@ from .job import Input, Job
 from .limits import Limits
 from .process.logs import log_to
 from .process.session import quiet, spark_session
+from .query.compare import compare
 from .query.late_rows import replay_late
 from .query.run import run
 from .replaying.replay import replay
@@ -27,6 +28,7 @@ __all__ = [
     "Upkeep",
     "begin",
     "command",
+    "compare",
     "follow",
     "forget",
     "log_to",
