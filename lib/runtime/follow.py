@@ -85,7 +85,7 @@ def follow(
     written: list[int] = []
     for version in range(since if done is None else done + 1, state.version + 1):
         first = done is None and version == since
-        rows = changes.at(spark, since) if first else changes.net(spark, version - 1, version)
+        rows = changes.at(spark, since) if first else changes.told_of(spark, version - 1, version)
         number = _write(rows, sink, plan, version, needed=version == state.version)
         written += [] if number is None else [number]
     return Followed(version=state.version, batches=len(written), changes=sum(written))
@@ -118,6 +118,16 @@ class _Plan:
             rows_in=rows,
         )
 
+    def require_same(self) -> None:
+        """Refuse to write what was read of another table, which has taken the source's place."""
+        now = untouched(self.log.spark, self.log.path)
+        if now.id != self.source:
+            raise ReplayMismatchError(
+                f"{self.log.path} was the table {self.source}, and is {now.id} since.",
+                "a source that stays the same table while it is followed.",
+                "a new target for the new table.",
+            )
+
     def hash(self, version: int) -> str:
         """Return a hash of a version's commit, and of what is told of it."""
         of = self.changes
@@ -132,6 +142,7 @@ def _write(rows: DataFrame, sink: Sink, plan: _Plan, version: int, *, needed: bo
     try:
         with told(plan.changes.path):
             number = kept.count()
+        plan.require_same()
         if not number and not needed:
             return None
         sink.write({ROWS: kept}, plan.batch(version, number), rows_out=number)

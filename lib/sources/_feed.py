@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from ..changes.between import NOT_UNIQUE
-from ..errors import ColumnError, SourceError, TableError, TidegateError
-from ..jvm import conditions, message
+from ..errors import ColumnError, ConfigError, SourceError, TableError, TidegateError
+from ..jvm import DeltaState, conditions, message, names_in
 
 _GONE = (
     "DELTA_MISSING_CHANGE_DATA",
@@ -29,6 +29,9 @@ _CHANGED = (
     "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION",
     "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH",
 )
+_LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+_COMMIT = re.compile(r"(\d{20})\.json")
+_HOLE = re.compile(r"Did not get the (?:first|last) delta file version: (\d+) to compute Snapshot")
 _KEY = re.compile(rf"(\{{[^\n]*\}}) {NOT_UNIQUE}")
 
 
@@ -38,6 +41,27 @@ def feed(spark: SparkSession, path: str, first: int, last: int) -> DataFrame:
     bounded = reader.option("startingVersion", first).option("endingVersion", last)
     with told(path):
         return bounded.load(path)
+
+
+def require_all_files(spark: SparkSession) -> None:
+    """Refuse a session that leaves out files that VACUUM has deleted, as if they had no rows."""
+    for name in _LEAVING_OUT:
+        if (spark.conf.get(name, None) or "").lower() == "true":
+            raise ConfigError(
+                f"{name} is true: changes in files that are gone would be left out unsaid.",
+                "a session that reads every file or stops.",
+                f'spark.conf.set("{name}", "false")',
+            )
+
+
+def require_logged(spark: SparkSession, state: DeltaState, first: int, last: int) -> None:
+    """Refuse versions of which the table's log has lost a commit: Delta's feed passes over it."""
+    found = map(_COMMIT.fullmatch, names_in(spark, state.log_path))
+    there = {int(each[1]) for each in found if each}
+    # The newest commits of a table that a catalog coordinates may stand elsewhere yet.
+    for version in range(first, min(last, max(there, default=-1)) + 1):
+        if version not in there:
+            raise gone(state.folder, f"version {version} is not in its log")
 
 
 @contextmanager
@@ -83,6 +107,9 @@ def not_unique(path: str, what: str) -> ColumnError:
 
 def _told(path: str, error: Exception) -> TidegateError | None:
     text, names = message(error), conditions(error)
+    hole = _HOLE.search(text)
+    if hole is not None:
+        return gone(path, f"version {hole[1]} is not in its log")
     key = _KEY.search(text)
     if key is not None:
         return not_unique(path, f"{key[1]} {NOT_UNIQUE}")

@@ -17,7 +17,7 @@ from ..columns import names, quoted, require_whole
 from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
 from ..jvm import DeltaState, delta_state
-from ._feed import changed, feed, gone, not_unique, told
+from ._feed import changed, feed, gone, not_unique, require_all_files, require_logged, told
 
 ENABLED = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIME = _TOLD = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -51,7 +51,8 @@ class TableChanges:
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at construction, and for a table without these
             columns. TableError: for a table without the feed. SourceError: for versions that the
-            table has no longer, or did not record.
+            table has no longer, or did not record. ConfigError: in a session that ignores files
+            which are missing or cannot be read.
 
     >>> TableChanges("/data/customers", key="id").key
     'id'
@@ -75,6 +76,7 @@ class TableChanges:
 
     def state(self, spark: SparkSession) -> DeltaState:
         """Return the table as it is now; refuse one whose changes cannot be told."""
+        require_all_files(spark)
         state = delta_state(spark, self.path)
         if state.version < 0:
             raise TableError(f"there is no Delta table at {self.path}.", "a table that is there.")
@@ -111,25 +113,38 @@ class TableChanges:
                 f"from_version is {from_version}, and to_version {to_version}.",
                 "a later version than from_version.",
             )
+        self._require_recorded(spark, state, from_version, to_version)
+        return self.told_of(spark, from_version, to_version)
+
+    def told_of(self, spark: SparkSession, from_version: int, to_version: int) -> DataFrame:
+        """Return what `net` returns, of versions that `require_told` or `net` has looked at."""
         rows = self._rows(feed(spark, self.path, from_version + 1, to_version), *_TOLD)
         marked = rows.withColumn(IS_OLD, quoted(_TYPE).isin(*_OLD))
         ordered = placed(marked, F.array(quoted(_VERSION)), quoted(_TIME), self.path)
-        return self._netted(state, ordered)
+        return self._netted(self.state(spark), ordered)
 
     def require_told(self, spark: SparkSession, from_version: int, to_version: int) -> None:
         """Refuse versions that the feed does not have, and a key that several rows have now.
 
         Reads the key columns of all rows: the feed tells nothing of rows that a version left alone.
         """
-        if from_version < to_version:
-            with told(self.path):
-                feed(spark, self.path, from_version + 1, to_version).select(_VERSION).head()
+        state = self.state(spark)
+        self._require_recorded(spark, state, from_version, to_version)
         keys = names(self.key, "key")
-        rows = self._rows(self._load(spark, self.state(spark), to_version))
+        rows = self._rows(self._load(spark, state, to_version))
         found = rows.groupBy(*map(quoted, keys)).count().where("count > 1").head()
         if found is not None:
             shown = ", ".join(f"{name}={found[name]!r}" for name in keys)
             raise not_unique(self.path, f"{shown} {NOT_UNIQUE}, at version {to_version}")
+
+    def _require_recorded(
+        self, spark: SparkSession, state: DeltaState, from_version: int, to_version: int
+    ) -> None:
+        """Refuse versions that are not in the log, or were made while the feed was off."""
+        if from_version < to_version:
+            require_logged(spark, state, from_version + 1, to_version)
+            with told(self.path):
+                feed(spark, self.path, from_version + 1, to_version).select(_VERSION).head()
 
     def _shape(self, schema: StructType) -> tuple[StructType, list[str]]:
         """Return the columns that are told of, and the key; refuse those that the table lacks."""

@@ -1,0 +1,205 @@
+"""A table whose past is lost, undone or another's: its changes are told whole, or it is said."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.errors import ConfigError, ReplayMismatchError, SourceError, TableError
+from tidegate.jvm import checkpoint_table, with_settings
+from tidegate.runtime import Followed, follow
+from tidegate.sinks import Append, Current, FanOut, Mapped
+from tidegate.sources import TableChanges, net_changes
+from tidegate.testing import CrashError, crash_after
+
+from ..sinks.batches import batch, rows
+
+pytestmark = pytest.mark.slow
+
+FEED = "delta.enableChangeDataFeed"
+
+
+def changed(spark: SparkSession, path: Path, *statements: str) -> None:
+    for each in statements:
+        spark.sql(each.format(table=f"delta.`{path}`"))
+
+
+@pytest.fixture(scope="module")
+def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of four versions: rows, an update, a delete, a row more; and a checkpoint."""
+    path = tmp_path_factory.mktemp("changes") / "base"
+    four = spark.createDataFrame([(n, "a") for n in range(4)], "id bigint, v string").coalesce(1)
+    four.write.format("delta").option(FEED, "true").save(str(path))
+    changed(
+        spark,
+        path,
+        "UPDATE {table} SET v = 'b' WHERE id = 1",
+        "DELETE FROM {table} WHERE id = 2",
+        "INSERT INTO {table} VALUES (9, 'n')",
+    )
+    checkpoint_table(spark, str(path))
+    return path
+
+
+@pytest.fixture
+def table(base: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(base, tmp_path / "t"))
+
+
+def without(path: Path, *versions: int) -> Path:
+    """Take versions out of a table's log."""
+    for version in versions:
+        for file in (path / "_delta_log").glob(f"*{version:020d}.*json*"):
+            file.unlink()
+        (path / "_delta_log" / f"{version:020d}.crc").unlink(missing_ok=True)
+    return path
+
+
+def require_same(spark: SparkSession, sink: Current, path: Path) -> None:
+    assert sorted(map(tuple, sink.rows(spark).collect())) == sorted(
+        map(tuple, rows(spark, str(path)))
+    )
+
+
+def followed(spark: SparkSession, path: Path, *, since: int = 0) -> Followed:
+    """Follow a table, and require that the target has its rows."""
+    sink = Current(f"{path}.current")
+    done = follow(TableChanges(str(path), key="id"), sink, spark, job="out", since=since)
+    require_same(spark, sink, path)
+    return done
+
+
+def test_versions_that_the_log_has_lost_are_named_and_not_passed_over(
+    spark: SparkSession, base: Path, tmp_path: Path
+) -> None:
+    hole = without(Path(shutil.copytree(base, tmp_path / "hole")), 2)
+    with pytest.raises(SourceError, match="version 2 is not in its log"):
+        net_changes(spark, str(hole), 1, 3, key="id")
+    with pytest.raises(SourceError, match="version 2 is not in its log"):
+        followed(spark, hole)
+    cleaned = without(Path(shutil.copytree(base, tmp_path / "cleaned")), 0, 1)
+    with pytest.raises(SourceError, match="version 1 is not in its log"):
+        followed(spark, cleaned)
+    assert not list(tmp_path.glob("*.current"))
+    assert followed(spark, cleaned, since=3).changes == 4
+
+
+def test_files_that_vacuum_took_are_an_error_though_the_session_passes_over_them(
+    spark: SparkSession, table: Path
+) -> None:
+    for file in (table / "_change_data").iterdir():
+        file.unlink()
+    with (
+        with_settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}),
+        pytest.raises(ConfigError, match="would be left out unsaid"),
+    ):
+        followed(spark, table)
+    with pytest.raises(SourceError, match="cannot be read"):
+        followed(spark, table)
+    assert followed(spark, table.rename(table.with_name("newer")), since=3).changes == 4
+
+
+def test_a_restored_table_is_told_as_it_is_and_a_time_without_the_feed_is_an_error(
+    spark: SparkSession, table: Path
+) -> None:
+    assert followed(spark, table, since=3).changes == 4
+    changed(spark, table, "RESTORE {table} TO VERSION AS OF 1")
+    assert followed(spark, table).changes == 2, "2 is back, and 9 is gone"
+    switch = f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{FEED}' = '%s')"
+    changed(spark, table, switch % "false", "DELETE FROM {table} WHERE id = 0")
+    with pytest.raises(TableError, match="does not record its changes"):
+        followed(spark, table)
+    changed(spark, table, switch % "true")
+    with pytest.raises(SourceError, match="since the feed was enabled"):
+        followed(spark, table)
+    with pytest.raises(SourceError, match="since the feed was enabled"):
+        net_changes(spark, str(table), 5, 7, key="id")
+
+
+def test_a_table_that_was_made_anew_is_refused_also_while_it_is_followed(
+    spark: SparkSession, table: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    spark.createDataFrame([(7, "new")], "id bigint, v string").write.format("delta").option(
+        FEED, "true"
+    ).save(str(other))
+    changed(spark, other, "DELETE FROM {table} WHERE id = 7", "INSERT INTO {table} VALUES (8, '')")
+
+    def replaced(changes: DataFrame) -> DataFrame:
+        if other.exists():
+            shutil.rmtree(table)
+            other.rename(table)
+        return changes
+
+    target = Append(str(tmp_path / "changelog"))
+    source = TableChanges(str(table), key="id")
+    with pytest.raises(ReplayMismatchError, match=r"was the table .*, and is .* since"):
+        follow(source, Mapped(rows=replaced, sink=target), spark, job="out")
+    assert {row.position[0] for row in rows(spark, target.path)} == {0}
+    with pytest.raises(ReplayMismatchError, match="made anew"):
+        follow(source, target, spark, job="out")
+
+
+# The first of each is what a short draw takes: it should be the hardest.
+STATEMENTS = [
+    "RESTORE {table} TO VERSION AS OF 2",
+    "INSERT OVERWRITE {table} SELECT id, 'over' FROM {table} WHERE id > 0",
+    "DELETE FROM {table} WHERE id IN (1, 3)",
+    "UPDATE {table} SET v = concat(v, 'x') WHERE id < 2",
+    "INSERT INTO {table} SELECT max(id) + 1, 'more' FROM {table}",
+    "OPTIMIZE {table}",
+]
+RUNS = st.lists(
+    st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(["die", "wait", "follow"])),
+    min_size=3,
+    max_size=4,
+    unique_by=lambda each: each[0],
+)
+CUTS = st.lists(st.tuples(st.integers(3, 12), st.integers(1, 3)), min_size=2, max_size=2)
+
+
+@pytest.mark.draws("examples", short=[1], long=[20])
+def test_any_history_followed_at_any_time_and_read_again_in_any_batches_gives_the_table(
+    spark: SparkSession, base: Path, tmp_path_factory: pytest.TempPathFactory, examples: int
+) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+    @given(runs=RUNS, cuts=CUTS)
+    def agree(runs: list[tuple[str, str]], cuts: list[tuple[int, int]]) -> None:
+        root = tmp_path_factory.mktemp("drawn")
+        table = Path(shutil.copytree(base, root / "t"))
+        current, log = Current(f"{root}/current"), Append(f"{root}/log")
+        source, sink = TableChanges(str(table), key="id"), FanOut(current, also=[log])
+        for statement, then in runs:
+            changed(spark, table, statement)
+            if then == "die":
+                with suppress(CrashError), crash_after(log.path):
+                    follow(source, sink, spark, job="out", since=3)
+            elif then == "follow":
+                follow(source, sink, spark, job="out", since=3)
+        follow(source, sink, spark, job="out", since=3)
+        require_same(spark, current, table)
+
+        # The changelog is read again, cut anywhere, each batch with some of what went before.
+        written = spark.read.format("delta").load(log.path)
+        ordered = written.sort("position").collect()
+        again = Current(f"{root}/again")
+        ends = sorted(min(cut, len(ordered)) for cut, _ in cuts)
+        for number, (start, stop) in enumerate(pairwise([0, *ends, len(ordered)])):
+            redelivered = cuts[number % 2][1]
+            part = ordered[max(0, start - redelivered) : stop]
+            again.write({"rows": spark.createDataFrame(part, written.schema)}, batch(number))
+        require_same(spark, again, table)
+
+    agree()
