@@ -66,6 +66,7 @@ def forget(
         claims.require_known(path for each in work for path in each.paths)
     for each in work:
         each.require_deletable()
+    sent = [place for each in work for place in each.outside()]
     before = [each.scan() for each in work]
     tables = [
         table
@@ -89,6 +90,7 @@ def forget(
             for told in each.left(seen, dry_run=dry_run)
         ],
         topics=claims.topics,
+        outside=sent,
         before=_scanned(before),
         after=None if dry_run else _scanned(after),
     )

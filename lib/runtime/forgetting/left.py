@@ -7,6 +7,7 @@ from collections import Counter
 from .places import Kind, Root
 from .report import Left
 from .scan import Scan
+from .sketched import TOP_LEFT
 
 _WHY: dict[Kind, tuple[str, str]] = {
     "rows": (
@@ -38,10 +39,11 @@ def left(root: Root, seen: Scan, *, tables_too: bool) -> list[Left]:
         if tables_too or hit.kind in ("checkpoint", "other"):
             place = hit.file if hit.kind == "other" else hit.place
             found[(place, hit.kind, hit.where)] += hit.count
-    told = [
-        Left(path=root.of(place), where=where, count=number, why=_WHY[kind][0], way=_WHY[kind][1])
-        for (place, kind, where), number in sorted(found.items())
-    ]
+    tops = {(each.place, each.column) for each in seen.sketches if each.kind == "top"}
+    told = []
+    for (place, kind, where), number in sorted(found.items()):
+        why, way = TOP_LEFT if (place, where) in tops else _WHY[kind]
+        told.append(Left(path=root.of(place), where=where, count=number, why=why, way=way))
     unread = [
         Left(
             path=root.path,

@@ -27,6 +27,7 @@ _BEFORE = "tidegate.forgetting"
 _MERGED = "tidegate.merged"
 """Besides, of a table of late rows: the version up to which they are merged."""
 _NOTHING = "interval 0 seconds"
+_SIDECARS = "_sidecars"
 _NUMBERED = re.compile(r"\.?(\d{20})\.(.*)")
 _TO_VACUUM = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
@@ -66,12 +67,16 @@ def purge(
     look()
     first = delta_state(spark, path).version + 1
     _carry_on(spark, path)
+    # A checkpoint's sidecars bear no version: those of before are those that are there by now.
+    sidecars = root.files_in(f"{name}/{LOG}/{_SIDECARS}".lstrip("/"))
     newest = checkpoint_table(spark, path)
     _end(spark, path, newest)
     look()
     for file in root.files_in(f"{name}/{LOG}".lstrip("/")):
         if _old(file.rpartition("/")[2], first, newest):
             root.delete(file)
+    for file in sidecars:
+        root.delete(file)
 
 
 def _old(file: str, first: int, checkpoint: int) -> bool:

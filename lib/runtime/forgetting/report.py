@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from .person import Identifier
 
@@ -42,6 +42,19 @@ class Left:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outside:
+    """A place outside of the folders that rows were sent to: what it is, and what its owner can do.
+
+    noted: the table that notes what was sent.
+    """
+
+    kind: Literal["topic", "webhook", "store"]
+    name: str
+    noted: str
+    way: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scanned:
     """How much was read: files and their bytes, and how many Parquet files were decoded."""
 
@@ -53,7 +66,11 @@ class Scanned:
 
 @dataclass(frozen=True, kw_only=True)
 class Forgotten:
-    """The report of one run; `clean` where nothing below the roots tells of the person any more."""
+    """The report of one run; `clean` where nothing below the roots tells of the person any more.
+
+    topics: those that the jobs have read. outside: where the jobs have sent rows to. Neither is
+    looked at.
+    """
 
     asked: Sequence[Identifier]
     roots: Sequence[str]
@@ -63,6 +80,7 @@ class Forgotten:
     tables: Sequence[TableReport]
     left: Sequence[Left]
     topics: Sequence[str]
+    outside: Sequence[Outside]
     before: Scanned
     after: Scanned | None
 
@@ -90,6 +108,7 @@ class Forgotten:
             "",
             *self._remains(),
             *self._log(),
+            *self._outside(),
             f"It took {self.seconds:.0f} seconds.",
         ]
         return "\n".join(lines)
@@ -134,6 +153,14 @@ class Forgotten:
             "Until then a replay reads the person's records again.",
             "",
         ]
+
+    def _outside(self) -> list[str]:
+        if not self.outside:
+            return []
+        lines = ["Rows were sent to these places, which are not looked at, and not touched:"]
+        for each in self.outside:
+            lines += [f"  {each.kind} {each.name}, as {each.noted} notes", f"    {each.way}"]
+        return [*lines, ""]
 
 
 def _asked(each: Identifier) -> str:

@@ -19,7 +19,7 @@ from pyarrow import parquet
 from .leaves import in_column, in_value, leaves
 from .person import CONTROL, Person
 from .places import File, Kind, Root
-from .sketched import Sketch, kinds
+from .sketched import Sketch, among_top, kinds
 
 _CHUNK = 4 * 1024 * 1024
 _AROUND = 1024
@@ -200,6 +200,6 @@ def _decode(stream: Any, read: _Read, person: Person) -> None:
     for batch in file.iter_batches(_ROWS):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for path, values in leaves(column, name, person):
-                found[path] += in_column(values, path, person)
+                found[path] += in_column(values, path, person) or among_top(values, person)
                 for kind, number in kinds(values).items():
                     read.sketches[Sketch(read.file.place, path, kind)] += number

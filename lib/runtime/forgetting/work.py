@@ -12,11 +12,12 @@ from ...jvm import DeltaState, delta_state
 from ...sketches.bloom_table import BLOCK, FILTER
 from .claims import Claims, query_of
 from .left import left
+from .outside import outside
 from .person import Person
 from .places import Found, Root
 from .purge import purge, unfinished
 from .replayed import merged_until
-from .report import Left, TableReport
+from .report import Left, Outside, TableReport
 from .rows import count, delete
 from .scan import Scan, scan
 from .sketched import sketches_left
@@ -93,6 +94,10 @@ class Work:
         states = in_states(self.spark, self.root, self.found, self.person)
         rows = left(self.root, seen, tables_too=not dry_run)
         return [*rows, *states, *sketches_left(self.root, seen.sketches)]
+
+    def outside(self) -> list[Outside]:
+        """Return where the jobs of the tables have sent rows to."""
+        return list(outside(self.spark, self.paths))
 
     def _found(self, name: str, seen: Scan, dry_run: bool) -> TableReport | None:
         rows = self._rows(name)

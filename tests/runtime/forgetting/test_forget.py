@@ -8,19 +8,23 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from tidegate.commit.kept import REPLAY
 from tidegate.errors import ArgumentError, CheckpointError, ReplayMismatchError
-from tidegate.jvm import delta_state
+from tidegate.jvm import checkpoint_table, delta_state
 from tidegate.runtime.forgetting import forget
 from tidegate.runtime.forgetting.person import Identifier, Person
 from tidegate.runtime.query.late_rows import gained
-from tidegate.sinks import Append, FirstSeen, SideTable
-from tidegate.sketches import BloomTable
+from tidegate.sinks import Append, FirstSeen, Layout, SideTable
+from tidegate.sinks.mirror import APPLIED
+from tidegate.sinks.publish import SENT
+from tidegate.sinks.webhook import TOLD
+from tidegate.sketches import BloomTable, top
 
 from ...command.test_command import called
 from ...sinks.batches import batch
-from .world import ANNA, WHERE, events, holding, letters, write
+from .world import ANNA, NUMBER, WHERE, events, holding, letters, write
 
 PERSON = Person([Identifier.parse(f"user_id={ANNA}"), Identifier.parse("customer.no=42")])
 
@@ -156,6 +160,47 @@ def test_a_filter_is_made_anew_and_a_query_s_state_is_told(
     assert sink.write({"rows": users}, batch(1)) == "written"
     assert sorted(row.user_id for row in rows(spark, root / "first")) == [ANNA, "ben"]
     assert [row.user_id for row in rows(spark, root / "repeated")] == ["ben"]
+
+
+@pytest.mark.slow
+def test_sidecars_go_and_frequent_values_and_places_outside_are_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    given = [(ANNA, NUMBER, 77), ("ben", NUMBER + 1, 78)]
+    shape = "user_id string, no bigint, part int"
+    users = spark.createDataFrame(given, shape).coalesce(1)
+    layout = Layout(partition_by=["user_id"], properties={"delta.checkpointPolicy": "v2"})
+    parted = Append(str(root / "parted"), layout=layout)
+    for number in range(2):
+        parted.write({"rows": users}, batch(number))
+        checkpoint_table(spark, parted.path)
+    assert [name for name in holding(root) if "_sidecars" in name]
+    kept = [top(name, 2).partial(F.lit(None)).alias(name) for name in ("user_id", "no")]
+    sketched = users.groupBy("part").agg(*kept)
+    Append(str(root / "busiest")).write({"rows": sketched}, batch(0))
+    for name, columns, row in (
+        ("sent", SENT, ("orders", 0, 2)),
+        ("told", TOLD, (0, 2)),
+        ("applied", APPLIED, ("totals", 0, 2)),
+    ):
+        noted = spark.createDataFrame([row], columns).coalesce(1)
+        noted.write.format("delta").save(str(root / name))
+
+    where = [f"parted:user_id={ANNA}", f"user={ANNA}", f"parted:no={NUMBER}", f"number={NUMBER}"]
+    told = forget(spark, [str(root)], where, stopped=True)
+    assert {name.split("/")[0] for name in holding(root)} <= {"busiest"}
+    found = {each.where: each.count for each in told.left if each.why.startswith("a sketch of the")}
+    assert {each.path for each in told.left} == {str(root / "busiest")}
+    assert (found.pop("user_id.sketch"), found.pop("no.sketch")) == (1, 1)
+    assert [(each.kind, each.name) for each in told.outside] == [
+        ("store", "totals"),
+        ("topic", "orders"),
+        ("webhook", "the address of the job"),
+    ]
+    assert f"topic orders, as {root / 'sent'} notes" in told.text()
+    assert parted.write({"rows": users}, batch(1)) == "skipped"
+    assert parted.write({"rows": users}, batch(2)) == "written"
 
 
 @pytest.mark.slow
