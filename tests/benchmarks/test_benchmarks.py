@@ -6,11 +6,22 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import bloom, enrichers, folds, sequences, stream_stream, table_table, topic
+from benchmarks import (
+    alarms,
+    bloom,
+    changes,
+    enrichers,
+    folds,
+    sequences,
+    stream_stream,
+    table_table,
+    topic,
+)
 from benchmarks.contest import Contestant, Place, measured
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.enrichers import CONTESTANTS as ENRICHERS
@@ -89,18 +100,12 @@ def test_the_filters_are_measured(
     assert bloom.measured(spark, ROWS, 0.01, tmp_path)["keys"] == ROWS
 
 
-def test_sequences_are_measured(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("benchmark", [alarms, changes, folds, sequences])
+def test_what_is_measured_by_keys_finds_the_same_as_by_hand(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: ModuleType
 ) -> None:
-    monkeypatch.setattr(sequences, "KEYS", (10,))
-    assert sequences.measured(spark, ROWS, tmp_path)
-
-
-def test_folds_are_measured(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folds, "KEYS", (10,))
-    assert folds.measured(spark, ROWS, tmp_path)
+    monkeypatch.setattr(benchmark, "KEYS", (10,))
+    assert benchmark.measured(spark, ROWS, tmp_path)
 
 
 @pytest.mark.parametrize("name", VIEWS)
