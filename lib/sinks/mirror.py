@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegralType
 
-from ..columns import names, quoted, require
+from ..columns import JSON_IN_UTC, names, quoted, require
 from ..commit.batch import Batch
 from ..commit.once import last_batch
 from ..commit.outcome import Outcome
 from ..commit.stamp import Stamp
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..frames import sole
+from ..jvm import message
 from ..stores.store import DELETED, POSITION, Applied, Store
 from ._targets import require_target
 from ._told import told_once
 
 APPLIED = "store STRING, batch BIGINT, rows BIGINT"
 _PLACE = "__tidegate_place"
+_UNPLACED = "a row of no place"
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Mirror:
         key: the columns that tell rows apart; none of them may be null.
         position: a column of whole numbers, or arrays of them, that grow from change to change of a
             key: `position` of changes, `version` of corrected windows. Of several rows of a key in
-            a batch the last counts. Without it a later batch's rows are newer, and a batch may have
+            a batch the last counts; two that differ and have the same position are refused, as is
+            a null. Without it a later batch's rows are newer, and a batch may have
             one row a key.
         deleted: a boolean column that is not stored: where it is true, the row of the key is gone.
         step: tells a job's writes apart.
@@ -107,7 +113,8 @@ class Mirror:
                 offsets=batch.offsets_hash,
                 before=last_batch(spark, self.path, batch, self.step),
             )
-            self.store.apply(rows, names(self.key, "key"), told)
+            with _placed_rows():
+                self.store.apply(rows, names(self.key, "key"), told)
             return frame.count()
 
         def note(number: int) -> DataFrame:
@@ -135,12 +142,7 @@ class Mirror:
         )  # fmt: skip
         if self.position is None:
             return placed
-        newest = Window.partitionBy(*map(quoted, keys)).orderBy(F.desc(quoted(POSITION)))
-        return (
-            placed.withColumn(_PLACE, F.row_number().over(newest))
-            .where(f"{_PLACE} = 1")
-            .drop(_PLACE)
-        )
+        return _newest(placed, keys, self.position)
 
     def _gone(self, frame: DataFrame) -> Column:
         assert self.deleted is not None
@@ -159,8 +161,44 @@ class Mirror:
             )
         value = quoted(self.position)
         numbers = value if isinstance(kind, ArrayType) else F.array(value)
-        none = F.raise_error(F.lit(f"{self.position} is null")).cast("array<bigint>")
-        return F.when(value.isNull(), none).otherwise(numbers.cast("array<bigint>"))
+        whole = numbers.cast("array<bigint>")
+        known = ~F.exists(whole, lambda each: each.isNull())
+        none = _refused(f"{self.position} is null, or has a null,").cast("array<bigint>")
+        return F.when(known, whole).otherwise(none)
+
+
+def _newest(placed: DataFrame, keys: Sequence[str], position: str) -> DataFrame:
+    """Return the row of each key with the highest position; refuse two of them that differ."""
+    key = list(map(quoted, keys))
+    last = placed.withColumn(
+        _PLACE, F.rank().over(Window.partitionBy(*key).orderBy(F.desc(quoted(POSITION))))
+    ).where(f"{_PLACE} = 1")
+    same = Window.partitionBy(*key)
+    row = F.to_json(F.struct(*(quoted(name) for name in placed.columns)), JSON_IN_UTC)
+    unlike = F.min(row).over(same) != F.max(row).over(same)
+    refused = _refused(f"{position} is the same in two rows of one key that differ,")
+    number = F.row_number().over(same.orderBy(quoted(POSITION)))
+    chosen = last.withColumn(_PLACE, F.when(unlike, refused.cast("int")).otherwise(number))
+    return chosen.where(f"{_PLACE} = 1").drop(_PLACE)
+
+
+def _refused(what: str) -> Column:
+    return F.raise_error(F.lit(f"{_UNPLACED}: {what} {_UNPLACED}"))
+
+
+@contextmanager
+def _placed_rows() -> Iterator[None]:
+    """Tell the library's error for a row that has no place among those of its key."""
+    try:
+        yield
+    except PySparkException as error:
+        what = re.search(rf"{_UNPLACED}: (.+?), {_UNPLACED}", message(error))
+        if what is None:
+            raise
+        raise ColumnError(
+            f"{what[1]}; nothing was written.",
+            "a position in each row, which grows from change to change of a key.",
+        ) from None
 
 
 def _is_place(kind: DataType) -> bool:

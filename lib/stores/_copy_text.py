@@ -6,6 +6,7 @@ The format is that of PostgreSQL's documentation, "COPY", "Text Format".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -31,11 +32,14 @@ from pyspark.sql.types import (
 
 from ..columns import JSON_IN_UTC, quoted
 from ..errors import ColumnTypeError
+from ._within_json import has_odd_number, has_odd_text
 
 UNFIT = "a value that PostgreSQL cannot hold"
 _NULL = "\\N"
-_CHUNK = 5_000
-"""Rows that come to the driver as one text."""
+_ROWS, _BYTES = 5_000, 8 << 20
+"""What comes to the driver as one text: so many rows, or fewer of rows that are large."""
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999 in UTC, in microseconds since 1970."""
 _NOTHING = r"(?<!\\)(\\\\)*\\u0000"
 """The character U+0000 as JSON writes it, and not a backslash with the same digits behind it."""
 
@@ -49,19 +53,18 @@ def _bytes(value: Column) -> Column:
 
 
 def _of_the_calendar(value: Column) -> Column:
-    return _of_our_years(value, value.cast("string"))
+    return _of_our_years(F.year(value).between(1, 9999), value.cast("string"))
 
 
-def _of_our_years(value: Column, text: Column) -> Column:
+def _of_our_years(ours: Column, text: Column) -> Column:
     """Return the text, and an error in the place of a year that both do not write alike."""
-    odd = ~F.year(value).between(1, 9999)
-    return F.when(odd, _unfit("a year outside 1 to 9999")).otherwise(text)
+    return F.when(~ours, _unfit("a year outside 1 to 9999")).otherwise(text)
 
 
 def _instant(value: Column) -> Column:
-    # To JSON, and not to text, since that would be in the session's zone.
+    # To JSON, and not to text, since that would be in the session's zone, as the year would.
     told = F.get_json_object(F.to_json(F.struct(value.alias("at")), JSON_IN_UTC), "$.at")
-    return _of_our_years(value, told)
+    return _of_our_years(F.unix_micros(value).between(_FIRST, _LAST), told)
 
 
 def _text(value: Column) -> Column:
@@ -69,9 +72,16 @@ def _text(value: Column) -> Column:
     return odd.when(F.contains(value, F.lit("\0")), _unfit("the character U+0000")).otherwise(value)
 
 
-def _json(value: Column) -> Column:
+def _json(value: Column, kind: DataType) -> Column:
     made = F.to_json(value, JSON_IN_UTC)
-    return F.when(F.rlike(made, F.lit(_NOTHING)), _unfit("the character U+0000")).otherwise(made)
+    checked = F.when(F.rlike(made, F.lit(_NOTHING)), _unfit("the character U+0000"))
+    number = has_odd_number(value, kind)
+    if number is not None:
+        checked = checked.when(number, _unfit("NaN or an infinite number within JSON"))
+    text = has_odd_text(value, kind)
+    if text is not None:
+        checked = checked.when(text, _unfit("text that is no UTF"))
+    return checked.otherwise(made)
 
 
 def _numbers(value: Column) -> Column:
@@ -95,10 +105,8 @@ _PLAIN: dict[type[DataType], tuple[str, Callable[[Column], Column]]] = {
     DateType: ("date", _of_the_calendar),
     TimestampType: ("timestamp with time zone", _instant),
     TimestampNTZType: ("timestamp without time zone", _of_the_calendar),
-    StructType: ("jsonb", _json),
-    MapType: ("jsonb", _json),
-    ArrayType: ("jsonb", _json),
 }
+_NESTED = (StructType, MapType, ArrayType)
 
 
 def type_of(name: str, kind: DataType) -> str:
@@ -110,6 +118,8 @@ def type_of(name: str, kind: DataType) -> str:
         return f"numeric({kind.precision},{kind.scale})"
     if kind == ArrayType(LongType()) or kind == ArrayType(LongType(), containsNull=False):
         return "bigint[]"
+    if isinstance(kind, _NESTED):
+        return "jsonb"
     if type(kind) not in _PLAIN:
         raise ColumnTypeError(
             f"{name} is {kind.simpleString()}, for which PostgreSQL has no type.",
@@ -125,6 +135,8 @@ def _written(name: str, kind: DataType) -> Column:
         return _numbers(value)
     if isinstance(kind, DecimalType):
         return _as_text(value)
+    if isinstance(kind, _NESTED):
+        return _json(value, kind)
     return _PLAIN[type(kind)][1](value)
 
 
@@ -134,17 +146,37 @@ def _escaped(text: Column) -> Column:
     return F.coalesce(text, F.lit(_NULL))
 
 
-def chunks(rows: DataFrame) -> DataFrame:
-    """Return the rows as text, some thousand lines in each row."""
-    fields = [_escaped(_written(each.name, each.dataType)) for each in rows.schema]
-    lines = rows.select(F.concat(F.concat_ws("\t", *fields), F.lit("\n")).alias("line"))
-    place = (F.monotonically_increasing_id() / _CHUNK).cast("bigint")
-    return lines.groupBy(place.alias("place")).agg(
-        F.array_join(F.collect_list("line"), "").alias("text")
-    )
+@dataclass(frozen=True)
+class Texts:
+    """Rows as text, one line each, which Spark keeps until `close`."""
 
+    lines: DataFrame
 
-def texts(made: DataFrame) -> Iterator[bytes]:
-    """Return the texts, one after the other: the driver has one of each partition at a time."""
-    for row in made.select("text").toLocalIterator():
-        yield row["text"].encode()
+    @classmethod
+    def of(cls, rows: DataFrame) -> Texts:
+        """Return the rows as text, which is not made yet."""
+        fields = [_escaped(_written(each.name, each.dataType)) for each in rows.schema]
+        line = F.concat(F.concat_ws("\t", *fields), F.lit("\n"))
+        return cls(rows.select(line.alias("line")).persist())
+
+    def close(self) -> None:
+        """Let go of the text."""
+        self.lines.unpersist()
+
+    def longest(self) -> int:
+        """Make the text of all rows, and return how many bytes the longest line has."""
+        found = self.lines.agg(F.max(F.octet_length("line")).alias("bytes")).head()
+        return 0 if found is None else int(found["bytes"] or 0)
+
+    def chunks(self, longest: int) -> Iterator[bytes]:
+        """Yield the text in some thousand lines, or as many as a chunk's bytes allow.
+
+        The driver has the chunks of one partition at a time.
+        """
+        number = max(1, min(_ROWS, _BYTES // max(1, longest)))
+        place = F.floor(F.monotonically_increasing_id() / number)
+        parts = self.lines.groupBy(place.alias("place")).agg(
+            F.array_join(F.collect_list("line"), "").alias("text")
+        )
+        for row in parts.select("text").toLocalIterator():
+            yield row["text"].encode()

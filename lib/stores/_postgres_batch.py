@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..errors import ReplayMismatchError, TableError
+from ..errors import ReplayMismatchError, StoreError, TableError
 from .store import DELETED, POSITION, Applied
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 NOTES = "tidegate_batches"
 """The table, in the schema of the target, that has the last batch of each target."""
+_INCOMING = "pg_temp.tidegate_incoming"
 LONGEST_NAME = 63
 """In bytes; PostgreSQL cuts longer ones off."""
 
@@ -33,20 +35,23 @@ class Batch:
 
     def apply(self, lines: Iterable[bytes], told: Applied) -> None:
         """Apply the lines of a batch, as COPY reads them, and note the batch; once."""
+        self._wait()
         self._make()
         if self._has(told):
             return
-        target, names = _table(self.table), ", ".join(map(_name, self.columns))
+        names = ", ".join(map(_name, self.columns))
         keys = ", ".join(map(_name, self.keys))
         self.server.run(
-            "CREATE TEMP TABLE incoming ON COMMIT DROP AS "
-            f"SELECT {names} FROM {target} WITH NO DATA"
+            f"CREATE TEMP TABLE {_INCOMING} ON COMMIT DROP AS "
+            f"SELECT {names} FROM {self._whole} WITH NO DATA"
         )
-        self.server.run(f"COPY incoming ({names}) FROM STDIN WITH (ENCODING 'UTF8')", stream=lines)
+        self.server.run(
+            f"COPY {_INCOMING} ({names}) FROM STDIN WITH (ENCODING 'UTF8')", stream=lines
+        )
         newer = f"old.{_name(POSITION)} <= EXCLUDED.{_name(POSITION)}"
         changed = ", ".join(f"{_name(each)} = EXCLUDED.{_name(each)}" for each in self.columns)
         self.server.run(
-            f"INSERT INTO {target} AS old ({names}) SELECT {names} FROM incoming "
+            f"INSERT INTO {self._whole} AS old ({names}) SELECT {names} FROM {_INCOMING} "
             f"ON CONFLICT ({keys}) DO UPDATE SET {changed} WHERE {newer}"
         )
         self.server.run(
@@ -62,16 +67,41 @@ class Batch:
         """What the notes call the table, which has the same in two parts and in one."""
         return self.table.rpartition(".")[2]
 
+    @cached_property
+    def _schema(self) -> str:
+        """The schema that has the table, or is to have it: one name has one place in a batch."""
+        schema, _, _ = self.table.rpartition(".")
+        if schema:
+            return schema
+        ((found,),) = self.server.run(
+            "SELECT coalesce((SELECT nspname FROM pg_class JOIN pg_namespace ON "
+            "pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass(:t)), "
+            "current_schema())::text",
+            t=_name(self._target),
+        )
+        if found is None:
+            raise StoreError(
+                f"{self.shown} has no schema, and the user's search path names none that there is.",
+                hint="name the schema in the table: schema.table.",
+            )
+        return str(found)
+
+    @property
+    def _whole(self) -> str:
+        return f"{_name(self._schema)}.{_name(self._target)}"
+
     @property
     def _notes(self) -> str:
-        schema, dot, _ = self.table.rpartition(".")
-        return _table(f"{schema}{dot}{NOTES}")
+        return f"{_name(self._schema)}.{_name(NOTES)}"
 
-    def _make(self) -> None:
-        """Make the two tables where they are missing; refuse a target with other columns."""
+    def _wait(self) -> None:
+        """Wait until no other batch of a table of this name is under way."""
         self.server.run(
             "SELECT pg_advisory_xact_lock(hashtext('tidegate'), hashtext(:t))", t=self._target
         )
+
+    def _make(self) -> None:
+        """Make the two tables where they are missing; refuse a target with other columns."""
         self.server.run(
             f"CREATE TABLE IF NOT EXISTS {self._notes} (target text PRIMARY KEY, sender text NOT "
             "NULL, batch bigint NOT NULL, offsets text NOT NULL, "
@@ -80,7 +110,7 @@ class Batch:
         found = self.server.run(
             "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute "
             "WHERE attrelid = to_regclass(:t) AND attnum > 0 AND NOT attisdropped",
-            t=_table(self.table),
+            t=self._whole,
         )
         if not found:
             self._require_no_note()
@@ -90,7 +120,7 @@ class Batch:
                 for name, kind in self.columns.items()
             ]
             key = f"PRIMARY KEY ({', '.join(map(_name, self.keys))})"
-            self.server.run(f"CREATE TABLE {_table(self.table)} ({', '.join([*described, key])})")
+            self.server.run(f"CREATE TABLE {self._whole} ({', '.join([*described, key])})")
             return
         there = {str(name): str(kind) for name, kind, _ in found}
         unlike = [
@@ -135,7 +165,8 @@ class Batch:
         if (sender, batch, offsets) == (told.sender, told.batch, told.offsets):
             return True
         before = -1 if told.before is None else told.before
-        if sender != told.sender or batch != before or batch == told.batch:
+        # A process that was held up before it looked has a batch that is not after the last.
+        if sender != told.sender or batch != before or batch >= told.batch:
             raise ReplayMismatchError(
                 f"{self.shown} has batch {batch} of {sender}; batch {told.batch} of {told.sender} "
                 f"follows batch {before}.",
@@ -154,7 +185,3 @@ def fits(name: str) -> bool:
 def _name(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
-
-
-def _table(name: str) -> str:
-    return ".".join(map(_name, name.split(".")))

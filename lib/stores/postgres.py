@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from ..columns import require_whole
-from ..errors import (
-    ArgumentError,
-    ColumnError,
-    SetupError,
-    StoreError,
-)
-from ._copy_text import UNFIT, chunks, texts, type_of
-from ._postgres_batch import LONGEST_NAME, Batch, fits
+from ..errors import ArgumentError, ColumnError, StoreError
+from ._copy_text import UNFIT, Texts, type_of
+from ._postgres_batch import LONGEST_NAME, NOTES, Batch, fits
+from ._postgres_errors import ShutError
+from ._postgres_errors import told as told_of
+from ._postgres_line import connected, driver
 from .store import Applied
 
 if TYPE_CHECKING:
     from pg8000.native import Connection
-
-_AGAIN = ("40001", "40P01", "55P03", "23505", "42P07")
-"""Serialization failure, deadlock, lock not available, and a table that two make at once: another
-transaction was in the way."""
-_TWICE, _NULL_KEY = "21000", "23502"
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ class PostgresStore:
     batch is applied exactly once, wherever the job dies.
 
     The rows of a batch come in one transaction, by COPY: Spark writes them as text, and the driver
-    hands it on, some thousand rows at a time.
+    hands it on, some thousand rows at a time, or some megabytes.
 
     | Spark | PostgreSQL |
     |---|---|
@@ -57,16 +48,17 @@ class PostgresStore:
     | array<bigint> | bigint[] |
     | struct, map, any other array | jsonb, with times in UTC |
 
-    Text with the character U+0000, and years outside 1 to 9999, stop the job: PostgreSQL has them
-    not, or not as Spark has them.
+    Text with the character U+0000, years outside 1 to 9999 (of a timestamp: in UTC), and NaN or an
+    infinite number within jsonb stop the job: PostgreSQL has them not, or not as Spark has them.
 
     Args:
         table: its name, with a schema before it or that of the user's search path.
         host, port, database, user: of the server.
         password: never shown in a repr or an error.
-        tls: whether the connection is by TLS, with the server's name and certificate checked.
+        tls: whether the connection must be by TLS, with the server's name and certificate checked;
+            otherwise by TLS where the server has it, with nothing checked.
         certificates: a file of the authorities to check by; the machine's own otherwise.
-        timeout: seconds to wait for a connection.
+        timeout: seconds to wait for a connection, and as many for its login.
         attempts: how often a batch is tried where the server does not answer, or another
             transaction is in the way; each time after a longer pause.
 
@@ -96,6 +88,10 @@ class PostgresStore:
             raise ArgumentError(
                 f"table is {self.table!r}.", "a table, or schema.table.", '"shop.totals"'
             )
+        if parts[-1] == NOTES:
+            raise ArgumentError(
+                f"table is {self.table!r}.", f"another name: {NOTES} has the batches' numbers."
+            )
         require_whole(self.port, "port", 1, 65_535)
         require_whole(self.timeout, "timeout", 1, 3_600)
         require_whole(self.attempts, "attempts", 1, 100)
@@ -114,102 +110,66 @@ class PostgresStore:
                     f"{name!r} is no name for a column of PostgreSQL.",
                     f"up to {LONGEST_NAME} bytes, without the character U+0000.",
                 )
-        made = chunks(rows).persist()
+        made = Texts.of(rows)
         try:
-            _require_fit(self.name, made)
+            longest = _longest(self.name, made)
             self._tried(
                 lambda server: Batch(server, self.table, self.name, columns, keys).apply(
-                    texts(made), told
-                )
+                    made.chunks(longest), told
+                ),
+                keys,
             )
         finally:
-            made.unpersist()
+            made.close()
 
-    def _tried(self, work: Callable[[Connection], None]) -> None:
+    def _tried(self, work: Callable[[Connection], None], keys: Sequence[str]) -> None:
         """Do the work in one transaction, several times where it is in another's way."""
         for attempt in range(1, self.attempts + 1):
-            try:
-                with self._connected() as server:
-                    work(server)
+            failed = self._once(work, keys)
+            if failed is None:
                 return
-            except _ShutError as error:
-                if attempt == self.attempts:
-                    raise StoreError(
-                        f"{self.name}, {self.attempts} times: {error}.",
-                        hint="see to the server, then start the job again: it goes on where it "
-                        "was.",
-                    ) from error
-            time.sleep(min(0.2 * 2**attempt, 10))
+            if not isinstance(failed, ShutError):
+                raise failed
+            if attempt < self.attempts:
+                time.sleep(min(0.2 * 2**attempt, 10))
+        raise StoreError(
+            f"{self.name}, {self.attempts} times: {failed}.",
+            hint="see to the server, then start the job again: it goes on where it was.",
+        )
 
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        """Yield a connection within a transaction, which is committed at the end."""
-        native = _driver()
-        context = ssl.create_default_context(cafile=self.certificates) if self.tls else None
+    def _once(self, work: Callable[[Connection], None], keys: Sequence[str]) -> Exception | None:
+        """Do the work in one transaction; return what the server has against it.
+
+        It is returned, since what is raised here would carry the server's own error, with a row.
+        """
+        native = driver()
         try:
-            line = socket.create_connection((self.host, self.port), self.timeout)
-            # The time is for the connection: a large batch takes longer.
-            line.settimeout(None)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            server = native.Connection(
-                self.user,
-                sock=line,
-                host=self.host,
-                database=self.database,
-                password=self.password,
-                ssl_context=context,
-            )
+            server = connected(self)
             try:
-                server.run("START TRANSACTION")
-                yield server
+                server.run("START TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                work(server)
                 server.run("COMMIT")
             finally:
                 server.close()
         except native.DatabaseError as error:
-            raise self._told(error) from error
+            return told_of(error, self.name, list(keys))
+        except ssl.SSLCertVerificationError as error:
+            return StoreError(
+                f"{self.name} has a certificate that does not hold: {error.verify_message}.",
+                "one for the host's name, by an authority that the job knows.",
+                'certificates="/etc/jobs/authority.pem"',
+            )
+        except ShutError as error:
+            return error
         except (native.InterfaceError, OSError) as error:
-            raise _ShutError(str(error)) from error
-
-    def _told(self, error: Any) -> Exception:
-        """Return the library's error for one of the server's."""
-        found = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
-        code, text = found.get("C", ""), found.get("M", str(error))
-        if code in _AGAIN or code.startswith(("08", "57")):
-            return _ShutError(text)
-        if code == _TWICE:
-            return ColumnError(
-                f"a batch has two rows of one key for {self.name}.",
-                "one row a key, or a position by which the last one counts.",
-                'position="version"',
-            )
-        if code == _NULL_KEY:
-            return ColumnError(
-                f"{self.name} takes no null: {text}.", "a value in each key, in every row."
-            )
-        return StoreError(
-            f"{self.name} does not take the batch: {text} (SQLSTATE {code}).",
-            hint="see to the table or the user's rights, then start the job again.",
-        )
+            return ShutError(str(error))
+        return None
 
 
-class _ShutError(Exception):
-    """The server does not answer, or another transaction is in the way."""
-
-
-def _driver() -> Any:
+def _longest(table: str, made: Texts) -> int:
+    """Return the bytes of the longest row; refuse values that PostgreSQL cannot hold."""
     try:
-        from pg8000 import native
-    except ImportError as error:
-        raise SetupError(
-            "PostgreSQL's driver is missing.", "pg8000.", "pip install 'tidegate[postgres]'"
-        ) from error
-    return native
-
-
-def _require_fit(table: str, made: DataFrame) -> None:
-    """Refuse values that PostgreSQL cannot hold, before it is asked for anything."""
-    try:
-        made.count()
+        return made.longest()
     except PySparkException as error:
         what = re.search(rf"{UNFIT}: ([\w+ ]+)", str(error))
         if what is None:
@@ -218,4 +178,4 @@ def _require_fit(table: str, made: DataFrame) -> None:
             f"a row for {table} has {what[1].strip()}.",
             "values that PostgreSQL has as Spark has them.",
             "put it right in the job's transform; nothing was written.",
-        ) from error
+        ) from None

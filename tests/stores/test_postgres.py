@@ -133,23 +133,23 @@ def test_values_are_the_same_to_the_last_digit(
         9223372036854775807 AS big, CAST(0.1 AS FLOAT) AS single, CAST('NaN' AS DOUBLE) AS nan,
         CAST('-Infinity' AS DOUBLE) AS least, CAST(1e-300 AS DOUBLE) AS tiniest,
         CAST('0.0000001' AS DECIMAL(20, 10)) AS money, true AS yes, X'00FF5C' AS bytes,
-        DATE '0001-01-01' AS day, TIMESTAMP '9999-12-31 12:59:59.999999+00:00' AS at,
+        DATE '0001-01-01' AS day, TIMESTAMP '9999-12-31 23:59:59.999999+00:00' AS at,
         TIMESTAMP_NTZ '2026-03-29 02:30:00.000001' AS wall, array(1L, null, -3L) AS numbers,
         array('x', null) AS words,
         named_struct('at', TIMESTAMP '2026-01-01 00:00:00+00:00') AS inner,
         CAST(null AS STRING) AS nothing, '' AS empty"""
     ).withColumn("odd", F.lit(odd))
-    sink = Mirror(str(tmp_path / "t"), store=postgres.store("typed"), key='a "key"')
+    sink = Mirror(str(tmp_path / "t"), store=postgres.store("incoming"), key='a "key"')
     with with_settings(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
         sink.write({"rows": frame}, batch(0))
         assert sink.write({"rows": frame}, batch(1)) == "written"
     ((*found,),) = postgres.run(
         "SELECT tiny, small, big, single, nan::text, least::text, tiniest, money, yes, bytes, day, "
-        'at, wall, numbers, words::text, "inner"::text, nothing, empty, odd FROM typed'
+        'at, wall, numbers, words::text, "inner"::text, nothing, empty, odd FROM incoming'
     )
     assert found == [
         127, -32768, 2**63 - 1, 0.1, "NaN", "-Infinity", 1e-300, Decimal("0.0000001000"), True,
-        b"\x00\xff\x5c", date(1, 1, 1), datetime(9999, 12, 31, 12, 59, 59, 999999, UTC),
+        b"\x00\xff\x5c", date(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC),
         datetime(2026, 3, 29, 2, 30, 0, 1), [1, None, -3], '["x", null]',
         json.dumps({"at": "2026-01-01T00:00:00.000000Z"}), None, "", odd,
     ]  # fmt: skip
@@ -161,7 +161,11 @@ def test_values_are_the_same_to_the_last_digit(
         ("'a' AS page, concat('x', char(0)) AS n", "the character U+0000"),
         ("'a' AS page, array(concat('x', char(0))) AS n", "the character U+0000"),
         ("'a' AS page, CAST(X'FF' AS STRING) AS n", "text that is no UTF"),
+        ("'a' AS page, array(CAST(X'FF' AS STRING)) AS n", "text that is no UTF"),
+        ("'a' AS page, map('x', array(DOUBLE('NaN'))) AS n", "NaN or an infinite number"),
+        ("'a' AS page, struct(FLOAT('-inf') AS x, 'b' AS y) AS n", "NaN or an infinite number"),
         ("'a' AS page, DATE '12026-01-01' AS n", "a year outside 1 to 9999"),
+        ("'a' AS page, timestamp_micros(253402300800000000) AS n", "a year outside 1 to 9999"),
         ("explode(array('a', 'a')) AS page, 1 AS n", "two rows of one key"),
         ("CAST(null AS STRING) AS page, 1 AS n", "takes no null"),
         ("'a' AS page, INTERVAL 1 DAY AS n", "for which PostgreSQL has no type"),
@@ -204,6 +208,13 @@ def test_a_table_that_does_not_belong_to_the_job_is_refused(
             ["page"],
             Applied(sender="j/q/mirror", batch=1, offsets="planned anew", before=0),
         )
+    # A process was held up between its look at the table and its write.
+    with pytest.raises(ReplayMismatchError, match="has batch 1 of j/q/mirror; batch 0 of"):
+        sink.store.apply(
+            sink.rows(frames["rows"], 0),
+            ["page"],
+            Applied(sender="j/q/mirror", batch=0, offsets="plan-0", before=1),
+        )
     qualified = Mirror(
         str(tmp_path / "o"), store=postgres.store("public.ours"), key="page", deleted="gone"
     )
@@ -230,10 +241,12 @@ def test_a_server_that_does_not_let_us_in_or_is_not_there_is_told_without_the_pa
     spark: SparkSession, postgres: Server, tmp_path: Path
 ) -> None:
     frames = changes(spark, [("a", 1, 1, False)])
+    postgres.run(f"CREATE ROLE crowd LOGIN PASSWORD '{PASSWORD}' CONNECTION LIMIT 0")
     stores = [
         (postgres.store("t", password=f"not-{PASSWORD}"), "password authentication failed"),
         (postgres.store("t", port=1, attempts=2), "2 times: "),
         (postgres.store("nowhere.t"), 'schema "nowhere" does not exist'),
+        (postgres.store("t", user="crowd", attempts=2), "2 times: too many connections for role"),
     ]
     for store, told in stores:
         sink = Mirror(str(tmp_path / "t"), store=store, key="page", deleted="gone")
