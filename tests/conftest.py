@@ -15,6 +15,7 @@ from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import QUICK
 
 from .listening import Heard, listening
+from .stores.server import Server, started
 
 # For the session of the tests, and for each job that a test starts: nothing runs long enough to
 # earn the second compiler's time, which is half of what a session of some minutes takes.
@@ -51,6 +52,13 @@ def heard() -> Iterator[Heard]:
     """An address of this machine that is posted to, and what it hears."""
     with listening() as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL of this machine, one for all tests of the run."""
+    with started() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

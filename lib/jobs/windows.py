@@ -11,8 +11,9 @@ from ..errors import ColumnError, ConfigError
 from ..runtime.config import Config, InputSection, Table, WindowSection
 from ..runtime.config.aggregate_text import Aggregates, aggregates_of
 from ..runtime.job import Job
-from ..sinks import Corrected, Sink
+from ..sinks import Corrected, FanOut, Sink
 from ..windows import Windowed
+from .mirrored import BOUNDS, MirrorSection
 from .tables import DATE, LaidOutSection
 
 ABOUT = "Aggregate a topic's columns in event-time windows, from Kafka to Delta."
@@ -21,10 +22,11 @@ _OF_CHANGES = ("version", "final", "partials")
 
 
 class WindowTables(LaidOutSection):
-    """[output]: the windows, the late rows, and the log of corrections where there are any."""
+    """[output]: the windows, the late rows, the log of corrections, and the batches mirrored."""
 
     late: Table = "late_rows"
     corrections: Table = "corrections"
+    mirrored: Table = "mirrored"
     sink: Literal["append", "upsert"] = "append"
 
 
@@ -34,6 +36,7 @@ class Windows(Config, name="windows"):
     input: InputSection
     window: WindowSection
     aggregates: Aggregates
+    mirror: MirrorSection | None = None
     output: WindowTables
 
     @model_validator(mode="after")
@@ -48,8 +51,18 @@ class Windows(Config, name="windows"):
         return self
 
     @model_validator(mode="after")
+    def _mirrored(self) -> Windows:
+        if self.mirror is not None and (self.window.changing or self.window.kind == "sliding"):
+            raise ConfigError(
+                "there is [mirror], and the windows change after they came out, or slide.",
+                "final windows, which have one row for each window and its by columns.",
+                "a job of your own: tidegate.sinks.Mirror with a position.",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _named_once(self) -> Windows:
-        taken = [_WINDOW, *self.window.by]
+        taken = [_WINDOW, *self.window.by, *(BOUNDS if self.mirror else ())]
         taken += _OF_CHANGES if self.window.changing else [DATE] if self.output.dated else []
         try:
             require_free(taken, self.aggregates)
@@ -106,9 +119,12 @@ def sink(config: Windows, views: Windowed) -> Sink:
     if window.changing:
         log = None if window.corrections is None else output.corrections
         return Corrected(output.table, windowed=views, log=log, layout=output.layout)
-    if output.sink == "upsert":
-        return output.upsert([_WINDOW, *window.by], f"{_WINDOW}.start")
-    return output.append(f"{_WINDOW}.start")
+    start = f"{_WINDOW}.start"
+    upserted = output.sink == "upsert"
+    target = output.upsert([_WINDOW, *window.by], start) if upserted else output.append(start)
+    if config.mirror is None:
+        return target
+    return FanOut(target, also=[config.mirror.sink(output.mirrored, window.by)])
 
 
 def _require_fields(by: list[str], fields: list[str]) -> None:

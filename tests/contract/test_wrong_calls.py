@@ -547,6 +547,10 @@ SINKS: dict[str, tuple[Call, str]] = {
         lambda g: PostgresStore("a.b.c"),
         "table is 'a.b.c'",
     ),
+    "PostgresStore, the table of the notes": (
+        lambda g: PostgresStore("shop.tidegate_batches"),
+        "has the batches' numbers",
+    ),
     "PostgresStore, no port": (lambda g: PostgresStore("t", port=0), "port is 0"),
     "Webhook, no address": (lambda g: sinks.Webhook("/t", url="pager"), "url is 'pager'"),
     "Webhook, a user in the address": (

@@ -25,6 +25,7 @@ from tidegate.testing import Broker, Record, deliver
 
 from .. import tables
 from ..configured import configured, from_options
+from ..stores.server import PASSWORD, Server
 
 START = 1_767_312_000_000
 """2026-01-02 00:00 UTC, in milliseconds."""
@@ -201,3 +202,51 @@ def test_a_column_that_is_not_there_is_named_before_the_stream_starts(
 def test_the_file_of_a_job_without_code_makes_a_job(name: str, spark: SparkSession) -> None:
     ready = READY[name]
     assert ready.build(configured(ready.model)).name == name
+
+
+@pytest.mark.broker
+def test_a_table_of_a_store_is_kept_in_step_with_windows_without_code(
+    spark: SparkSession,
+    broker: Broker,
+    postgres: Server,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    monkeypatch.setenv("STORE", PASSWORD)
+    options = {
+        **SENSORS,
+        "kafka.servers": broker.servers,
+        "input.topics": topic,
+        "output.root": tmp_path,
+        "mirror.table": "per_minute",
+        "mirror.host": "127.0.0.1",
+        "mirror.port": postgres.port,
+        "mirror.password": "env:STORE",
+    }
+    send(broker, topic, [reading(5, 2.0), reading(6, 4.0), reading(65, 8.0), reading(132, 1.0)])
+    job = windows(from_options(Windows, options))
+    assert PASSWORD not in repr(job)
+    run(job, spark)
+    found = postgres.run(
+        "SELECT window_start, window_end, sensor, readings, total FROM per_minute ORDER BY 1"
+    )
+    assert found == [[moment(0), moment(60), "a", 2, 6.0], [moment(60), moment(120), "a", 1, 8.0]]
+    assert len(tables.rows(tmp_path / "windows")) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"mirror.password": "plain"}, "mirror.password is a secret"),
+        ({"window.corrections": "1 hour"}, "the windows change after they came out"),
+        ({"aggregates.window_end": "count"}, "aggregates.window_end is the name of another"),
+    ],
+)
+def test_a_mirror_that_cannot_be_is_refused(
+    tmp_path: Path, given: dict[str, str], told: str
+) -> None:
+    options = {**SENSORS, "kafka.servers": "b:1", "output.root": tmp_path, "mirror.table": "t"}
+    with pytest.raises(ConfigError, match=told):
+        configured(Windows, {**options, **given})
