@@ -9,6 +9,7 @@ from typing import Any
 
 from ..commit.named import is_schema
 from ..errors import ArgumentError, ColumnTypeError
+from ..sinks import DeadTopic
 from ..sinks.alarms import windows_of
 from ..sources import KafkaSource
 from ..transform import Stateful, Stateless
@@ -102,6 +103,21 @@ def require_topics_apart(sources: Sequence[KafkaSource]) -> None:
             "several inputs with topics of their own, named one by one and not by a pattern.",
             "a topic that is needed twice is one input, whose frame the transform uses twice.",
         )
+
+
+def require_dead_topic(given: object, sources: Sequence[KafkaSource]) -> None:
+    """Refuse a topic of dead letters that the job may read: it would read them for ever."""
+    if given is None:
+        return
+    require_type(given, DeadTopic, "dead_topic", 'DeadTopic("localhost:9092", topic="dead")')
+    assert isinstance(given, DeadTopic)
+    for source in sources:
+        # Java's patterns are read as Python's, which most are alike.
+        matched = source.pattern and re.fullmatch(source.pattern, given.topic)
+        if matched or given.topic in source.named:
+            raise ArgumentError(
+                f"dead_topic is {given.topic}, which the job reads.", "another topic."
+            )
 
 
 def require_sink(sink: object) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from ..columns import nested_names, require_storable
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ..sinks import SideTable, Sink
+from ..sinks import DeadTopic, SideTable, Sink
 from ..sinks.alarms import windows_of
 from ..sources import Reading
 from ..transform import Stateless, Transform
@@ -83,6 +83,7 @@ class Job:
         ranges of offsets that were lost are kept; beside the sink's table where not given. `late`
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
+    dead_topic: a topic that dead letters are sent to as well, at least once; not one that is read.
     upkeep: how often the files of the tables are put together, and old ones deleted; never, unless
         it is said.
     catalog: a schema, as `shop` or `main.shop`, in which each table is made known by its folder's
@@ -112,6 +113,7 @@ class Job:
     corrections: str | timedelta | None = None
     checkpoint: str | None = None
     dead: str | None = None
+    dead_topic: DeadTopic | None = None
     late: str | Mapping[str, str] | None = None
     gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
@@ -129,6 +131,9 @@ class Job:
         checks.require_topics_apart([given.reading.source for given in self.inputs.values()])
         checks.require_sink(self.sink)
         checks.require_transform(self.transform, list(self.inputs))
+        checks.require_dead_topic(
+            self.dead_topic, [given.reading.source for given in self.inputs.values()]
+        )
         checks.require_each_batch(self.each_batch, self.transform, list(self.inputs))
         self._require_correctable()
         self._require_trigger()
@@ -152,7 +157,9 @@ class Job:
             given = dict.fromkeys(self.inputs, self.late)
         return Places(
             checkpoint=self.checkpoint or f"{beside}.checkpoint",
-            dead=SideTable(path=self.dead or f"{beside}.dead_letters", step="dead"),
+            dead=SideTable(
+                path=self.dead or f"{beside}.dead_letters", step="dead", also=self.dead_topic
+            ),
             late={
                 name: SideTable(path=given.get(name, f"{beside}.{step}"), step=step)
                 for name, step in steps.items()

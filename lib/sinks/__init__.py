@@ -7,6 +7,7 @@ from .alarms import Alarms
 from .append import Append
 from .corrected import Corrected
 from .current import Current
+from .dead_topic import DeadTopic
 from .decided import Decided
 from .fan_out import FanOut, Mapped
 from .first_seen import FirstSeen
@@ -30,6 +31,7 @@ __all__ = [
     "Append",
     "Corrected",
     "Current",
+    "DeadTopic",
     "Decided",
     "FanOut",
     "FirstSeen",

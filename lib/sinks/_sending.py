@@ -120,7 +120,7 @@ def _too_large(records: DataFrame, topic: str) -> TopicError:
         F.octet_length("value"), F.lit(0)
     )
     largest = records.select("key", size.alias("size")).orderBy(F.desc("size")).head()
-    key, bytes_ = (b"", 0) if largest is None else (bytes(largest["key"]), largest["size"])
+    key, bytes_ = (b"", 0) if largest is None else (bytes(largest["key"] or b""), largest["size"])
     return TopicError(
         f"a record for the topic {topic} is too large: the key "
         f"{key[:_SHOWN].decode(errors='replace')!r} with its value has {bytes_:,} bytes.",

@@ -14,6 +14,7 @@ from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import AccountingError
 from ._targets import require_target
+from .dead_topic import DeadTopic
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class SideTable:
     """Append a batch's side output, exactly once, and exactly as many rows as were counted.
 
     step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
+    also: a topic that dead letters are sent to before the table has them.
 
     The rows are kept in memory while they are counted and written, so that an offset range is read
     from Kafka once more, and not twice; unless whoever has them has counted them. Columns that a
@@ -39,6 +41,7 @@ class SideTable:
     _: KW_ONLY
     step: str = "dead"
     layout: Layout = ANY
+    also: DeadTopic | None = None
 
     def __post_init__(self) -> None:
         require_target(self.path, self.step, self.layout)
@@ -66,17 +69,26 @@ class SideTable:
 
         found: how many rows the frame has, where the caller has counted and kept them.
         """
+        sent: list[str] = []
+
+        def append(rows: DataFrame, options: CommitOptions) -> None:
+            # After a conflict on the table the rows were sent already.
+            if self.also is not None and not sent:
+                sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
+                self.also.send(rows, sender)
+                sent.append(sender)
+            table.append(rows, self.path, options, self.layout, evolve=True)
 
         def commit(options: CommitOptions) -> None:
             self.require_fits(frame)
             if expected is None or found is not None:
                 self._require(found, expected, batch)
-                table.append(frame, self.path, options, self.layout, evolve=True)
+                append(frame, options)
                 return
             kept = frame.persist()
             try:
                 self._require(kept.count(), expected, batch)
-                table.append(kept, self.path, options, self.layout, evolve=True)
+                append(kept, options)
             finally:
                 kept.unpersist()
 

@@ -319,7 +319,12 @@ PINNED: dict[Callable[..., object], str] = {
         "(partition_by: Sequence[str] = (), cluster_by: Sequence[str] = (), "
         "properties: Mapping[str, str | int | bool] = <factory>) -> None"
     ),
-    sinks.SideTable: f"(path: str, *, step: str = dead, {LAYOUT}) -> None",
+    sinks.DeadTopic: (
+        "(servers: str, *, topic: str, options: Mapping[str, str] = <factory>) -> None"
+    ),
+    sinks.SideTable: (
+        f"(path: str, *, step: str = dead, {LAYOUT}, also: DeadTopic | None = None) -> None"
+    ),
     sinks.Snapshot: (
         "(*, sink: Sink, table: str, join: Callable[[DataFrame, DataFrame], DataFrame], "
         "version: str = table_version) -> None"

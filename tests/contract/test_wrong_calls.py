@@ -516,6 +516,10 @@ SINKS: dict[str, tuple[Call, str]] = {
         ),
         "a sink of one table",
     ),
+    "DeadTopic, a topic's name with a space": (
+        lambda g: sinks.DeadTopic("b:1", topic="two words"),
+        "two words",
+    ),
     "Publish, no key": (
         lambda g: sinks.Publish("/t", servers="a:1", topic="t", key=[]),
         "key names no column",

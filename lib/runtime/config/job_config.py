@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from ...errors import ArgumentError, ColumnError, ColumnTypeError, ConfigError
 from ...formats import Format
-from ...sinks import Sink
+from ...sinks import DeadTopic, Sink
 from ...transform import Transform
 from ..job import Emission, Input, Job
 from ..limits import Limits
@@ -18,6 +18,7 @@ from ..upkeep import Upkeep
 from .base import Section
 from .format_sections import RegistrySection
 from .input_sections import InputSection
+from .secrets import resolved
 from .sections import (
     BrokerSection,
     JobSection,
@@ -130,6 +131,7 @@ class Config(Section):
             corrections=corrections,
             checkpoint=self.output.checkpoint,
             dead=self.output.dead_letters,
+            dead_topic=self._dead_topic(),
             late=late,
             gaps=self.output.gaps,
             catalog=self.output.catalog,
@@ -140,6 +142,23 @@ class Config(Section):
             metrics_port=self.metrics.port,
             metrics_address=self.metrics.address,
         )
+
+    def _dead_topic(self) -> DeadTopic | None:
+        """Return the topic of dead letters, written as the inputs are read."""
+        topic = self.output.dead_letters_topic
+        if topic is None:
+            return None
+        clients = {
+            key: value
+            for key, value in resolved(self.kafka.options).items()
+            if key.lower().startswith("kafka.")
+        }
+        try:
+            return DeadTopic(self.kafka.servers, topic=topic, options=clients)
+        except (ArgumentError, ColumnTypeError) as error:
+            raise ConfigError(
+                f"output.dead_letters_topic is {topic!r}: {error.given}", error.allowed, error.hint
+            ) from error
 
 
 def _filled(given: Any, own: Mapping[str, Any]) -> Any:

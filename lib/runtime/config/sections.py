@@ -57,6 +57,9 @@ class OutputSection(Section):
     root: Root = ".run"
     table: Table = Field(description="the job's name unless given")
     dead_letters: Table = "dead_letters"
+    dead_letters_topic: str | None = Field(
+        default=None, description="a topic that dead letters are sent to as well"
+    )
     gaps: Table = "gaps"
     catalog: str | None = Field(
         default=None,

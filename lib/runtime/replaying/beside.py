@@ -18,8 +18,8 @@ def beside(job: Job) -> Job:
     """Return the job with each of its tables, and the checkpoint, under a path of its own.
 
     That is the path with NEW behind it; what lies inside a table stays inside. The job ends when it
-    has read what there is, serves no metrics, keeps no report, names no table, and works off no
-    backlog as a batch.
+    has read what there is, serves no metrics, keeps no report, sends no dead letters, names no
+    table, and works off no backlog as a batch.
 
     Raises:
         ArgumentError: for a job that sends rows to a topic, a webhook or a store, that names a path
@@ -46,6 +46,7 @@ def beside(job: Job) -> Job:
         job,
         sink=_moved(job.sink, moves),
         checkpoint=moves[job.places.checkpoint],
+        dead_topic=None,
         dead=moves[job.places.dead.path],
         gaps=moves[job.places.gaps.path],
         catalog=None,
