@@ -256,6 +256,7 @@ def test_every_table_is_a_place_below_the_root(tmp_path: Path) -> None:
         "output.gaps": "s3a://lake/views/gaps",
         "output.late": "s3a://lake/views/b",
         "output.corrections": "s3a://lake/views/corrections",
+        "output.mirrored": "s3a://lake/views/mirrored",
     }
     assert output.late == "s3a://lake/views/b"
 
@@ -277,6 +278,7 @@ def test_the_configuration_is_shown_with_the_job_s_own_sections_before_those_of_
         "input",
         "window",
         "aggregates",
+        "mirror",
         "output",
         "limits",
         "upkeep",
