@@ -14,6 +14,7 @@ import pytest
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import QUICK
 
+from . import drawing
 from .listening import Heard, listening
 from .stores.server import Server, started
 
@@ -33,10 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `--draws long` choose how many examples are drawn too."""
+    drawing.choose(long=config.getoption("draws") == "long")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test marked `draws` by its short or its long list of values."""
+    """Parametrize a test marked `draws` by its short or its long list of values, where it has any:
+    it draws examples otherwise."""
     chosen = metafunc.config.getoption("draws")
     for mark in metafunc.definition.iter_markers("draws"):
+        if not mark.args:
+            continue
         metafunc.parametrize(mark.args[0], mark.kwargs[chosen], ids=mark.kwargs.get("ids"))
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
+from ..drawing import varied
 from .oracle import Change
 
 KEYS = [f"k{number}" for number in range(12)]
@@ -20,7 +21,7 @@ def logs(draw: st.DrawFn, most: int = 120) -> list[Change]:
     times, often several in one millisecond. The connector starts again and sends a stretch a second
     time, or a single change; some come late."""
     topic: list[Change] = []
-    for step in draw(st.lists(_steps(), min_size=1, max_size=most)):
+    for step in draw(varied(st.lists(_steps(), min_size=2, max_size=most))):
         _take(topic, *step)
     return topic
 

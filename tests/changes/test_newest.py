@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.changes import newest
 from tidegate.errors import ColumnError, ColumnTypeError
 
+from ..drawing import few
 from .frames import changes, living
 from .oracle import Change, current
 from .strategies import logs
@@ -70,7 +71,8 @@ def test_an_update_that_changes_the_key_ends_the_old_one(spark: SparkSession) ->
     }
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@pytest.mark.draws
+@few()
 @given(logs())
 def test_a_whole_log_at_once_leaves_what_its_changes_leave_one_by_one(
     spark: SparkSession, log: list[Change]

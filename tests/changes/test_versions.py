@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.changes import revised, versions
 
+from ..drawing import few
 from .frames import changes, valid
 from .oracle import ENDS, Change, history
 from .strategies import batches
@@ -121,7 +123,8 @@ def test_a_truncate_ends_all_versions_of_lower_positions_also_of_keys_that_come_
     )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@pytest.mark.draws
+@few()
 @given(batches(2))
 def test_any_log_gives_the_oracle_s_versions_however_it_is_cut(
     spark: SparkSession, drawn: tuple[list[Change], list[list[Change]]]

@@ -1,4 +1,5 @@
-"""A job by spark-submit, in a process group of its own: run to its end, or killed at a point."""
+"""A job by spark-submit, in a process group of its own, killed at a point or run to its end; the
+same job in the tests' session."""
 
 from __future__ import annotations
 
@@ -6,13 +7,20 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from tidegate.runtime.config.job_config import Config
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import command, environment, with_options
+from tidegate.runtime.query.run import run
+from tidegate.runtime.summary import Summary
 from tidegate.testing.process import GuardedProcess, until
 
+from ..configured import configured
 from .left import Left, Point, left, traces, written
 
 _LONGEST_SECONDS = 300.0
@@ -38,6 +46,18 @@ class SubmittedJob:
         assert numbers.exists(), f"the job failed; its last words:\n{process.tail(40)}"
         summary: dict[str, Any] = json.loads(numbers.read_text(encoding="utf-8"))
         return summary
+
+    def finished(self, spark: SparkSession) -> Summary:
+        """Run the job until it has drained its topics, in this session: what a process left is gone
+        on with, without the time that another one takes to start."""
+        module = import_module(f"jobs.{self.name}")
+        (model,) = {
+            each
+            for each in vars(module).values()
+            if isinstance(each, type) and issubclass(each, Config) and each.name == self.name
+        }
+        given = {**self.options, "output.root": self.root}
+        return run(module.job(configured(model, given)), spark)
 
     def killed_when(self, there: Callable[[], bool], what: str, *arguments: str) -> None:
         """Run the job, and kill its whole group with SIGKILL the moment that something is there."""

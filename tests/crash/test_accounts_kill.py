@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 
@@ -19,7 +20,7 @@ TABLES = ("accounts", "account_snapshots")
 
 
 def test_a_job_killed_between_its_snapshots_and_its_states_folds_each_event_once(
-    broker: Broker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=-1)
     ledger = produce(broker.servers, topic, events(900, seed=8))
@@ -36,7 +37,7 @@ def test_a_job_killed_between_its_snapshots_and_its_states_folds_each_event_once
     left = batches(job.root, "account_snapshots"), batches(job.root, "accounts")
     assert left == ([0, 1], [0]), "the kill came too late"
 
-    job.run()
+    job.finished(spark)
     done = batches(job.root, "accounts")
     assert done == list(range(len(done)))
     found, taken = (Counter(read_states(job.root / name)) for name in TABLES)

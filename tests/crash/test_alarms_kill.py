@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alarms import AlarmsConfig, job
-from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 from tidegate.testing.ledger import produce
 
-from ..configured import configured
 from ..worlds.alarms import OPTIONS, clicked, log, standing, unusual
 from .left import batches
 from .submitted import SubmittedJob
@@ -28,14 +25,13 @@ def test_alarms_killed_after_their_windows_are_raised_and_withdrawn_once(
     own = {"kafka.servers": broker.servers, "input.topics": topic}
     options: dict[str, object] = {**OPTIONS, **own}
     killed = SubmittedJob("alarms", tmp_path / "tables", tmp_path / "job.log", options)
-    planned = job(configured(AlarmsConfig, {**options, "output.root": killed.root}))
     ledger = produce(broker.servers, topic, first, partitions=1)
-    run(planned, spark)
+    killed.finished(spark)
     ledger += produce(broker.servers, topic, late, partitions=1)
     killed.killed_at("windows")
     written = batches(killed.root, "windows")
     assert batches(killed.root, "alarms") == written[:-1], "the kill came too late"
-    run(planned, spark)
+    killed.finished(spark)
     alarms = killed.root / "alarms"
     assert standing(alarms) == unusual(ledger)
     entries = log(alarms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 
@@ -27,7 +28,7 @@ TABLE = "click_through"
 
 @pytest.mark.draws("planned_too", short=[False], long=[True])
 def test_a_killed_job_has_the_rates_of_the_ledger_and_every_rejected_row_once(
-    broker: Broker, topic: str, tmp_path: Path, planned_too: bool
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, planned_too: bool
 ) -> None:
     named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
     for name in named.values():
@@ -52,6 +53,6 @@ def test_a_killed_job_has_the_rates_of_the_ledger_and_every_rejected_row_once(
     (late,) = batches(job.root, "late_searches")
     assert late not in batches(job.root, TABLE), "the kill came too late"
 
-    assert job.run()["skipped"] == 0
+    assert job.finished(spark).skipped == 0
     assert read_rates(job.root / TABLE) == rates(ledger)
     require_all_rows(job.root, ledger, named)

@@ -23,7 +23,7 @@ from .inside import LATENESS_MS, WINDOW_MS, Filling
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.crash]
 
-SEED, COUNT, BATCHES = 43, 12_000, 12
+SEED, COUNT, BATCHES = 43, 6_000, 6
 ACCOUNTING = 6
 """The code of a batch whose rows Spark has counted twice, since a lost executor's tasks ran again;
 nothing of it was written."""
@@ -89,7 +89,7 @@ def test_a_lost_executor_a_killed_worker_and_speculation_count_each_record_once(
             )
 
         first: Future[subprocess.CompletedProcess[str]] = pool.submit(submitted)
-        for batch, word in ((2, "CoarseGrainedExecutorBackend"), (5, "pyspark.daemon")):
+        for batch, word in ((1, "CoarseGrainedExecutorBackend"), (3, "pyspark.daemon")):
             until(
                 lambda at=batch: planned(at) or first.done(),  # type: ignore[misc]
                 within=200,

@@ -59,8 +59,8 @@ def test_corrections_killed_between_their_tables_count_each_late_row_once(
         job.killed_at("late_rows")
         aside = batches(job.root, "late_rows")[-1]
         assert aside > batches(job.root, "views")[-1], "the kill came too late"
-    summary = job.run()
-    assert summary["rows_in"] > 0
+    summary = job.finished(spark)
+    assert summary.rows_in > 0
 
     kept = kept_aside(job.root)
     strays = {(sent.partition, sent.offset) for sent in ledger if sent.click.straggler}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 
@@ -28,10 +29,13 @@ pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 
 @pytest.mark.draws("before_too", short=[False], long=[True])
 def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path, before_too: bool
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, before_too: bool
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
     ledger = produce(broker.servers, topic, customers(1_000, seed=7, people=80))
+    kinds = {sent.event.op for sent in ledger if not sent.event.fault}
+    assert kinds == {"snapshot", "create", "update", "delete", "tombstone", "truncate"}
+    assert dead(ledger).total() == 12
     options = {
         **OPTIONS,
         "kafka.servers": broker.servers,
@@ -56,8 +60,8 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     notes = job.root / "_checkpoints" / "customer_history" / "commits"
     assert not (notes / "1").exists(), "the kill came too late"
 
-    summary = job.run()
-    assert summary["skipped"] == 1, "the batch that was in both tables"
+    summary = job.finished(spark)
+    assert summary.skipped == 1, "the batch that was in both tables"
     past, now = left()
     assert past == now == list(range(len(past)))
     require_same(read_customers(job.root / "customers"), expected_customers(ledger), "customers")

@@ -3,9 +3,11 @@ own keys."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 from tidegate.testing.ledger import produce
@@ -18,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 
 def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
     ledger = produce(broker.servers, topic, redelivered(3_000), partitions=4)
@@ -39,9 +41,14 @@ def test_a_job_killed_between_target_and_filter_loses_no_row_and_repeats_none(
         "the kill came too late"
     )
 
-    job.run()
+    job.finished(spark)
     assert batches(job.root, "seen") == batches(job.root, "events")
     first = for_ever(ledger)
     again = [sent for sent in within(ledger) if sent not in set(first)]
     assert places(job.root / "events") == out(first, ledger)
+    assert out(again, ledger).total() > 30
     assert places(job.root / "repeated") == out(again, ledger)
+    strays = Counter((s.partition, s.offset) for s in ledger if s.click.straggler)
+    assert places(job.root / "late_rows") == strays
+    broken = Counter((s.partition, s.offset) for s in ledger if s.click.fault)
+    assert places(job.root / "dead_letters") == broken

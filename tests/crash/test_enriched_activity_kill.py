@@ -6,11 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidegate.testing import Broker
 
 from ..tables import rows
-from ..worlds.enriched_activity import read_enriched, sent
+from ..worlds.enriched_activity import World, read_enriched, sent
 from .left import batches
 from .submitted import SubmittedJob
 
@@ -21,7 +23,7 @@ TABLES = ("profile_versions", "activity", "waiting")
 
 @pytest.mark.draws("kills", short=[TABLES[:2]], long=[TABLES])
 def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path, kills: tuple[str, ...]
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, kills: tuple[str, ...]
 ) -> None:
     world, root = sent(broker, topic), tmp_path / "tables"
     sizes = {"activity.max_rows": 800, "profiles.max_rows": 240}
@@ -35,11 +37,32 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
             f"the kill in {table} came too late: {done}"
         )
         assert not (root / "_checkpoints" / "enriched_activity" / "commits" / str(newest)).exists()
-    summary = submitted.run()
-    assert summary["skipped"] == 1
+    summary = submitted.finished(spark)
+    assert summary.skipped == 1
     assert read_enriched(root / "activity") == world.decided
     assert Counter(row["event_id"] for row in rows(root / "waiting")) == world.waiting
     assert len(rows(root / "profile_versions")) == sum(map(len, world.changes.values()))
     assert len(rows(root / "dead_letters")) == 5
     for table in TABLES:
         assert len(set(batches(root, table))) == len(batches(root, table))
+    assert sum(1 for row in world.decided if row[1] is None) > 50, "events that met no profile"
+    _by_the_history_that_is_left(spark, world, root, tmp_path)
+
+
+def _by_the_history_that_is_left(
+    spark: SparkSession, world: World, root: Path, tmp_path: Path
+) -> None:
+    """What the changelog left is a history; its versions of one instant are of the same
+    millisecond, the later counts."""
+    log = spark.read.format("delta").load(str(root / "profile_versions"))
+    newest = F.max_by(F.struct(*log.columns), "profile_offset").alias("newest")
+    last = log.groupBy("user_id", "valid_from").agg(newest).select("newest.*")
+    profiles = str(tmp_path / "profiles")
+    last.drop("profile_offset", "profile_partition").write.format("delta").save(profiles)
+    more = {"enrich.way": "history", "enrich.profiles": profiles, "activity.max_rows": 800}
+    options = {**world.options, **more}
+    again = SubmittedJob("enriched_activity", tmp_path / "again", tmp_path / "job.log", options)
+    good = [event for event in world.events if not event.broken]
+    assert again.finished(spark).rows_out == len(good)
+    assert read_enriched(again.root / "activity") == Counter(world.met(event) for event in good)
+    assert {row["table_version"] for row in rows(again.root / "activity")} == {0}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidegate.testing import Broker
 
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
 
 def test_a_job_killed_between_its_events_and_its_states_decides_each_command_once(
-    broker: Broker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=-1)
     ledger = produce(broker.servers, topic, commands(400, seed=4))
@@ -31,6 +32,6 @@ def test_a_job_killed_between_its_events_and_its_states_decides_each_command_onc
     left = batches(job.root, "seat_events"), batches(job.root, "seats")
     assert left == ([0, 1], [0]), "the kill came too late"
 
-    job.run()
+    job.finished(spark)
     assert batches(job.root, "seats") == [0, 1]
     require_tables(job.root, ledger)

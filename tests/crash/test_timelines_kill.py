@@ -3,12 +3,16 @@ before."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from jobs.timelines import newest
 from tidegate.testing import Broker
 
+from ..tables import rows
 from ..worlds.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
 from .left import batches
 from .oracle import require_same
@@ -25,7 +29,7 @@ TABLES = ("timelines", "named_posts", "posts", "users", "follows")
     long=[[(table, number) for number in range(2) for table in TABLES[:-1]]],
 )
 def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
-    broker: Broker, topic: str, tmp_path: Path, kills: list[tuple[str, int]]
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, kills: list[tuple[str, int]]
 ) -> None:
     topics: dict[Topic, str] = {
         name: broker.create_topic(f"{topic}-{name}", partitions=2, retention_ms=-1)
@@ -46,7 +50,16 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
         behind = [name for name in TABLES if batches(job.root, name)[-1:] != [number]]
         assert behind == list(TABLES[TABLES.index(table) + 1 :]), "the kill came too late"
 
-    summary = job.run()
-    assert summary["skipped"] == 1, "the view had the batch that was killed"
+    summary = job.finished(spark)
+    assert summary.skipped == 1, "the view had the batch that was killed"
     assert [batches(job.root, name) for name in TABLES] == [[0, 1]] * len(TABLES)
     require_same(read_timelines(job.root), expected(made), "timelines")
+    assert len(rows(job.root / "dead_letters")) == sum(event.broken for event in made) > 0
+
+    # The reader's way: whose timeline, newest first.
+    reader = Counter(follower for follower, *_ in expected(made).elements()).most_common(1)[0][0]
+    written = {dict(event.key)["post_id"]: event.at for event in made if event.op == "post"}
+    posts = [post for follower, _, post, *_ in expected(made) if follower == reader]
+    timelines = spark.read.format("delta").load(str(job.root / "timelines"))
+    shown = [row.post_id for row in newest(timelines, reader, 10).collect()]
+    assert shown == sorted(posts, key=written.__getitem__, reverse=True)[:10]

@@ -3,18 +3,21 @@ merged into each of them once."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from tidegate.aggregates import finished, merged
 from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 
 from ..sinks.batches import commits
 from ..tables import rows
-from ..worlds.unique_visitors import OPTIONS, agree
+from ..worlds.unique_visitors import AGGS, OPTIONS, agree, agrees
 from .left import batches
 from .submitted import SubmittedJob
 
@@ -49,9 +52,20 @@ def test_a_roll_up_killed_between_its_tables_counts_each_click_once_in_each(
     dead = job.root / "dead_letters"
     job.killed_when(lambda: optimized(dead), "dead letters in fewer files")
     assert batches(job.root, "minutes") == [0, 1]
-    summary = job.run()
-    assert summary["skipped"] == 1, "minutes, the last table, has the batch that was killed"
+    summary = job.finished(spark)
+    assert summary.skipped == 1, "minutes, the last table, has the batch that was killed"
     assert all(batches(job.root, table) == [0, 1, 2] for table in ("hours", "days", "minutes"))
     good = [sent.click for sent in ledger if sent.click.fault is None]
+    assert sum(click.straggler for click in good) > 20
     agree(spark, job.root, good)
+    # Sketches of all hours and of two pages, merged once more.
+    pages = ["/", "/search"]
+    hours = (
+        spark.read.format("delta").load(str(job.root / "hours")).where(F.col("page").isin(pages))
+    )
+    (union,) = finished(merged(hours, (), AGGS), AGGS).collect()
+    theirs = [click for click in good if click.page in pages]
+    agrees(union, theirs)
+    views = Counter(click.page for click in theirs).most_common()
+    assert [(each["value"], each["count"]) for each in union["pages"]] == views
     assert len(rows(dead, ["offset"])) == len(ledger) - len(good) > 0

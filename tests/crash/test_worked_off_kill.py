@@ -47,6 +47,6 @@ def test_a_backlog_whose_driver_is_killed_between_its_tables_is_in_each_of_them_
     assert not written(job.root / "views" / "_delta_log"), "killed too late: seek another point"
     assert not (checkpoint(job.root) / "offsets").exists()
     ledger += produce(broker.servers, topic, after, partitions=4)
-    summary = job.run()
-    assert summary["rows_in"] == COUNT
+    summary = job.finished(spark)
+    assert summary.rows_in == COUNT
     require_ledger(spark, job.root, ledger, topic)

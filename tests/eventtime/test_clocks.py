@@ -12,7 +12,7 @@ from statistics import median_low
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +27,8 @@ from tidegate.errors import (
 )
 from tidegate.eventtime import clock_offsets, server_time, shifted
 from tidegate.testing import StreamDriver
+
+from ..drawing import few, varied
 
 SECOND = 1_000_000
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
@@ -239,10 +241,11 @@ def drawn() -> st.SearchStrategy[list[Message]]:
         away,
         st.sampled_from([False] * 9 + [True]),
     )
-    return st.lists(message, min_size=1, max_size=80)
+    return varied(st.lists(message, min_size=2, max_size=80))
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@pytest.mark.draws
+@few()
 @given(drawn(), st.integers(0, 79), st.integers(0, 4))
 def test_stream_batch_and_plain_python_agree(
     spark: SparkSession, messages: list[Message], cut: int, again: int

@@ -16,13 +16,13 @@ from tidegate.aggregates import count
 from tidegate.errors import ConfigError
 from tidegate.runtime.job import Job
 from tidegate.runtime.query.run import run
-from tidegate.testing import Broker, crash_after
+from tidegate.testing import Broker
 from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 from tidegate.windows import tumbling
 
 from ..configured import configured, from_options
-from ..worlds.deduplicated import HORIZON_MS, OPTIONS, for_ever, out, places, redelivered, within
+from ..worlds.deduplicated import HORIZON_MS, OPTIONS
 
 BATCH = 1_000
 
@@ -35,34 +35,6 @@ def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
         "output.root": root,
     }
     return job(from_options(Deduplicated, {**OPTIONS, **own}, *overrides))
-
-
-@pytest.mark.broker
-def test_each_event_of_a_redelivering_topic_is_in_the_table_once(
-    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
-) -> None:
-    broker.create_topic(topic, partitions=4, retention_ms=-1)
-    ledger = produce(broker.servers, topic, redelivered(3_000), partitions=4)
-
-    more = ["deduplicate.keys=100000", "deduplicate.false_positives=0.0001"]
-    whole = planned(broker, topic, tmp_path, *more)
-    seen, _ = whole.sink.tables()[-1]
-    with crash_after(seen, nth=2), pytest.raises(Exception, match="after batch"):
-        run(whole, spark)
-    done = run(whole, spark)
-    assert done.skipped == 1
-    first = for_ever(ledger)
-    again = [sent for sent in within(ledger) if sent not in set(first)]
-    assert out(again, ledger).total() > 30
-    assert places(tmp_path / "events") == out(first, ledger)
-    assert places(tmp_path / "repeated") == out(again, ledger)
-
-    assert places(tmp_path / "late_rows") == Counter(
-        (s.partition, s.offset) for s in ledger if s.click.straggler
-    )
-    assert places(tmp_path / "dead_letters") == Counter(
-        (s.partition, s.offset) for s in ledger if s.click.fault
-    )
 
 
 @pytest.mark.broker

@@ -1,4 +1,4 @@
-"""Activity with profiles in three ways, from a real topic, against plain Python over the producer's
+"""Activity with the current profiles, from a real topic, against plain Python over the producer's
 ledger."""
 
 from __future__ import annotations
@@ -18,45 +18,12 @@ from tidegate.testing import Broker
 
 from ..configured import configured, from_options
 from ..tables import rows
-from ..worlds.enriched_activity import World, read_enriched, sent
+from ..worlds.enriched_activity import World, sent
 
 
 def started(spark: SparkSession, world: World, root: Path, way: str, **more: object) -> Summary:
     given = {**world.options, "output.root": root, "enrich.way": way, **more}
     return run(job(from_options(EnrichedActivity, given)), spark)
-
-
-@pytest.mark.broker
-def test_each_event_meets_the_profile_of_its_time_by_the_changelog_and_by_its_history(
-    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
-) -> None:
-    world, by_log, by_table = sent(broker, topic), tmp_path / "changelog", tmp_path / "history"
-    sizes = {"activity.max_rows": 800, "profiles.max_rows": 240}
-    done = started(spark, world, by_log, "changelog", **sizes)
-    good = [event for event in world.events if not event.broken]
-    assert (done.rows_in, done.rows_out, done.dead) == (1_500 + 460, len(good) + 460, 5)
-    assert read_enriched(by_log / "activity") == world.decided
-    assert Counter(row["event_id"] for row in rows(by_log / "waiting")) == world.waiting
-    assert len(rows(by_log / "dead_letters")) == 5
-    assert len(rows(by_log / "profile_versions")) == 460
-    assert sum(1 for row in world.decided if row[1] is None) > 50, "events that met no profile"
-
-    # What the changelog left is a history; its versions of one instant are of the same millisecond,
-    # the later counts.
-    place = ["user_id", "valid_from"]
-    log = spark.read.format("delta").load(str(by_log / "profile_versions"))
-    last = (
-        log.groupBy(*place)
-        .agg(F.max_by(F.struct(*log.columns), "profile_offset").alias("last"))
-        .select("last.*")
-    )
-    last.drop("profile_offset", "profile_partition").write.format("delta").save(
-        str(tmp_path / "profiles")
-    )
-    more = {"enrich.profiles": tmp_path / "profiles", "activity.max_rows": 800}
-    assert started(spark, world, by_table, "history", **more).rows_out == len(good)
-    assert read_enriched(by_table / "activity") == Counter(world.met(event) for event in good)
-    assert {row["table_version"] for row in rows(by_table / "activity")} == {0}
 
 
 @pytest.mark.broker

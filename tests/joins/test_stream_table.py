@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,11 +19,9 @@ from tidegate.joins import TableJoin, stream_table, versions
 from tidegate.joins import _as_of as as_of
 from tidegate.testing import StreamDriver
 
+from ..drawing import few
 from .plans import EVENTS, Change, Event, answers, events_frame, history, met, worlds
 
-FEW = settings(
-    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 World = tuple[list[Event], list[Change]]
 
 
@@ -45,13 +43,14 @@ def meet(events: DataFrame, table: DataFrame, how: Any = "left") -> DataFrame:
     return stream_table(events, table, "user", how=how, as_of="event_time", order="place")
 
 
+@pytest.mark.draws
 def test_each_event_meets_the_version_of_its_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Small blocks, so that keys have several: in one of 64 there is no more to go wrong.
     monkeypatch.setattr(as_of, "BLOCK", 3)
 
-    @FEW
+    @few()
     @given(st.lists(worlds(), min_size=30, max_size=30))
     def agree(cases: list[World]) -> None:
         events, changes = apart(cases)

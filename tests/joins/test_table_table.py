@@ -7,7 +7,7 @@ from functools import reduce
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.joins import WEIGHT, table_table
 
+from ..drawing import few
 from .tables import KINDS, Joined, Table, joined, tables, weighted
 
 LEFT, RIGHT = (
@@ -28,7 +29,8 @@ def frame(spark: SparkSession, schema: str, changes: list[tuple[Table, Table]]) 
     return spark.createDataFrame(rows, schema)
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.draws
+@few()
 @given(cases=st.lists(st.tuples(tables, tables, tables, tables), min_size=50, max_size=50))
 def test_the_change_of_a_join_is_the_join_after_less_the_join_before(
     spark: SparkSession, cases: list[tuple[Table, Table, Table, Table]]

@@ -10,6 +10,7 @@ from tidegate.errors import ArgumentError
 from tidegate.patterns import Absent, Condition, Pattern, Step, compare, not_, of, sequence, step
 from tidegate.patterns.pattern import Times
 
+from ..drawing import varied
 from .oracle import COMPARE, PREDICATES, Event
 
 SECOND = 1_000_000
@@ -63,7 +64,7 @@ def events(draw: st.DrawFn, most: int = 40) -> list[Event]:
     values = st.one_of(st.none(), st.integers(-2, 2))
     keys = st.sampled_from(["x", "x", "x", "y", None])
     row = st.tuples(st.integers(0, SPAN), keys, kinds, values)
-    rows = draw(st.lists(row, min_size=draw(st.integers(1, most // 2)), max_size=most))
+    rows = draw(varied(st.lists(row, min_size=draw(st.integers(2, most // 2)), max_size=most)))
     return [
         Event(BASE + at * SECOND, number, key, kind, value)
         for number, (at, key, kind, value) in enumerate(rows)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,15 +16,13 @@ from tidegate.patterns import Pattern, Sequences
 from tidegate.patterns._search.matching import Skip
 from tidegate.testing import StreamDriver
 
+from ..drawing import few
 from . import oracle
 from .frames import SCHEMA, batch, numbers, results
 from .oracle import Event
 from .strategies import BASE, SECOND, SPAN, WITHIN, events, patterns
 
 LATENESS = 4
-FEW = settings(
-    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 
 
 @st.composite
@@ -51,8 +50,9 @@ def streamed(spark: SparkSession, arrival: list[list[Event]], found: Sequences) 
         return spark.createDataFrame(rows.collect(), rows.schema)
 
 
+@pytest.mark.draws
 def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
-    @FEW
+    @few()
     @given(patterns(), arrivals(), st.sampled_from(["past_last", "to_next"]))
     def agree(pattern: Pattern, arrival: list[list[Event]], skip: Skip) -> None:
         every = [event for some in arrival for event in some]

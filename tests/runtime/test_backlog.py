@@ -83,10 +83,11 @@ def world(broker: Broker, topic: str, tmp_path: Path) -> World:
     return World(broker, tmp_path, (topic,))
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=list(TRANSFORMS))
+@pytest.mark.draws("kind", short=["session", "no state"], long=list(TRANSFORMS))
 def test_the_stream_goes_on_where_the_batch_ended(
-    spark: SparkSession, world: World, transform: Transform | None
+    spark: SparkSession, world: World, kind: str
 ) -> None:
+    transform = TRANSFORMS[kind]
     world.send(0, 100, "no record")
     job = world.job(transform, backlog=0)
     done = run(job, spark)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,13 +27,11 @@ from tidegate.windows import (
     Windowed,
 )
 
+from ..drawing import few
 from ..windows.frames import SCHEMA, batch, instant
 from ..windows.oracle import SECOND, Event
 from ..windows.strategies import BASE, LATENESS, SPAN, Arrival, arrivals
 
-FEW = settings(
-    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 DELAY = f"{LATENESS // SECOND} seconds"
 
 
@@ -103,11 +101,12 @@ def cut_in_two(
         return done + told(stream.results())
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("transform", ONE.values(), ids=list(ONE))
 def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     spark: SparkSession, transform: Transform
 ) -> None:
-    @FEW
+    @few()
     @given(arrivals(), st.integers(20, 100))
     def agree(arrival: Arrival, at: int) -> None:
         events = arrival.events
@@ -116,9 +115,10 @@ def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     agree()
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("transform", TWO.values(), ids=list(TWO))
 def test_joins_are_cut_in_two(spark: SparkSession, transform: Transform) -> None:
-    @FEW
+    @few()
     @given(arrivals(), arrivals(), st.integers(10, 60))
     def agree(left: Arrival, right: Arrival, at: int) -> None:
         log = [left.events, right.events]

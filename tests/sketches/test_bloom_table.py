@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,9 +18,8 @@ from tidegate.sinks import Upsert
 from tidegate.sketches import BloomTable
 from tidegate.testing import StreamDriver
 
-FEW = settings(
-    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
+from ..drawing import few
+
 PREFIX = "concat('https://example.org/a/long/common/prefix/', id)"
 PAIR = "struct(id % 100 as a, cast(id div 100 as string) as b)"
 # A block holds 22,700 keys at this rate, so that this plan has four.
@@ -69,7 +68,8 @@ def test_the_rate_of_many_blocks_and_what_growth_does_to_it(spark: SparkSession)
     assert report["false_positives"] == pytest.approx(rates[1], rel=0.05)
 
 
-@FEW
+@pytest.mark.draws
+@few()
 @given(sides=st.lists(st.lists(PAIRS, max_size=30), min_size=2, max_size=3))
 def test_no_key_is_ever_missed_and_merged_tables_are_the_table_of_all(
     spark: SparkSession, sides: list[list[tuple[int | None, str | None]]]

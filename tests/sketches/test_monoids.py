@@ -6,13 +6,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import Aggregate, finished, merged, partials
 from tidegate.sketches import count_error, distinct, quantile, theta, top
+
+from ..drawing import few
 
 CAPACITY = 6
 # The smallest sketches there are, so that few values are beyond what they hold exactly.
@@ -23,9 +26,6 @@ AGGS: dict[str, Aggregate] = {
     "top": top("value", CAPACITY, capacity=CAPACITY),
 }
 Parts = list[list[int | None]]
-FEW = settings(
-    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 VALUES = st.one_of(st.none(), st.integers(0, 60), st.just(7))
 PARTS = st.lists(st.lists(VALUES, min_size=1, max_size=40), min_size=1, max_size=6)
 
@@ -58,8 +58,9 @@ def in_ways(spark: SparkSession, cases: list[Parts], seed: int) -> dict[tuple[in
     return {(row.case, row.way): row for row in answers.collect()}
 
 
+@pytest.mark.draws
 def test_any_split_order_and_grouping_gives_the_whole(spark: SparkSession) -> None:
-    @FEW
+    @few()
     @given(cases=st.lists(PARTS, min_size=6, max_size=12), seed=st.integers(0, 10**6))
     def holds(cases: list[Parts], seed: int) -> None:
         found = in_ways(spark, cases, seed)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from ..drawing import varied
 from .oracle import SECOND, Event
 
 LATENESS = 4 * SECOND
@@ -40,7 +41,7 @@ def events(base: int = BASE, most: int = 120) -> st.SearchStrategy[list[Event]]:
         st.sampled_from(["a", "b", "c", None]),
         st.one_of(st.none(), st.integers(-5, 5)),
     )
-    return st.lists(event, min_size=1, max_size=most)
+    return varied(st.lists(event, min_size=2, max_size=most))
 
 
 @st.composite

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +20,7 @@ from tidegate.errors import ArgumentError
 from tidegate.testing import StreamDriver
 from tidegate.windows import Cumulative, cumulative, tumbling
 
+from ..drawing import few
 from . import wall
 from .frames import AGGS, SCHEMA, Transform, answers, batch, instant
 from .oracle import Answer, Event
@@ -186,11 +187,10 @@ def streamed(spark: SparkSession, arrival: Arrival, transform: Transform) -> Cou
         return answers(stream.results())
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) -> None:
-    @settings(
-        max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-    )
+    @few()
     @given(arrivals(), st.sampled_from(sorted(CHANGES)))
     def agree(drawn: Arrival, zone: str) -> None:
         arrival = stretched(drawn, zone)

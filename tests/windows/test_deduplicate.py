@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,13 +18,12 @@ from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, Waterma
 from tidegate.testing import StreamDriver
 from tidegate.windows import Deduplication, deduplicate
 
+from ..drawing import few, varied
+
 SECOND = 1_000_000
 BASE = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
 SCHEMA = "event_time timestamp, key string, place int"
 HORIZON, LATENESS, SPAN = 10, 4, 60
-FEW = settings(
-    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 
 
 class Event(NamedTuple):
@@ -53,9 +52,8 @@ def arrivals(draw: st.DrawFn) -> Arrival:
     ticks = st.one_of(
         st.integers(0, SPAN), st.integers(0, 4 * SPAN).map(lambda n: n / 4), st.just(10.000001)
     )
-    drawn = draw(
-        st.lists(st.tuples(ticks, st.sampled_from(["a", "b", "c", None])), min_size=1, max_size=80)
-    )
+    event = st.tuples(ticks, st.sampled_from(["a", "b", "c", None]))
+    drawn = draw(varied(st.lists(event, min_size=2, max_size=80)))
     delays = draw(st.lists(st.integers(0, LATENESS), min_size=len(drawn), max_size=len(drawn)))
     order = sorted(range(len(drawn)), key=lambda n: drawn[n][0] + delays[n])
     arrived = [Event(*drawn[n], place) for place, n in enumerate(order)]
@@ -101,8 +99,9 @@ def unique(events: DataFrame, hold: str = "3 seconds") -> DataFrame:
     return deduplicate(events, "key", f"{HORIZON} seconds", hold=hold, order="place")
 
 
+@pytest.mark.draws
 def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
-    @FEW
+    @few()
     @given(arrivals())
     def agree(arrival: Arrival) -> None:
         expected = oracle(arrival.events, HORIZON)

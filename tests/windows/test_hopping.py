@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +15,7 @@ from tidegate.aggregates import count
 from tidegate.windows import hopping
 from tidegate.windows._grouping import grouping
 
+from ..drawing import few
 from .frames import AGGS, answers, batch, windows
 from .oracle import SECOND, Event
 from .strategies import BASE, events
@@ -32,7 +33,8 @@ def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> No
     assert starts[-1] <= 6239 < starts[0] + 300
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.draws
+@few()
 @given(
     drawn=events(),
     hops=st.integers(1, 12),

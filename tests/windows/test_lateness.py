@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,15 +29,13 @@ from tidegate.windows import (
     Windowed,
 )
 
+from ..drawing import few
 from .frames import AGGS, SCHEMA, batch, instant
 from .oracle import SECOND, Event
 from .strategies import BASE, SPAN, events
 
 LATENESS = SECOND
 NEAR = ("1 second", "1 second")
-FEW = settings(
-    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 
 
 @dataclass(frozen=True)
@@ -82,13 +80,14 @@ CASES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("name", CASES)
 def test_the_stream_is_the_batch_of_the_rows_that_were_not_late(
     spark: SparkSession, name: str
 ) -> None:
     transform = CASES[name]()
 
-    @FEW
+    @few()
     @given(st.lists(events(most=25), min_size=2, max_size=4))
     def agree(batches: list[list[Event]]) -> None:
         accepted, late = sorted_out(spark, transform, batches)
@@ -111,13 +110,14 @@ def sorted_out(
     accepted: list[Event] = []
     late: list[Event] = []
     newest = 0
+    ends = F.unix_micros(transform.late_at(F.col("event_time")))  # type: ignore[arg-type]
+    fed_in_order = [event for fed in batches for event in fed]
+    found = (row[0] for row in batch(spark, fed_in_order).select(ends).collect())
     for fed in batches:
         # Spark's watermark has milliseconds.
         watermark = newest // 1_000 * 1_000 - LATENESS if newest else 0
-        ends = F.unix_micros(transform.late_at(F.col("event_time")))  # type: ignore[arg-type]
-        found = batch(spark, fed).select(ends).collect()
-        for event, row in zip(fed, found, strict=True):
-            (late if row[0] <= watermark else accepted).append(event)
+        for event in fed:
+            (late if next(found) <= watermark else accepted).append(event)
         newest = max(newest, *(event.micros for event in fed))
     return accepted, late
 

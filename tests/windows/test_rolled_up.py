@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import Aggregate, count, finished, largest, last, mean, merged, partials
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.windows import rolled_up, tumbling
+
+from ..drawing import few, varied
 
 AGGS: dict[str, Aggregate] = {
     "n": count(),
@@ -30,16 +32,14 @@ def events(spark: SparkSession, rows: list[tuple[int, str | None, int | None]]) 
     return spark.createDataFrame(made, "event_time timestamp, page string, value int")
 
 
-ROWS = st.lists(
-    st.tuples(
-        st.integers(-3_000, 3_000), st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 9)
-    ),
-    min_size=1,
-    max_size=30,
+ROW = st.tuples(
+    st.integers(-3_000, 3_000), st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 9)
 )
+ROWS = varied(st.lists(ROW, min_size=2, max_size=30))
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.draws
+@few()
 @given(
     rows=ROWS, cut=st.integers(0, 30), zone=st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata"])
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from tidegate.errors import ArgumentError
 from tidegate.testing import StreamDriver
 from tidegate.windows import sliding
 
+from ..drawing import few
 from .frames import SCHEMA, batch, instant, windows
 from .oracle import SECOND, Event, sliding_sets
 from .strategies import BASE, SPAN, events
@@ -43,7 +44,8 @@ def test_events_at_one_instant_see_each_other_and_keep_their_own_columns(
     assert sorted((row.value, row.n, row.sum) for row in rows) == [(1, 2, 3), (2, 2, 3), (3, 3, 6)]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.draws
+@few()
 @given(drawn=events(most=40), size=st.sampled_from([1, 2, 5, SECOND, 3 * SECOND, 2 * SPAN]))
 def test_all_windows_are_every_distinct_set_of_near_events_once(
     spark: SparkSession, drawn: list[Event], size: int

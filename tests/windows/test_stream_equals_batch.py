@@ -8,19 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.windows import hopping, session, sliding, tumbling
 
+from ..drawing import few
 from . import oracle
 from .frames import AGGS, Transform, answers, batch, streamed
 from .oracle import SECOND, Answer, Event
 from .strategies import Arrival, arrivals
-
-FEW = settings(
-    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,10 @@ CASES = {
 }
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) -> None:
-    @FEW
+    @few()
     @given(arrivals())
     def agree(arrival: Arrival) -> None:
         expected = Counter(case.oracle(arrival.events))

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from tidegate.aggregates import count
 from tidegate.patterns import Deviation, Deviations, Past, deviations
 from tidegate.windows import tumbling
 
+from ...drawing import few
 from .oracle import Judged, Values, judged, sorted_by_window
 
 HOUR = timedelta(hours=1)
@@ -24,7 +25,6 @@ WEEK = timedelta(weeks=1)
 BERLIN = "Europe/Berlin"
 MONDAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SCHEMA = "window struct<start: timestamp, end: timestamp>, page string, views double"
-FEW = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def hours(spark: SparkSession, values: Values, size: timedelta = HOUR) -> DataFrame:
@@ -224,8 +224,9 @@ def rules() -> st.SearchStrategy[Any]:
 DISTANCES = {None: None, "1 week": WEEK, "1 day": timedelta(days=1)}
 
 
+@pytest.mark.draws
 def test_every_window_is_judged_as_in_plain_python(spark: SparkSession) -> None:
-    @FEW
+    @few()
     @given(histories(), st.lists(rules(), min_size=2, max_size=2), st.sampled_from([None, BERLIN]))
     def agree(values: Values, drawn: list[Deviation], zone: str | None) -> None:
         named = {str(at): rule for at, rule in enumerate(drawn)}
