@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 from pyarrow import ArrowInvalid
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from ..commit.epochs import FOLDER, NAME
+from ..commit.identity import Identity, Rescaling
 from ..commit.stamp import Stamp
-from ..errors import ArgumentError
+from ..errors import ArgumentError, CheckpointError
 from ..runtime.locations import file_system, whole
 
 DEPTH = 4
@@ -56,6 +59,7 @@ class Checkpoint:
     query: its id. begun, done: the newest batch that is planned, and that is finished; -1 for none.
     offsets: the offsets up to which the finished batches have read. began: those of the first.
     watermark: in milliseconds since 1970; None where there is none.
+    rescaling: what has begun to spread its state over other partitions; None for nothing.
     """
 
     path: str
@@ -65,6 +69,7 @@ class Checkpoint:
     began: Mapping[tuple[str, int], int]
     offsets: Mapping[tuple[str, int], int]
     watermark: int | None
+    rescaling: Rescaling | None
 
     @property
     def read(self) -> int:
@@ -156,7 +161,17 @@ class Folder:
             began=_places(began),
             offsets=_places(read),
             watermark=mark or None,
+            rescaling=self._rescaling(f"{path}/{FOLDER}"),
         )
+
+    def _rescaling(self, path: str) -> Rescaling | None:
+        """Return what the newest identity file that was written says; an empty one is a claim."""
+        files = [entry for entry in self._entries(path) if NAME.fullmatch(entry.base_name)]
+        for entry in reversed(files):
+            if entry.size:
+                with suppress(CheckpointError):
+                    return Identity.parse(self._text(entry.path).encode(), entry.path).rescaling
+        return None
 
     def _newest(self, path: str) -> int:
         names = [entry.base_name for entry in self._entries(path)]

@@ -138,7 +138,12 @@ def told(status: JobStatus, cluster: Cluster | None = None) -> list[str]:
         )
         ends = [table.newest_end for table in status.tables if table.newest_end]
         lines += [f"The newest window that is out ends {max(ends)}."] if ends else []
-    if at.begun > at.done:
+    if at.rescaling is not None:
+        lines.append(
+            f"Its state is being spread over {at.rescaling.after} partitions, or that was killed: "
+            f"{at.rescaling.finish(at.path)} finishes it."
+        )
+    elif at.begun > at.done:
         lines.append(f"Batch {at.begun} is begun and not finished; the next start goes on with it.")
     return [*lines, ""]
 

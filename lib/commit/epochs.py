@@ -12,7 +12,7 @@ from ..jvm import WholeFiles
 from .identity import Identity
 
 FOLDER = "tidegate"
-_NAME = re.compile(r"identity-(\d{6,})\.json")
+NAME = re.compile(r"identity-(\d{6,})\.json")
 _KEPT = 10
 
 
@@ -85,7 +85,7 @@ class EpochFiles:
             names = self._files.names()
         except OSError as error:
             raise CheckpointError(f"{error}.", "a checkpoint that can be read.") from error
-        return [int(found[1]) for found in map(_NAME.fullmatch, names) if found]
+        return [int(found[1]) for found in map(NAME.fullmatch, names) if found]
 
 
 def require_no_rescaling(noted: Identity | None, checkpoint: str) -> None:
@@ -100,8 +100,7 @@ def require_no_rescaling(noted: Identity | None, checkpoint: str) -> None:
             f"the state of {checkpoint} is being rescaled from {begun.before} to {begun.after} "
             "partitions, or that was killed.",
             "a checkpoint whose state is whole.",
-            f"tidegate rescale {checkpoint} --to {begun.after}, which finishes it. Nothing was "
-            "written.",
+            f"{begun.finish(checkpoint)}, which finishes it. Nothing was written.",
         )
 
 

@@ -86,6 +86,10 @@ class Rescaling:
     before: int
     after: int
 
+    def finish(self, checkpoint: str) -> str:
+        """Return the command that finishes it."""
+        return f"tidegate rescale {checkpoint} --to {self.after}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:

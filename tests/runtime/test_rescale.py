@@ -120,6 +120,8 @@ def dies_and_is_refused(
             Claims.of(spark, [checkpoint])
     assert {each.check for each in examine(job, spark) if each.error} == {"checkpoint", "state"}
     assert "goes on" in str(planned(spark, checkpoint, to))
+    code, said = called("status", str(Path(checkpoint).parent))
+    assert (code, f"tidegate rescale {checkpoint} --to {to} finishes it" in said) == (0, True), said
 
 
 @pytest.mark.broker
