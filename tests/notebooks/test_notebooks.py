@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 from pathlib import Path
+from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
+import nbformat
 import pytest
 
-import tidegate
+from tidegate.runtime.process.installation import project_root
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(tidegate.__file__).parents[1]
-OF_THE_DRIVER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+FOLDER = project_root() / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-@pytest.mark.timeout(1800)
-def test_the_notebooks_run_from_top_to_bottom_and_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in OF_THE_DRIVER:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    runner = runpy.run_path(str(ROOT / "notebooks" / "run.py"))
-    paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    assert len(paths) > 3
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_a_notebook_runs_from_top_to_bottom_and_draws(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cells run in this process, in the session that the tests have already."""
+    matplotlib.use("Agg")
+    drawn: list[int] = []
+
+    def show() -> None:
+        drawn.extend(plt.get_fignums())
+        plt.close("all")
+
+    monkeypatch.setattr(plt, "show", show)
+    monkeypatch.chdir(FOLDER)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(read(path).cells):
+        if cell.cell_type == "code":
+            exec(compile(cell.source, f"{path.name}[{number}]", "exec"), names)
+    assert drawn
+
+
+def test_a_kernel_runs_a_notebook_and_keeps_what_it_draws(tmp_path: Path) -> None:
+    """As `make notebooks` does."""
+    runner = runpy.run_path(str(FOLDER / "run.py"))
+    whole = read(NOTEBOOKS[0])
+    source = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+    whole.cells = [nbformat.v4.new_code_cell(source)]  # type: ignore[no-untyped-call]
+    path = tmp_path / "short.ipynb"
+    nbformat.write(whole, path)  # type: ignore[no-untyped-call]
     with runner["kernel"]() as kernel:
-        for path in paths:
-            notebook = runner["executed"](path, kernel)
-            outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-            assert [each for each in outputs if "image/png" in each.get("data", {})], path.name
+        (cell,) = runner["executed"](path, kernel).cells
+    assert [output for output in cell.outputs if "image/png" in output.get("data", {})]
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
