@@ -1,4 +1,4 @@
-"""Settings of a session for a while."""
+"""Settings of a session: for a while, and those with which no answer can be trusted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+
+from ..errors import ConfigError
+
+_LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
 @contextmanager
@@ -19,3 +23,15 @@ def with_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[No
     finally:
         for key, old in before.items():
             spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+def require_all_files(spark: SparkSession) -> None:
+    """Refuse a session that leaves out files which are gone or damaged, as if they had no rows."""
+    for name in _LEAVING_OUT:
+        if (spark.conf.get(name, None) or "").lower() == "true":
+            raise ConfigError(
+                f"{name} is true: a table's files that are gone or damaged would be left out "
+                "unsaid.",
+                "a session that reads every file or stops.",
+                f'spark.conf.set("{name}", "false")',
+            )

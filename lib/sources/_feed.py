@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from ..changes.between import NOT_UNIQUE
-from ..errors import ColumnError, ConfigError, SourceError, TableError, TidegateError
+from ..errors import ColumnError, SourceError, TableError, TidegateError
 from ..jvm import DeltaState, conditions, message, names_in
 
 _GONE = (
@@ -29,7 +29,6 @@ _CHANGED = (
     "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION",
     "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH",
 )
-_LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 _COMMIT = re.compile(r"(\d{20})\.json")
 _HOLE = re.compile(r"Did not get the (?:first|last) delta file version: (\d+) to compute Snapshot")
 _KEY = re.compile(rf"(\{{[^\n]*\}}) {NOT_UNIQUE}")
@@ -41,17 +40,6 @@ def feed(spark: SparkSession, path: str, first: int, last: int) -> DataFrame:
     bounded = reader.option("startingVersion", first).option("endingVersion", last)
     with told(path):
         return bounded.load(path)
-
-
-def require_all_files(spark: SparkSession) -> None:
-    """Refuse a session that leaves out files that VACUUM has deleted, as if they had no rows."""
-    for name in _LEAVING_OUT:
-        if (spark.conf.get(name, None) or "").lower() == "true":
-            raise ConfigError(
-                f"{name} is true: changes in files that are gone would be left out unsaid.",
-                "a session that reads every file or stops.",
-                f'spark.conf.set("{name}", "false")',
-            )
 
 
 def require_logged(spark: SparkSession, state: DeltaState, first: int, last: int) -> None:

@@ -16,8 +16,8 @@ from ..changes.change import ADDED, SNAPSHOT, row_type
 from ..columns import names, quoted, require_whole
 from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
-from ..jvm import DeltaState, delta_state
-from ._feed import changed, feed, gone, not_unique, require_all_files, require_logged, told
+from ..jvm import DeltaState, delta_state, require_all_files
+from ._feed import changed, feed, gone, not_unique, require_logged, told
 
 ENABLED = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIME = _TOLD = ("_change_type", "_commit_version", "_commit_timestamp")

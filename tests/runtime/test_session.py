@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.errors import SetupError
-from tidegate.jvm import has_class
+from tidegate.errors import ConfigError, SetupError
+from tidegate.jvm import has_class, with_settings
+from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.fetching import require_locked
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.session import (
@@ -21,6 +22,10 @@ from tidegate.runtime.process.session import (
     local_cores,
     spark_session,
 )
+from tidegate.runtime.query.run import run
+from tidegate.sinks import Append
+
+from .topics import reading
 
 FILE = {
     "spark.sql.shuffle.partitions": "2",
@@ -73,6 +78,18 @@ def test_what_a_user_has_set_stays() -> None:
 def test_a_session_that_has_all_is_given_back_as_it_is(spark: SparkSession) -> None:
     assert spark_session("other").sparkContext is spark.sparkContext
     assert not has_class(spark, "io.delta.NoSuchClass")
+
+
+@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_no_job_runs_where_files_may_be_left_out(
+    spark: SparkSession, tmp_path: Path, setting: str
+) -> None:
+    pages = Input(reading("nowhere:9092", "pages"))
+    job = Job(name="pages", inputs={"pages": pages}, sink=Append(str(tmp_path / "pages")))
+    given = {f"spark.sql.files.{setting}": "true"}
+    with with_settings(spark, given), pytest.raises(ConfigError, match=f"{setting} is true"):
+        run(job, spark)
+    assert list(tmp_path.iterdir()) == []
 
 
 WITHOUT_JARS = """
