@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import quoted
@@ -57,9 +57,13 @@ class DeadTopic:
         topic_names(self.topic)
         require_producer_options(self.options)
 
+    def require(self, spark: SparkSession) -> None:
+        """Refuse a topic that is not there, before a job begins and before each batch is sent."""
+        require_topic(spark, self.servers, self.topic, self.options)
+
     def send(self, letters: DataFrame, sender: str) -> None:
         """Send letters, whose ids begin with the sender: job/query/step/batch."""
-        require_topic(letters.sparkSession, self.servers, self.topic, self.options)
+        self.require(letters.sparkSession)
         send(self.records(letters, sender), self)
 
     def records(self, letters: DataFrame, sender: str) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,13 @@ def test_a_dead_letter_is_in_the_topic_with_its_place_and_reason_and_a_copy_has_
     assert again.write(table, batch(0), expected=2) == "skipped"
     ids = [told["tidegate-id"] for _, told in letters(spark, broker, dead)]
     assert (len(ids), len(set(ids))) == (6, 4)
-    lost = SideTable(str(tmp_path / "lost"), also=DeadTopic(broker.servers, topic=f"{topic}-no"))
+    missing = DeadTopic(broker.servers, topic=f"{topic}-no")
+    lost = SideTable(str(tmp_path / "lost"), also=missing)
     with pytest.raises(TopicError, match="there is no topic"):
         lost.write(table, batch(0), expected=2)
     assert not Path(lost.path).exists()
+    with pytest.raises(TopicError, match="there is no topic"):
+        run(replace(job, dead_topic=missing), spark)
 
 
 def test_a_job_that_reads_its_topic_of_dead_letters_is_refused(tmp_path: Path) -> None:

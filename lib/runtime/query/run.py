@@ -98,6 +98,8 @@ def _run(
 ) -> Summary:
     summary = record.summary
     began = time.monotonic()
+    if job.dead_topic is not None:
+        job.dead_topic.require(spark)
     prepare(job)
     checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
     names = Names(job, spark)
