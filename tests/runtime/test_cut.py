@@ -101,11 +101,12 @@ def cut_in_two(
         return done + told(stream.results())
 
 
-@pytest.mark.draws
-@pytest.mark.parametrize("transform", ONE.values(), ids=list(ONE))
+@pytest.mark.draws("kind", short=["hopping", "session", "sliding"], long=list(ONE))
 def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
-    spark: SparkSession, transform: Transform
+    spark: SparkSession, kind: str
 ) -> None:
+    transform = ONE[kind]
+
     @few()
     @given(arrivals(), st.integers(20, 100))
     def agree(arrival: Arrival, at: int) -> None:
@@ -115,9 +116,10 @@ def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     agree()
 
 
-@pytest.mark.draws
-@pytest.mark.parametrize("transform", TWO.values(), ids=list(TWO))
-def test_joins_are_cut_in_two(spark: SparkSession, transform: Transform) -> None:
+@pytest.mark.draws("kind", short=["full early"], long=list(TWO))
+def test_joins_are_cut_in_two(spark: SparkSession, kind: str) -> None:
+    transform = TWO[kind]
+
     @few()
     @given(arrivals(), arrivals(), st.integers(10, 60))
     def agree(left: Arrival, right: Arrival, at: int) -> None:

@@ -187,9 +187,10 @@ def streamed(spark: SparkSession, arrival: Arrival, transform: Transform) -> Cou
         return answers(stream.results())
 
 
-@pytest.mark.draws
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) -> None:
+@pytest.mark.draws("name", short=["hours of a day, copied"], long=list(CASES))
+def test_stream_batch_and_plain_python_agree(spark: SparkSession, name: str) -> None:
+    case = CASES[name]
+
     @few()
     @given(arrivals(), st.sampled_from(sorted(CHANGES)))
     def agree(drawn: Arrival, zone: str) -> None:

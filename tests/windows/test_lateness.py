@@ -78,10 +78,18 @@ CASES: dict[str, Callable[[], Any]] = {
     "join, early": lambda: Sides(IntervalJoin("key", within=NEAR, how="full")),
     "join, final": lambda: Sides(IntervalJoin("key", within=NEAR, how="left", emission="final")),
 }
+SHORT = [
+    "tumbling",
+    "hopping, uneven",
+    "cumulative, bare",
+    "session, cut",
+    "deduplication",
+    "join, early",
+]
+"""One of each kind of window, of transforms that hold rows back, and of joins."""
 
 
-@pytest.mark.draws
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.draws("name", short=SHORT, long=list(CASES))
 def test_the_stream_is_the_batch_of_the_rows_that_were_not_late(
     spark: SparkSession, name: str
 ) -> None:

@@ -54,11 +54,13 @@ CASES = {
         lambda events: oracle.session(events, 2 * SECOND, 10 * SECOND),
     ),
 }
+SHORT = ["hopping by panes", "sliding", "session"]
 
 
-@pytest.mark.draws
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_stream_batch_and_plain_python_agree(spark: SparkSession, case: Case) -> None:
+@pytest.mark.draws("name", short=SHORT, long=list(CASES))
+def test_stream_batch_and_plain_python_agree(spark: SparkSession, name: str) -> None:
+    case = CASES[name]
+
     @few()
     @given(arrivals())
     def agree(arrival: Arrival) -> None:
