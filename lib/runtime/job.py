@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame
 from ..columns import nested_names, require_storable
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ..sinks import DeadTopic, SideTable, Sink
+from ..sinks import DeadTopic, Layout, SideTable, Sink
 from ..sinks.alarms import windows_of
 from ..sources import Reading
 from ..transform import Stateless, Transform
@@ -84,6 +85,8 @@ class Job:
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
     dead_topic: a topic that dead letters are sent to as well, at least once; not one that is read.
+    side_layout: how dead letters, late rows and gaps are laid out, by columns that each of these
+        tables has, such as topic and partition.
     upkeep: how often the files of the tables are put together, and old ones deleted; never, unless
         it is said.
     catalog: a schema, as `shop` or `main.shop`, in which each table is made known by its folder's
@@ -114,6 +117,7 @@ class Job:
     checkpoint: str | None = None
     dead: str | None = None
     dead_topic: DeadTopic | None = None
+    side_layout: Layout = field(default_factory=Layout)
     late: str | Mapping[str, str] | None = None
     gaps: str | None = None
     limits: Limits = field(default_factory=Limits)
@@ -139,6 +143,9 @@ class Job:
         self._require_trigger()
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
         checks.require_type(self.upkeep, Upkeep, "upkeep", "Upkeep(compact_every=200)")
+        checks.require_type(
+            self.side_layout, Layout, "side_layout", 'Layout(properties={"owner": "shop"})'
+        )
         self._require_places()
         self._require_storable()
         if self.backlog is not None:
@@ -155,16 +162,16 @@ class Job:
             steps = dict.fromkeys(self.inputs, "late")
         if isinstance(self.late, str):
             given = dict.fromkeys(self.inputs, self.late)
+        dead, gaps = self.dead or f"{beside}.dead_letters", self.gaps or f"{beside}.gaps"
+        aside = partial(SideTable, layout=self.side_layout)
         return Places(
             checkpoint=self.checkpoint or f"{beside}.checkpoint",
-            dead=SideTable(
-                path=self.dead or f"{beside}.dead_letters", step="dead", also=self.dead_topic
-            ),
+            dead=aside(dead, step="dead", also=self.dead_topic),
             late={
-                name: SideTable(path=given.get(name, f"{beside}.{step}"), step=step)
+                name: aside(given.get(name, f"{beside}.{step}"), step=step)
                 for name, step in steps.items()
             },
-            gaps=SideTable(path=self.gaps or f"{beside}.gaps", step="gaps"),
+            gaps=aside(gaps, step="gaps"),
         )
 
     @property

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import AccountingError, ArgumentError, TopicError
 from tidegate.jobs import Windows
 from tidegate.jobs.windows import job as windows
+from tidegate.jvm import delta_state
 from tidegate.runtime import run
 from tidegate.sinks import DeadTopic, SideTable
 from tidegate.testing import Broker, Record, deliver
@@ -52,10 +53,13 @@ def test_a_dead_letter_is_in_the_topic_with_its_place_and_reason_and_a_copy_has_
         "input.topics": topic,
         "output.root": tmp_path,
         "output.dead_letters_topic": dead,
+        "output.side_properties.delta.enableChangeDataFeed": True,
     }
     job = windows(from_options(Windows, options))
     deliver(broker.servers, [Record(topic, value, AT) for value in (b"{oops", b"{}")])
     assert run(job, spark).dead == 2
+    laid_out = delta_state(spark, str(tmp_path / "dead_letters"))
+    assert laid_out.property("delta.enableChangeDataFeed") == "true"
     found = letters(spark, broker, dead)
     kept = {(str(row["offset"]), row["reason"]) for row in rows(tmp_path / "dead_letters")}
     assert {(told["tidegate-offset"], told["tidegate-reason"]) for _, told in found} == kept

@@ -171,6 +171,10 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
         (["output.cluster_by=windows.start"], "output.cluster_by names windows.start."),
         (["output.cluster_by=window.start", "output.partition_by=date"], "one of the two"),
         (["output.properties.delta.autoOptimize.autoCompact=true"], "commits of its own within"),
+        (
+            ["output.side_properties.delta.autoOptimize.autoCompact=true"],
+            "output.side_properties: ",
+        ),
         (["input.time_unit=nanoseconds"], "allowed: 'seconds', 'milliseconds' or 'microseconds'."),
         (["window.where=''"], "window.where is ''"),
     ],

@@ -20,6 +20,7 @@ KeyPath: TypeAlias = tuple[str, ...]
 OPEN_ENDED: tuple[KeyPath, ...] = (
     ("kafka", "options"),
     ("output", "properties"),
+    ("output", "side_properties"),
     ("webhook", "headers"),
 )
 """Tables whose keys are somebody else's: all that follows is one key, dots and all."""

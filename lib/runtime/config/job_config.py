@@ -132,6 +132,7 @@ class Config(Section):
             checkpoint=self.output.checkpoint,
             dead=self.output.dead_letters,
             dead_topic=self._dead_topic(),
+            side_layout=self.output.side_layout,
             late=late,
             gaps=self.output.gaps,
             catalog=self.output.catalog,

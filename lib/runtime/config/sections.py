@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ...errors import ArgumentError, ConfigError, TidegateError
+from ...sinks import Layout
 from ...sources._kafka_options import require_options, require_servers
 from ..locations import below, keep_apart
 from ..process.presets import Preset
@@ -61,6 +62,9 @@ class OutputSection(Section):
         default=None, description="a topic that dead letters are sent to as well"
     )
     gaps: Table = "gaps"
+    side_properties: dict[str, OptionValue] = Field(
+        default={}, description="Delta's properties of dead letters, late rows and gaps"
+    )
     catalog: str | None = Field(
         default=None,
         description="a schema, such as main.shop, in which tables are known by name",
@@ -79,7 +83,18 @@ class OutputSection(Section):
             keep_apart(tables.items(), self.checkpoint)
         except ArgumentError as error:
             raise ConfigError(error.given, error.allowed, error.hint) from None
+        _ = self.side_layout
         return self
+
+    @property
+    def side_layout(self) -> Layout:
+        """How the tables of side outputs are laid out."""
+        try:
+            return Layout(properties=self.side_properties)
+        except TidegateError as error:
+            raise ConfigError(
+                f"output.side_properties: {error.given}", error.allowed, error.hint
+            ) from None
 
     def tables(self) -> dict[str, str]:
         """Return the place of each table by its key."""
