@@ -1,4 +1,5 @@
-"""Each contestant of the benchmarks runs, over a few messages; no figure is looked at."""
+"""The contestants of the benchmarks run, over a few messages: some in CI, all with --draws long. No
+figure is looked at."""
 
 from __future__ import annotations
 
@@ -64,28 +65,34 @@ def enriched(broker: Broker) -> str:
     return "bench-enriched"
 
 
-@pytest.mark.parametrize("name", CONTESTANTS)
+@pytest.mark.draws(
+    "name", short=["tumbling by hand", "tumbling", "distinct"], long=list(CONTESTANTS)
+)
 def test_a_window_contestant_runs(
     spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
 ) -> None:
     ran(spark, broker, clicks, CONTESTANTS[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", LATE)
+@pytest.mark.draws("name", short=["corrected"], long=list(LATE))
 def test_a_contestant_with_late_rows_runs(
     spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
 ) -> None:
     ran(spark, broker, clicks, LATE[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in JOINS if name not in CONTESTANTS])
+@pytest.mark.draws(
+    "name",
+    short=["join by hand", "stream_stream, early"],
+    long=[name for name in JOINS if name not in CONTESTANTS],
+)
 def test_a_join_contestant_runs(
     spark: SparkSession, broker: Broker, joined: str, tmp_path: Path, name: str
 ) -> None:
     ran(spark, broker, joined, JOINS[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", ENRICHERS)
+@pytest.mark.draws("name", short=["history by hand", "changelog"], long=list(ENRICHERS))
 def test_an_enriching_contestant_runs(
     spark: SparkSession, broker: Broker, enriched: str, tmp_path: Path, name: str
 ) -> None:
@@ -108,7 +115,7 @@ def test_what_is_measured_by_keys_finds_the_same_as_by_hand(
     assert benchmark.measured(spark, ROWS, tmp_path)
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.draws("name", short=["view"], long=list(VIEWS))
 def test_a_contestant_with_two_tables_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

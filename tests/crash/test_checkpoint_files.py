@@ -81,10 +81,18 @@ OTHERS = (
     "state/0/*/1.zip",
 )
 """The largest of the files that a pattern names is meant."""
+CELLS = [(pattern, damage) for pattern in [*NAMED, *OTHERS] for damage in DAMAGES]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("pattern", [*NAMED, *OTHERS])
+def drawn() -> list[tuple[str, str]]:
+    """Return all cells of the files that are refused, which is soon told; of each other file that
+    it is gone, and one change of its content, in turn."""
+    changes = [damage for damage in DAMAGES if damage != "removed"]
+    turn = {pattern: changes[number % len(changes)] for number, pattern in enumerate(OTHERS)}
+    return [cell for cell in CELLS if cell[0] in NAMED or cell[1] in ("removed", turn[cell[0]])]
+
+
+@pytest.mark.draws(("pattern", "damage"), short=drawn(), long=CELLS)
 def test_a_damaged_file_of_a_checkpoint_changes_no_answer(
     base: Left, spark: SparkSession, tmp_path: Path, pattern: str, damage: str
 ) -> None:
