@@ -53,7 +53,7 @@ def test_a_dead_letter_is_in_the_topic_with_its_place_and_reason_and_a_copy_has_
         "input.topics": topic,
         "output.root": tmp_path,
         "output.dead_letters_topic": dead,
-        "output.side_properties.delta.enableChangeDataFeed": True,
+        "output.side_properties.delta.enableChangeDataFeed": "true",
     }
     job = windows(from_options(Windows, options))
     deliver(broker.servers, [Record(topic, value, AT) for value in (b"{oops", b"{}")])
