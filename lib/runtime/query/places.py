@@ -6,6 +6,8 @@ import logging
 import shutil
 import tempfile
 
+from pyspark.sql import SparkSession
+
 from ..job import Job
 from ..locations import local
 from .brokers import answers
@@ -31,11 +33,13 @@ def written(job: Job) -> list[str]:
     return [*steps(job).values(), job.places.checkpoint, tempfile.gettempdir()]
 
 
-def prepare(job: Job) -> None:
-    """Make the local folders.
+def prepare(job: Job, spark: SparkSession) -> None:
+    """Make the local folders; refuse a topic of dead letters that is not there.
 
     Warns when their disk is nearly full, and when no broker answers yet.
     """
+    if job.dead_topic is not None:
+        job.dead_topic.require(spark)
     for servers in {given.reading.source.servers for given in job.inputs.values()}:
         if not answers(servers):
             _LOG.warning("no broker answers at %s; Kafka's client tries for some minutes", servers)

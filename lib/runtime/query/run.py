@@ -98,9 +98,7 @@ def _run(
 ) -> Summary:
     summary = record.summary
     began = time.monotonic()
-    if job.dead_topic is not None:
-        job.dead_topic.require(spark)
-    prepare(job)
+    prepare(job, spark)
     checks = Preflight(job, spark, resume=resume_from_table, recreate=recreate)
     names = Names(job, spark)
     names.require()
