@@ -23,10 +23,11 @@ def choose(*, long: bool) -> None:
     )
 
 
-def few() -> settings:
+def few(examples: int | None = None) -> settings:
     """Return the settings of such a property, which has the mark `draws` so that `make chaos` draws
-    more of it."""
-    return settings.get_profile(_FEW)
+    more of it: as many examples as all of them draw, or as the mark says."""
+    profile = settings.get_profile(_FEW)
+    return profile if examples is None else settings(profile, max_examples=examples)
 
 
 def varied(drawn: st.SearchStrategy[list[Drawn]]) -> st.SearchStrategy[list[Drawn]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,6 +20,7 @@ from ..changes import oracle
 from ..changes.frames import changes, living, valid
 from ..changes.oracle import Change
 from ..changes.strategies import batches
+from ..drawing import few
 from .batches import batch, by_another, commits, rows, settings_left
 
 pytestmark = pytest.mark.slow
@@ -50,12 +51,7 @@ def files(path: str) -> int:
 def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+    @few(examples)
     @given(drawn=batches(3))
     def agree(drawn: tuple[list[Change], list[list[Change]]]) -> None:
         log, cut = drawn

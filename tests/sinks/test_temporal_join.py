@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +22,7 @@ from tidegate.sinks import Outcome, TemporalJoin, VersionTable
 from tidegate.sinks import version_table as versions_module
 from tidegate.testing import CrashError, crash_after
 
+from ..drawing import few
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
 from .batches import batch
 
@@ -115,12 +116,7 @@ def test_events_meet_what_they_meet_in_the_whole_history_however_the_log_is_cut_
 ) -> None:
     runs = iter(range(1_000))
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+    @few(examples)
     @given(arrivals(), st.sampled_from([0, 10]), st.booleans())
     def agree(arrival: tuple[list[Cut], dict[int, str]], patience: int, apart: bool) -> None:
         (batches, deaths), root = arrival, tmp_path / str(next(runs))

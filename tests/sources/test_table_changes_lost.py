@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +19,7 @@ from tidegate.sinks import Append, Current, Mapped
 from tidegate.sources import TableChanges, net_changes
 from tidegate.testing import CrashError, crash_after
 
+from ..drawing import few
 from ..sinks.batches import batch, rows
 
 pytestmark = pytest.mark.slow
@@ -169,12 +170,7 @@ CUTS = st.lists(st.tuples(st.integers(3, 12), st.integers(1, 3)), min_size=1, ma
 def test_any_history_followed_at_any_time_and_read_again_in_any_batches_gives_the_table(
     spark: SparkSession, base: Path, tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+    @few(examples)
     @given(runs=RUNS, cuts=CUTS)
     def agree(runs: list[tuple[str, str]], cuts: list[tuple[int, int]]) -> None:
         root = tmp_path_factory.mktemp("drawn")
