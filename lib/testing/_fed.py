@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from ..columns import first_line, quoted, require, require_event_time, schema_of
@@ -53,35 +54,35 @@ class FedInput:
             return stored.drop(BEAT)
         return watermarked(stored, self.time, interval(self.lateness))
 
-    def events(self, spark: SparkSession, rows: DataFrame | Iterable[Any], what: str) -> DataFrame:
+    def events(self, spark: SparkSession, rows: DataFrame | Iterable[Any], what: str) -> pa.Table:
         """Return rows that a test feeds, as a batch to be written."""
         if isinstance(rows, DataFrame):
             self._require_fitting(rows, what)
-            return rows.withColumn(BEAT, F.lit(False))
+            found = rows.select(*map(quoted, self.schema.names)).toArrow()
+        else:
+            found = self._converted(spark, list(rows), what)
+        return found.append_column(BEAT, pa.repeat(False, len(found)))
+
+    def heartbeat(self, spark: SparkSession, watermark: datetime) -> pa.Table:
+        """Return the row, without an event, that moves the watermark on to an instant."""
+        moved = watermark + timedelta(microseconds=self.lateness or 0)
+        return _arrow(spark, [{self.time: moved, BEAT: True}], self._stored)
+
+    def write(self, rows: pa.Table, path: Path, number: int) -> None:
+        """Write rows as the file of a batch."""
+        pq.write_table(rows, path)
+        # Spark takes a folder's files in the order of their times, and two may be written within
+        # one tick of the clock.
+        os.utime(path, (number, number))
+
+    def _converted(self, spark: SparkSession, rows: list[Any], what: str) -> pa.Table:
         try:
-            frame = spark.createDataFrame(list(rows), self.schema)
+            return _arrow(spark, rows, self.schema)
         except (PySparkException, TypeError, ValueError) as fault:
             raise ColumnTypeError(
                 f"the rows of {what} do not fit: {first_line(fault)}",
                 f"tuples, dicts or Rows of {self.schema.simpleString()}, or a DataFrame.",
             ) from fault
-        return frame.withColumn(BEAT, F.lit(False))
-
-    def heartbeat(self, spark: SparkSession, watermark: datetime) -> DataFrame:
-        """Return the row, without an event, that moves the watermark on to an instant."""
-        values: dict[str, Any] = {
-            self.time: watermark + timedelta(microseconds=self.lateness or 0),
-            BEAT: True,
-        }
-        row = tuple(values.get(name) for name in self._stored.names)
-        return spark.createDataFrame([row], self._stored)
-
-    def write(self, frame: DataFrame, path: Path, number: int) -> None:
-        """Write rows as the file of a batch."""
-        pq.write_table(frame.select(*map(quoted, self._stored.names)).toArrow(), path)
-        # Spark takes a folder's files in the order of their times, and two may be written within
-        # one tick of the clock.
-        os.utime(path, (number, number))
 
     @property
     def _stored(self) -> StructType:
@@ -98,6 +99,16 @@ class FedInput:
                     f"the rows of {what} have {field.name!r} of type {found}.",
                     f"the type of the driver's schema, {field.dataType.simpleString()}.",
                 )
+
+
+def _arrow(spark: SparkSession, rows: list[Any], schema: StructType) -> pa.Table:
+    """Return rows as a table of Arrow, without a job of Spark's where that can be."""
+    try:
+        return LocalDataToArrowConversion.convert(rows, schema, use_large_var_types=False)
+    except (PySparkException, AssertionError, TypeError, ValueError, OverflowError):
+        # Spark takes a few kinds of value more, no rows at all among them, and names what it
+        # does not take.
+        return spark.createDataFrame(rows, schema).toArrow()
 
 
 def fed_inputs(

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -183,18 +184,18 @@ class StreamDriver:
     def _take(self, frame: DataFrame, _: int) -> None:
         self._came += frame.collect()
 
-    def _batch(self, frames: Mapping[str, DataFrame]) -> list[Row]:
+    def _batch(self, tables: Mapping[str, pa.Table]) -> list[Row]:
         """Let the query read these rows as its next batch, and return what comes out."""
         folder, query = self._running()
         before = len(self._came)
         self._fed += 1
         file = f"{self._fed:08d}.parquet"
-        for name, frame in frames.items():
-            self._inputs[name].write(frame, folder / f"{name}.next", self._fed)
+        for name, table in tables.items():
+            self._inputs[name].write(table, folder / f"{name}.next", self._fed)
         # A join of a stream with itself reads the folder twice, and two inputs are two folders:
         # all of it has to be seen by the same batch.
         with between_batches(query):
-            for name in frames:
+            for name in tables:
                 (folder / f"{name}.next").rename(folder / name / file)
         query.processAllAvailable()
         return self._came[before:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,42 @@ def test_a_dataframe_is_fed_as_it_is_and_one_of_other_columns_is_refused(
         with pytest.raises(ColumnTypeError, match="do not fit"):
             stream.feed([("not a time", "/")])
         assert [row.page for row in stream.feed([(at(2), "/2")])] == ["/2"]
+
+
+KINDS = (
+    "event_time timestamp, day date, local timestamp_ntz, cost decimal(10, 2), raw binary, "
+    "tags map<string, int>, place struct<x: int, y: string>, numbers array<int>, n int not null"
+)
+
+
+def test_rows_are_fed_as_spark_itself_would_take_them(spark: SparkSession) -> None:
+    naive = datetime(2026, 1, 1, 12)
+    names = spark.createDataFrame([], KINDS).columns
+    values = [
+        naive,
+        naive.date(),
+        naive,
+        Decimal("1.50"),
+        b"\x00",
+        {"a": None},
+        (1, "y"),
+        [1, None],
+    ]
+    rows = [
+        (*values, 1),
+        tuple([None] * len(values) + [2]),
+        dict(zip(names, [*values, 3], strict=True)),
+        # A tuple for an array is what Spark alone takes.
+        (*values[:-1], (4, 5), 4),
+    ]
+    expected = spark.createDataFrame(rows, KINDS)
+    with StreamDriver(spark, KINDS, passed, lateness=None) as stream:
+        stream.feed(rows[:3])
+        stream.feed(rows[3:])
+        assert stream.results().orderBy("n").collect() == expected.orderBy("n").collect()
+        with pytest.raises(ColumnTypeError, match=r"do not fit.*not.*None"):
+            stream.feed([(*values, None)])
+        assert stream.feed([]) == []
 
 
 @pytest.mark.parametrize(
