@@ -6,7 +6,7 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test crash quick chaos check format bench notebooks broker docs wheel lock clean
+.PHONY: help setup demo test crash pages quick chaos check format bench notebooks broker docs wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,14 +25,17 @@ $(CLASSES): requirements.lock | setup
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100
 
-test: setup check $(CLASSES) ## run all checks and all tests but those of `make crash`, in two processes; WORKERS=0 takes one
-	$(PYTEST) -m "not crash"
+test: setup check $(CLASSES) ## run all checks and all tests but those of the next two, in two processes; WORKERS=0 takes one
+	$(PYTEST) -m "not crash and not pages"
 
 crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables
 	$(PYTEST) -m crash
 
+pages: setup $(CLASSES) ## run the notebooks, and the examples of all pages, as a reader would
+	$(PYTEST) -m pages
+
 quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time
-	$(PYTEST) -m "not crash and not broker and not cluster and not slow"
+	$(PYTEST) -m "not crash and not pages and not broker and not cluster and not slow"
 
 chaos: setup $(CLASSES) ## run the tests that draw, with long draws; or JOB=page_views SEED=1: a storm of kills over one job, or all
 	$(if $(JOB),$(VENV) -m tests.chaos $(JOB) $(if $(SEED),--seed $(SEED)),$(PYTEST) -m draws --draws long)

@@ -92,6 +92,7 @@ def servers(page: str) -> Iterator[str]:
         yield broker.servers
 
 
+@pytest.mark.pages
 @pytest.mark.broker
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(text(page))])
 def test_the_examples_of_a_page_run_one_after_the_other(

@@ -13,6 +13,7 @@ import pytest
 from tidegate.runtime.process.installation import project_root
 
 ROOT = project_root()
+TARGETS = ("test", "crash", "pages")
 pytestmark = pytest.mark.slow
 
 
@@ -39,30 +40,32 @@ def collected(*command: str) -> frozenset[str]:
 
 
 def of_ci() -> frozenset[str]:
-    """Return the tests of `make test` and `make crash`: together these are all, whatever -m."""
+    """Return the tests of the three targets of CI: together these are all, whatever -m."""
     *command, _, _ = pytest_of("test")
     return collected(*command)
 
 
-def test_every_test_file_is_run_by_make_test_or_make_crash() -> None:
+def test_every_test_file_is_run_by_a_target_of_ci() -> None:
     run = {name.split("::")[0] for name in of_ci()}
     tracked = told("git", "ls-files", "tests/test_*.py", "tests/**/test_*.py").splitlines()
     assert len(tracked) > 80
     assert sorted(run) == sorted(tracked)
 
 
-def test_make_test_runs_what_make_crash_does_not() -> None:
-    choices = {target: pytest_of(target)[-1] for target in ("test", "crash")}
-    assert choices == {"test": "not crash", "crash": "crash"}
-    assert pytest_of("test")[:-2] == pytest_of("crash")[:-2]
+def test_make_test_runs_what_the_other_targets_of_ci_do_not() -> None:
+    choices = {target: pytest_of(target)[-1] for target in TARGETS}
+    assert choices == {"test": "not crash and not pages", "crash": "crash", "pages": "pages"}
+    assert len({tuple(pytest_of(target)[:-2]) for target in TARGETS}) == 1
 
 
-def test_ci_runs_make_test_and_make_crash() -> None:
+def test_ci_runs_all_three_targets() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
-    assert [line for line in lines if line.startswith("make ")] == ["make test", "make crash"]
+    assert [line for line in lines if line.startswith("make ")] == [
+        f"make {target}" for target in TARGETS
+    ]
 
 
 def test_make_chaos_runs_tests_of_ci_with_longer_draws() -> None:

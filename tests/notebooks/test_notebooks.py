@@ -16,8 +16,9 @@ from tidegate.runtime.process.installation import project_root
 FOLDER = project_root() / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
+pytestmark = pytest.mark.pages
 
-@pytest.mark.slow
+
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_a_notebook_runs_from_top_to_bottom_and_draws(
