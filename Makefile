@@ -6,10 +6,10 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test crash pages quick chaos check format bench notebooks broker docs wheel lock clean
+.PHONY: help setup demo test crash pages quick chaos check format bench bench-peers notebooks broker docs wheel lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv, install the locked packages, fetch and verify the jars; skips what is done
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); tidegate needs Python 3.11, 3.12 or 3.13." >&2; exit 3; }
@@ -54,6 +54,9 @@ format: setup ## put the code into the project's form
 bench: setup ## measure the library beside plain PySpark
 	$(VENV) -m benchmarks
 	for part in bloom stream_stream stream_table table_table corrections; do $(VENV) -m benchmarks.$$part || exit; done
+
+bench-peers: setup ## measure the library beside Flink and Kafka Streams, which it fetches; ROWS and ROUNDS set how much
+	$(VENV) -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 notebooks: setup ## execute the notebooks in place
 	$(VENV) notebooks/run.py

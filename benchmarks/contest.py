@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.runtime import quiet, spark_session
 
-_SAMPLE_SECONDS = 0.2
+SAMPLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,28 @@ class Usage:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Usage:
-        self.cpu = -_cpu_seconds()
+        self.cpu = -cpu_seconds(os.getpid())
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cpu += _cpu_seconds()
+        self.cpu += cpu_seconds(os.getpid())
         self._done.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(_SAMPLE_SECONDS):
-            self.mib = max(self.mib, sum(_each(_resident)) / 1024**2)
+        while not self._done.wait(SAMPLE_SECONDS):
+            self.mib = max(self.mib, resident_mib(os.getpid()))
 
 
-def _cpu_seconds() -> float:
-    return sum(_each(lambda process: sum(process.cpu_times()[:4])))
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, and of all that it has started."""
+    return sum(_each(pid, lambda process: sum(process.cpu_times()[:4])))
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory of a process, and of all that it has started."""
+    return sum(_each(pid, _resident)) / 1024**2
 
 
 def _resident(process: psutil.Process) -> float:
@@ -73,15 +79,16 @@ def _resident(process: psutil.Process) -> float:
 
     A JVM that starts a command is there twice for a moment, with one memory.
     """
-    grown = time.time() - process.create_time() > _SAMPLE_SECONDS
+    grown = time.time() - process.create_time() > SAMPLE_SECONDS
     return float(process.memory_info().rss) if grown else 0.0
 
 
-def _each(measure: Callable[[psutil.Process], float]) -> Iterator[float]:
-    here = psutil.Process(os.getpid())
-    for process in [here, *here.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            yield measure(process)
+def _each(pid: int, measure: Callable[[psutil.Process], float]) -> Iterator[float]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                yield measure(process)
 
 
 def started() -> SparkSession:

@@ -66,7 +66,9 @@ def by_hand(spark: SparkSession, place: Place) -> None:
     writer.trigger(availableNow=True).start(str(place.folder / "table")).awaitTermination()
 
 
-def by_tidegate(spark: SparkSession, place: Place, *, emission: JoinEmission) -> None:
+def by_tidegate(
+    spark: SparkSession, place: Place, *, emission: JoinEmission, backlog: int | None = None
+) -> None:
     """Join by the library, in a job of its own."""
     inputs = {
         part: Input(
@@ -91,6 +93,7 @@ def by_tidegate(spark: SparkSession, place: Place, *, emission: JoinEmission) ->
         sink=Append(path=str(place.folder / "table")),
         checkpoint=str(place.folder / "checkpoint"),
         dead=str(place.folder / "dead"),
+        backlog=backlog,
     )
     run(job, spark, show=Show())
 

@@ -69,13 +69,13 @@ def steps(relock: bool) -> list[Step]:
         packages.make_venv(ROOT, find_python(os.environ.get("PYTHON")), LOG)
 
     def locked() -> None:
-        packages.install_locked(ROOT, python, LOG)
+        packages.install_locked(ROOT / "requirements.lock", python, LOG)
 
     def project() -> None:
         packages.install_project(ROOT, python, LOG)
 
     def fetch() -> None:
-        jars.retrieve(ROOT, python, LOG)
+        jars.retrieve(ROOT / "conf" / "ivy.xml", ROOT / ".jars", ("spark", "broker"), python, LOG)
         if relock:
             jars.write_lock(ROOT / ".jars", ROOT / "jars.lock")
         jars.verify(ROOT / ".jars", ROOT / "jars.lock")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .machine import NO_JARS, WRONG_JAR, SetupError, find_java
@@ -18,18 +19,18 @@ _TIMEOUTS = (
 _PLACE = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 
 
-def retrieve(root: Path, python: Path, log: Path) -> None:
-    """Let Ivy resolve conf/ivy.xml and copy the jars to `.jars`.
+def retrieve(ivy: Path, jars: Path, confs: Sequence[str], python: Path, log: Path) -> None:
+    """Let Ivy resolve configurations of an ivy.xml and copy their jars to a folder, each to its own
+    in there.
 
     The environment variable IVY_SETTINGS names a file of Ivy's settings, for repositories of one's
     own."""
     java, _ = find_java()
     settings = os.environ.get("IVY_SETTINGS")
     command = [java, *_TIMEOUTS, "-jar", str(_ivy(python))]
-    command += ["-ivy", str(root / "conf" / "ivy.xml")]
+    command += ["-ivy", str(ivy)]
     command += ["-settings", settings] if settings else []
-    command += ["-confs", "spark", "broker"]
-    command += ["-retrieve", str(root / ".jars" / _PLACE)]
+    command += ["-confs", *confs, "-retrieve", str(jars / _PLACE)]
     with log.open("ab") as out:
         try:
             code = subprocess.run(command, stdout=out, stderr=out, timeout=_SECONDS).returncode

@@ -43,9 +43,9 @@ def make_venv(root: Path, python: str, log: Path) -> Path:
     return inside
 
 
-def install_locked(root: Path, python: Path, log: Path) -> None:
-    """Install requirements.lock, each file compared with its hashes."""
-    _pip(python, ["--require-hashes", "-r", str(root / "requirements.lock")], log)
+def install_locked(lock: Path, python: Path, log: Path, *options: str) -> None:
+    """Install what a lock file names, each file compared with its hashes."""
+    _pip(python, ["--require-hashes", *options, "-r", str(lock)], log)
 
 
 def install_project(root: Path, python: Path, log: Path) -> None:

@@ -1,0 +1,85 @@
+"""Who competes: by which process a contestant runs a query, and what it promises."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.runtime.process.installation import environment, java
+
+from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
+
+# As much as the session of the library's own benchmarks has.
+_HEAP = "-Xmx4g"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A contestant: a process that takes QUERY SERVERS LABEL RUNS FOLDER, and the words after."""
+
+    program: tuple[str, ...]
+    more: tuple[str, ...]
+    guarantee: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    topic: bool = False
+    """Whether the results go to a topic LABEL-NUMBER; otherwise to a Delta table."""
+    updates: bool = False
+    """Whether a result comes out anew when it changes, so that the last of a key counts."""
+    sketches: bool = False
+    """Whether different users are counted by a sketch."""
+
+    def command(self, query: str, servers: str, label: str, runs: int, folder: str) -> list[str]:
+        """Return the command line that runs a query so often."""
+        return [*self.program, query, servers, label, str(runs), folder, *self.more]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The process's environment."""
+        return environment(**self.variables)
+
+
+def _spark(way: str, guarantee: str) -> Contestant:
+    program = (sys.executable, "-m", "benchmarks.peers.spark_queries")
+    return Contestant(program, (way,), guarantee, sketches=True)
+
+
+def _flink() -> Contestant:
+    connector = next((JARS / "flink").glob("*.jar"), JARS / "flink")
+    return Contestant(
+        (str(FLINK / ".venv" / "bin" / "python"), str(HERE / "flink_sql.py")),
+        (str(connector),),
+        "exactly once into Kafka; final results; state on the heap",
+        # SQL calls no function of Python, so no worker is made ready for one.
+        {
+            "JVM_ARGS": _HEAP,
+            "FLINK_LOG_DIR": str(HOME / "log"),
+            "_python_worker_execution_mode": "process",
+        },
+        topic=True,
+    )
+
+
+def _streams() -> Contestant:
+    classes = f"{CLASSES}:{JARS}/streams/*"
+    return Contestant(
+        (java(), _HEAP, "-cp", classes, PROGRAM),
+        (),
+        "exactly once into Kafka; updates; RocksDB",
+        topic=True,
+        updates=True,
+    )
+
+
+def contestants() -> dict[str, Contestant]:
+    """Return the contestants by name, as they are installed."""
+    ours = "exactly once into Delta, dead letters kept; final results; RocksDB"
+    return {
+        "tidegate, stream": _spark("stream", ours),
+        "tidegate, backlog": _spark("backlog", ours),
+        "by hand": _spark(
+            "hand", "exactly once into Delta, as Spark has it; final results; RocksDB"
+        ),
+        "Flink": _flink(),
+        "Kafka Streams": _streams(),
+    }

@@ -1,0 +1,111 @@
+"""One query in Flink SQL, several times in one JVM: QUERY SERVERS LABEL RUNS FOLDER CONNECTOR.
+
+It runs in Flink's own virtual environment. Each run is a streaming job over what the topics hold at
+its beginning, and writes exactly once into a topic of its own, LABEL-NUMBER; when the run began and
+ended goes into FOLDER/LABEL.runs, in milliseconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+SETTINGS = {
+    "parallelism.default": "2",
+    "pipeline.object-reuse": "true",
+    "execution.checkpointing.interval": "2 s",
+    "execution.checkpointing.mode": "EXACTLY_ONCE",
+    "execution.checkpointing.storage": "filesystem",
+    "restart-strategy.type": "none",
+    "table.local-time-zone": "UTC",
+}
+SOURCE = """
+CREATE TABLE `{name}` ({columns}) WITH (
+  'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
+  'format' = 'json'
+)"""
+PROFILES = """
+CREATE TABLE profiles (
+  `user` STRING, `plan` STRING, ts BIGINT, event_time AS TO_TIMESTAMP_LTZ(ts, 3),
+  WATERMARK FOR event_time AS event_time, PRIMARY KEY (`user`) NOT ENFORCED
+) WITH (
+  'connector' = 'upsert-kafka', 'topic' = 'profiles', 'properties.bootstrap.servers' = '{servers}',
+  'scan.bounded.mode' = 'latest-offset', 'key.format' = 'raw', 'value.format' = 'json'
+)"""
+SINK = """
+CREATE TABLE answers ({columns}) WITH (
+  'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
+  'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',
+  'sink.transactional-id-prefix' = '{name}', 'properties.transaction.timeout.ms' = '600000'
+)"""
+TIME = """event_time AS TO_TIMESTAMP_LTZ(ts, 3),
+  WATERMARK FOR event_time AS event_time - INTERVAL '10' SECONDS"""
+SOURCES = {
+    "clicks": f"ts BIGINT, page STRING, `user` STRING, ms INT, `bytes` INT, {TIME}",
+    "clicks-impressions": f"ts BIGINT, id STRING, page STRING, `user` STRING, {TIME}",
+    "clicks-clicks": f"ts BIGINT, id STRING, `position` INT, ms INT, {TIME}",
+}
+SUMS = """SELECT {key}, window_start, window_end, COUNT(*), SUM(CAST(ms AS BIGINT))
+FROM {window} GROUP BY window_start, window_end, {key}"""
+SUMMED = "`key` STRING, `start` TIMESTAMP(3), `end` TIMESTAMP(3), `views` BIGINT, total_ms BIGINT"
+TUMBLE = "TUMBLE(TABLE clicks, DESCRIPTOR(event_time), INTERVAL '10' SECONDS)"
+HOP = "HOP(TABLE clicks, DESCRIPTOR(event_time), INTERVAL '10' SECONDS, INTERVAL '60' SECONDS)"
+SESSION = "SESSION(TABLE clicks PARTITION BY `user`, DESCRIPTOR(event_time), INTERVAL '30' SECONDS)"
+QUERIES = {
+    "tumbling": (SUMMED, SUMS.format(key="page", window=TUMBLE)),
+    "hopping": (SUMMED, SUMS.format(key="page", window=HOP)),
+    "session": (SUMMED, SUMS.format(key="`user`", window=SESSION)),
+    "distinct": (
+        "`key` STRING, `start` TIMESTAMP(3), `users` BIGINT",
+        f"""SELECT page, window_start, COUNT(DISTINCT `user`)
+        FROM {TUMBLE} GROUP BY window_start, window_end, page""",
+    ),
+    "join": (
+        "id STRING, ts BIGINT, click_ts BIGINT, `position` INT, ms INT",
+        """SELECT seen.id, seen.ts, click.ts, click.`position`, click.ms
+        FROM `clicks-impressions` seen JOIN `clicks-clicks` click
+        ON seen.id = click.id AND click.event_time
+        BETWEEN seen.event_time AND seen.event_time + INTERVAL '60' SECONDS""",
+    ),
+    "enrichment": (
+        "ts BIGINT, page STRING, `user` STRING, ms INT, `plan` STRING",
+        """SELECT clicks.ts, page, clicks.`user`, ms, `plan` FROM clicks
+        LEFT JOIN profiles FOR SYSTEM_TIME AS OF clicks.event_time
+        ON clicks.`user` = profiles.`user`""",
+    ),
+}
+"""By name: the columns of the result, and the query that makes them."""
+
+
+def run(query: str, servers: str, output: str, folder: str, connector: str) -> tuple[int, int]:
+    """Run a query to its end, and return when it began and ended."""
+    tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    places = {
+        "pipeline.jars": Path(connector).as_uri(),
+        "execution.checkpointing.dir": (Path(folder) / output).as_uri(),
+    }
+    for name, value in {**SETTINGS, **places}.items():
+        tables.get_config().set(name, value)
+    for name, columns in SOURCES.items():
+        tables.execute_sql(SOURCE.format(name=name, columns=columns, servers=servers))
+    tables.execute_sql(PROFILES.format(servers=servers))
+    columns, select = QUERIES[query]
+    tables.execute_sql(SINK.format(name=output, columns=columns, servers=servers))
+    began = time.time_ns()
+    tables.execute_sql(f"INSERT INTO answers {select}").wait()
+    return began // 1_000_000, time.time_ns() // 1_000_000
+
+
+def main(query: str, servers: str, label: str, runs: str, folder: str, connector: str) -> None:
+    """Run a query so often, and note when each run began and ended."""
+    for number in range(int(runs)):
+        began, ended = run(query, servers, f"{label}-{number}", folder, connector)
+        with (Path(folder) / f"{label}.runs").open("a", encoding="utf-8") as marks:
+            marks.write(f"{began} {ended}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
