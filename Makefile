@@ -31,7 +31,7 @@ test: setup check $(CLASSES) ## run all checks and all tests but those of the ne
 crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables
 	$(PYTEST) -m crash
 
-pages: setup $(CLASSES) ## run the notebooks, and the examples of all pages, as a reader would
+pages: setup $(CLASSES) ## run what pages show: examples, notebooks, and benchmarks in small
 	$(PYTEST) -m pages
 
 quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time

@@ -63,6 +63,13 @@ class FedInput:
             found = self._converted(spark, list(rows), what)
         return found.append_column(BEAT, pa.repeat(False, len(found)))
 
+    def frame(self, spark: SparkSession, rows: DataFrame | Iterable[Any], what: str) -> DataFrame:
+        """Return rows that a test feeds, as a DataFrame."""
+        if isinstance(rows, DataFrame):
+            self._require_fitting(rows, what)
+            return rows
+        return spark.createDataFrame(self._converted(spark, list(rows), what), self.schema)
+
     def heartbeat(self, spark: SparkSession, watermark: datetime) -> pa.Table:
         """Return the row, without an event, that moves the watermark on to an instant."""
         moved = watermark + timedelta(microseconds=self.lateness or 0)

@@ -15,7 +15,6 @@ from ..columns import quoted
 from ..commit import EPOCH
 from ..differences import Differences, differences
 from ..errors import ArgumentError
-from ..eventtime.watermark import BEAT
 from ._fed import EVENTS, FedInput, fed_inputs
 from .driver import Rows, StreamDriver
 
@@ -107,7 +106,7 @@ class _Log:
         frames = {}
         for name, each in rows.items():
             fed = self._inputs[name]
-            frames[name] = fed.events(self._spark, each, f"batches, {name}").drop(BEAT)
+            frames[name] = fed.frame(self._spark, each, f"batches, {name}")
             late = self._is_late(fed, watermark)
             self._kept[name].append(frames[name].where(~late))
             at = F.lit(None) if fed.lateness is None else quoted(fed.time)

@@ -33,7 +33,7 @@ from benchmarks.table_contestants import CONTESTANTS as VIEWS
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import Broker
 
-pytestmark = [pytest.mark.broker, pytest.mark.crash]
+pytestmark = [pytest.mark.broker, pytest.mark.pages]
 
 ROWS = 2_000
 

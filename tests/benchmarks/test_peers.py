@@ -38,7 +38,7 @@ def expected(broker: Broker, query: str) -> pd.DataFrame:
 
 
 @pytest.mark.broker
-@pytest.mark.crash
+@pytest.mark.pages
 @pytest.mark.draws("way, query", short=[("backlog", "session"), ("hand", "distinct")], long=ALL)
 def test_spark_gives_the_rows_expected(
     spark: SparkSession, broker: Broker, filled: Path, way: str, query: str
@@ -50,7 +50,7 @@ def test_spark_gives_the_rows_expected(
 
 
 @pytest.mark.broker
-@pytest.mark.crash
+@pytest.mark.pages
 @pytest.mark.skipif(javac() is None, reason="there is a JRE alone, which compiles nothing")
 @pytest.mark.draws("query", short=["session"], long=list(QUERIES))
 def test_kafka_streams_gives_the_rows_expected(
