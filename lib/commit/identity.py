@@ -102,6 +102,7 @@ class Identity:
     files: SHA-256 of the checkpoint's files that stay as they were first written, by path in it.
     tables: by step, every table as it was left.
     topics: by name, Kafka's id of each topic. streams: by input, the number of its streams.
+    dead_topics: the topics that dead letters may have been sent to, by this start or earlier ones.
     plan: what the query is, part by part, in readable text.
     latest: the newest event time that was read, in microseconds since 1970.
     resumed: where a lost checkpoint ended; None for one that began by itself.
@@ -120,6 +121,7 @@ class Identity:
     tables: Mapping[str, TableMark] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, int] = field(default_factory=dict)
+    dead_topics: tuple[str, ...] = ()
     plan: Mapping[str, str] = field(default_factory=dict)
     latest: int | None = None
     resumed: Resumed | None = None
@@ -201,6 +203,7 @@ class Identity:
                 "offsets": _by_number(found["offsets"]),
                 "commits": _by_number(found["commits"]),
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
+                "dead_topics": tuple(found.get("dead_topics", ())),
                 "resumed": _resumed(found["resumed"]),
                 "backlog": _backlog(found.get("backlog")),
                 "rescaling": _rescaling(found.get("rescaling")),

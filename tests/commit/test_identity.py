@@ -37,6 +37,7 @@ IDENTITY = Identity(
     tables={"append": MARK},
     topics={"clicks": "id"},
     streams={"clicks": 1},
+    dead_topics=("clicks.dead",),
     plan={"transform": "None"},
     latest=17,
     resumed=Resumed(query="p", base=4, start={"clicks": {0: 5}}, whole=11),

@@ -14,6 +14,7 @@ from tidegate.jobs import Windows
 from tidegate.jobs.windows import job as windows
 from tidegate.jvm import delta_state
 from tidegate.runtime import run
+from tidegate.runtime.forgetting.forget import forget
 from tidegate.sinks import DeadTopic, SideTable
 from tidegate.testing import Broker, Record, deliver
 
@@ -65,6 +66,12 @@ def test_a_dead_letter_is_in_the_topic_with_its_place_and_reason_and_a_copy_has_
     assert {(told["tidegate-offset"], told["tidegate-reason"]) for _, told in found} == kept
     assert {bytes(row.value) for row, _ in found} == {b"{oops", b"{}"}
     assert {bytes(row.key).decode() for row, _ in found} == {f"{topic}/0/0", f"{topic}/0/1"}
+
+    # Who forgets a person is told of the topic, also once the job sends nothing there any more.
+    run(replace(job, dead_topic=None), spark)
+    told = forget(spark, [str(tmp_path)], ["sensor=a"], dry_run=True)
+    assert [(each.kind, each.name) for each in told.outside] == [("topic", dead)]
+    assert f"topic {dead}, as {job.places.checkpoint} notes" in told.text()
 
     # It died between the topic and the table: the batch is sent again, with the same ids.
     table = spark.read.format("delta").load(str(tmp_path / "dead_letters"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -12,6 +12,8 @@ from ...commit.identity import Identity
 from ...commit.kept import REPLAY, require_kept
 from ...commit.once import untouched
 from ...errors import CheckpointError, FencedError
+from .outside import TOPIC
+from .report import Outside
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ class Claims:
     def topics(self) -> list[str]:
         """The topics that the checkpoints have read."""
         return sorted({topic for _, identity in self.held for topic in identity.topics})
+
+    def dead_topics(self) -> Iterator[Outside]:
+        """Return the topics that the checkpoints' dead letters may be in."""
+        for files, identity in self.held:
+            for topic in identity.dead_topics:
+                yield Outside(kind="topic", name=topic, noted=files.path, way=TOPIC)
 
     def require(self) -> None:
         """Refuse to go on where a job was started meanwhile; raises FencedError."""

@@ -66,7 +66,7 @@ def forget(
         claims.require_known(path for each in work for path in each.paths)
     for each in work:
         each.require_deletable()
-    sent = [place for each in work for place in each.outside()]
+    sent = [place for each in work for place in each.outside()] + list(claims.dead_topics())
     before = [each.scan() for each in work]
     tables = [
         table

@@ -12,7 +12,7 @@ from ...sinks.publish import SENT
 from ...sinks.webhook import TOLD
 from .report import Outside
 
-_TOPIC = (
+TOPIC = (
     "Its owner lets retention pass, deletes the records (kafka-delete-records), or, where the "
     "topic is compacted, sends a tombstone for each of the person's keys; who has read the topic "
     "has the rows as well."
@@ -43,7 +43,7 @@ def outside(spark: SparkSession, paths: Iterable[str]) -> Iterator[Outside]:
         rows = spark.read.format("delta").load(path)
         if shape == _TOPICS:
             for row in rows.select("topic").distinct().sort("topic").collect():
-                yield Outside(kind="topic", name=row.topic, noted=path, way=_TOPIC)
+                yield Outside(kind="topic", name=row.topic, noted=path, way=TOPIC)
         elif shape == _STORES:
             for row in rows.select("store").distinct().sort("store").collect():
                 yield Outside(kind="store", name=row.store, noted=path, way=_STORE)

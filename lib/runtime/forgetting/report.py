@@ -45,7 +45,7 @@ class Left:
 class Outside:
     """A place outside of the folders that rows were sent to: what it is, and what its owner can do.
 
-    noted: the table that notes what was sent.
+    noted: the table that notes what was sent; of dead letters, their job's checkpoint.
     """
 
     kind: Literal["topic", "webhook", "store"]

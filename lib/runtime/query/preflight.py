@@ -126,12 +126,24 @@ class Preflight:
         gone = begun_anew(noted, there, self._recreate)
         kept = {step: mark for step, mark in noted.tables.items() if step not in gone}
         ids = {topic: each.id for states in self.topics.values() for topic, each in states.items()}
-        return replace(noted, tables=kept, plan=self.plan, topics={**noted.topics, **ids})
+        return replace(
+            noted,
+            tables=kept,
+            plan=self.plan,
+            topics={**noted.topics, **ids},
+            dead_topics=self._dead_topics(noted),
+        )
 
     @property
     def query(self) -> str | None:
         """The query by which the checkpoint's commits are told; None before its first start."""
         return self.identity.written_as(self.logs.query or "") or None
+
+    def _dead_topics(self, noted: Identity) -> tuple[str, ...]:
+        """Return every topic that the checkpoint's dead letters may be in, in order."""
+        now = self.job.dead_topic
+        mine = set() if now is None else {now.topic}
+        return tuple(sorted(mine.union(noted.dead_topics)))
 
     def _new(self) -> Identity:
         """Return the identity of a new checkpoint, which may go on where a lost one ended."""
