@@ -40,10 +40,12 @@ _READER = (
 _STREAM_ONLY = ("minoffsetspertrigger", "maxtriggerdelay", "startingoffsetsbytimestampstrategy")
 
 # With Kafka's own 500 records a poll, Spark asks so often that it costs a tenth of a simple query's
-# CPU time.
+# CPU time. And at a topic's end the broker holds back an answer for so many milliseconds (Kafka's
+# own 500), which a task has to wait for before it is told anything else; no task reads further.
 _DEFAULTS = {
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "5000",
+    "kafka.fetch.max.wait.ms": "20",
 }
 
 _SERVER = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+):(\d{1,5})")

@@ -53,7 +53,8 @@ class KafkaSource:
     that is not an argument here. Their values never show in a repr.
 
     Aborted transactions are not read (`kafka.isolation.level` is read_committed), and a poll takes
-    up to 5,000 records (`kafka.max.poll.records`); `options` can change both. Not supported: ends
+    up to 5,000 records (`kafka.max.poll.records`), and at a topic's end waits 20 ms for more
+    (`kafka.fetch.max.wait.ms`); `options` can change all three. Not supported: ends
     of a stream, other than by the query's trigger.
 
     Raises ArgumentError and ColumnTypeError, at construction, for arguments that do not fit
