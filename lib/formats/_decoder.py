@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -76,6 +76,7 @@ class ChangeFormat:
     dialect: Dialect
     using: Callable[[StructType], Format]
     position: Position
+    needs: ClassVar[tuple[str, ...]] = ("topic", "partition", "offset", "timestamp", "key")
 
     @cached_property
     def schema(self) -> StructType:

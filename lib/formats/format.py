@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -19,6 +20,14 @@ class Format(Protocol):
     @property
     def schema(self) -> StructType:
         """The record's fields."""
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """Kafka's columns that are read beside the value; raw rows need have no others.
+
+        A parser in Python carries each column along, so what nobody reads is left out. To a format
+        that does not say so, all columns but the headers are given.
+        """
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record`, a struct of the fields, and `bad`: whether the value could not be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -60,6 +61,11 @@ class HeadedFormat:
     def schema(self) -> StructType:
         """The record's fields."""
         return self.form.schema
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """What the form reads."""
+        return self.form.needs
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""

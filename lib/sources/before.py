@@ -56,15 +56,13 @@ def counts(
     clamped: Column | None,
     filtered: Column | None,
     before: Before | None,
-    batch: bool,
+    since: int | None,
 ) -> list[Column]:
     """Return what is counted of a batch's rows, as `Reading` tells.
 
-    Rows that a stream reads again are not counted; they move its watermark like any others. A batch
-    counts all of its rows, and those of `before` that are late by themselves.
+    Rows that a stream reads again are not counted; they move its watermark like any others.
     """
-    again = None if before is None else quoted(_AGAIN)
-    own = F.lit(True) if again is None or batch else ~again
+    own = F.lit(True) if before is None else ~quoted(_AGAIN)
     time = F.unix_micros(_TIME)
     found = [
         F.count_if(own).alias("rows"),
@@ -76,7 +74,7 @@ def counts(
         found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
     if filtered is not None:
         found.append(F.count_if(own & filtered).alias("filtered"))
-    if again is not None and batch:
+    if since is not None:
         matters = ~bad if filtered is None else ~bad & ~filtered
-        found.append(F.count_if(matters & again & quoted(_LATE)).alias("left_out"))
+        found.append(F.count_if(matters & (time >= F.lit(since))).alias("since"))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
@@ -35,6 +36,11 @@ class EventTime:
     future: Literal["reject", "clamp"]
     fields: StructType
     received: str
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """Kafka's columns that are read beside those that the expression names."""
+        return () if self.tolerance is None else ("timestamp",)
 
     def require(self) -> None:
         """Refuse what is no event time of these fields.

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -126,15 +127,16 @@ class Reading:
         start: Offsets,
         end: Offsets,
         observation: Observation,
-        before: Before | None = None,
+        since: int | None = None,
     ) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of the stream.
 
-        Counted are the same numbers; with `before` also `left_out`, the good rows at its offsets or
-        before them of which its `late` is true. No row is left out as late.
+        Counted are the same numbers; with an instant, in microseconds since 1970, also `since`: how
+        many good rows are at it or after it, without those that `where` leaves out. No row is left
+        out as late.
         """
         raw = self.source.between(spark, start, end)
-        return self._chosen(self._good(raw, observation, before, batch=True))
+        return self._chosen(self._good(raw, observation, since=since))
 
     def _good(
         self,
@@ -142,10 +144,10 @@ class Reading:
         observation: str | Observation,
         before: Before | None = None,
         *,
-        batch: bool = False,
+        since: int | None = None,
     ) -> DataFrame:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
-        judged = self._filtered(self._judged(raw))
+        judged = self._filtered(self._judged(raw, () if before is None else PLACE[:3]))
         marks = {BAD: quoted(BAD)}
         if CLAMPED in judged.columns:
             marks[CLAMPED] = quoted(CLAMPED)
@@ -161,9 +163,9 @@ class Reading:
             clamped=quoted(CLAMPED) if CLAMPED in marks else None,
             filtered=quoted(FILTERED) if FILTERED in marks else None,
             before=before,
-            batch=batch,
+            since=since,
         )
-        kept = ~quoted(BAD) if before is None or batch else ~quoted(BAD) & before.in_time
+        kept = ~quoted(BAD) if before is None else ~quoted(BAD) & before.in_time
         # Whether a row is filtered out is asked above the watermark, which such rows move on.
         marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
@@ -185,7 +187,7 @@ class Reading:
 
         Rows that `where` leaves out are not among them.
         """
-        judged = self._filtered(self._judged(self.source.between(spark, start, end)))
+        judged = self._filtered(self._judged(self.source.between(spark, start, end), PLACE))
         extra = [name for name in self.keep if name not in PLACE]
         kept = self._chosen(judged.where(~quoted(BAD)))
         return kept.select(*self._kept([*PLACE, *extra]))
@@ -216,9 +218,20 @@ class Reading:
         return SetAside(rows, format=self.format, cap=self.value_cap, behind=behind)
 
     def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-        """Decode each row, take its event time and decide whether it is good."""
-        # Headers are carried through a parser that does not prune only where they are kept.
-        carried = list(dict.fromkeys([*CARRIED, *self.keep, *also]))
+        """Decode each row, take its event time and decide whether it is good.
+
+        Of Kafka's columns those are carried along that something reads: a parser in Python is
+        given, and gives back, each of them.
+        """
+        needed = [*self._event_time.needs, *getattr(self.format, "needs", CARRIED)]
+        carried = list(dict.fromkeys([*also, *self.keep, *needed]))
+        try:
+            return self._carrying(carried, raw)
+        except AnalysisException:
+            # The event time is an expression over others.
+            return self._carrying(list(dict.fromkeys([*carried, *CARRIED])), raw)
+
+    def _carrying(self, carried: Sequence[str], raw: DataFrame) -> DataFrame:
         decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
         flat = decoded.select(
             *[

@@ -205,6 +205,7 @@ def test_a_value_is_read_as_the_reader_has_it(
     assert found == [expected if isinstance(expected, str) and ":" in expected else (expected,)]
 
 
+@pytest.mark.usefixtures("spark")
 def test_times_of_other_units_are_the_same_instants() -> None:
     values = written(record(x="long"), {"x": 1_714_564_800_123})
     millis = read(values, record(x=MILLIS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -142,6 +142,7 @@ class AvroFormat:
     writer: Avro | None
     registry: Schemas | None
     tombstones: Tombstones = "dead"
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,7 +22,9 @@ from ._texts import has_times, lone_surrogate, odd_times, times_as_text
 _PARSED = "__tidegate_parsed"
 _FAULTY = "__tidegate_faulty"
 _QUICK = "__tidegate_quick"
+_SLOW = "__tidegate_slow"
 _TIMES = "__tidegate_times"
+_OF_TEXT = (_PARSED, _FAULTY, _TIMES)
 _DEEPEST = 998
 
 
@@ -89,21 +91,28 @@ class JsonFormat:
     schema: StructType
     tombstones: Literal["dead", "row"] = "dead"
     parser: Literal["arrow", "spark"] = "arrow"
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""
         reader = arrow_json(self.schema) if self.parser == "arrow" else None
         if reader is None:
-            return self._decoded(raw, F.col("value"))
-        quick = F.col(_QUICK)
-        opened = self._read_quickly(raw, reader)
-        decoded = self._decoded(opened, F.when(quick.isNull(), F.col("value")))
-        record = F.coalesce(quick, F.col("record"))
+            read = raw.withColumns(self._of_text())
+            record = _struct(self._fields(F.col))
+            return read.withColumns({"record": record, "bad": self._bad(F.col)}).drop(*_OF_TEXT)
+        left = F.col(_QUICK).isNull()
+        # Within one condition, nothing of Spark's parser runs for a value that Arrow's has read.
+        slow = F.when(left, _struct(self._of_text()))
+        read = self._read_quickly(raw, reader).withColumn(_SLOW, slow)
+        fields = {
+            name: F.when(left, field).otherwise(F.col(_QUICK).getField(name))
+            for name, field in self._fields(F.col(_SLOW).getField).items()
+        }
         # Spark would move a filter of the fields down to its parser, take a record for one that is
         # there whenever its text is, and fail where it is null. It moves no filter through columns
         # of which one is not deterministic; the number of a partition counts as such.
-        bad = quick.isNull() & F.col("bad") & (F.spark_partition_id() >= 0)
-        return decoded.withColumns({"record": record, "bad": bad}).drop(_QUICK)
+        bad = left & self._bad(F.col(_SLOW).getField) & (F.spark_partition_id() >= 0)
+        return read.withColumns({"record": _struct(fields), "bad": bad}).drop(_QUICK, _SLOW)
 
     def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:
         """Add the records that Arrow's parser reads; null where a value is left."""
@@ -116,22 +125,20 @@ class JsonFormat:
 
         return raw.mapInArrow(read, shape)
 
-    def _decoded(self, raw: DataFrame, value: Column) -> DataFrame:
-        """Add `record` and `bad` by Spark's own parser."""
-        parsed = F.col(_PARSED)
-        fields = [
-            narrowed(parsed.getField(field.name), field.dataType).alias(field.name)
+    def _fields(self, of_text: Callable[[str], Column]) -> dict[str, Column]:
+        """Return the record's fields as Spark's parser has read them."""
+        parsed = of_text(_PARSED)
+        return {
+            field.name: narrowed(parsed.getField(field.name), field.dataType)
             for field in self.schema
-        ]
-        # What needs the text stands beside the parsing, so that the text itself is not carried on
-        # from row to row.
-        read = raw.withColumns(self._of_text(value))
-        return read.withColumns({"record": F.struct(*fields), "bad": self._bad()}).drop(
-            _PARSED, _FAULTY, _TIMES
-        )
+        }
 
-    def _of_text(self, value: Column) -> dict[str, Column]:
-        """Return the fields of a value, and what has to be known of its text beside them."""
+    def _of_text(self) -> dict[str, Column]:
+        """Return the fields of a value, and what has to be known of its text beside them.
+
+        So the text itself is not carried on from row to row. The names are those of _OF_TEXT.
+        """
+        value = F.col("value")
         text = value.cast("string")
         found = {
             _PARSED: _read(text, self.schema),
@@ -141,9 +148,9 @@ class JsonFormat:
             found[_TIMES] = times_as_text(text, self.schema, PLAIN)
         return found
 
-    def _bad(self) -> Column:
-        parsed = F.col(_PARSED)
-        faulty = F.col(_FAULTY)
+    def _bad(self, of_text: Callable[[str], Column]) -> Column:
+        parsed = of_text(_PARSED)
+        faulty = of_text(_FAULTY)
         checks = [
             parsed.isNull(),
             parsed.getField(CORRUPT).isNotNull(),
@@ -152,7 +159,7 @@ class JsonFormat:
             *[field.isNull() for _, field in _required(self.schema, parsed)],
         ]
         if has_times(self.schema):
-            checks.append(odd_times(parsed, F.col(_TIMES), self.schema))
+            checks.append(odd_times(parsed, of_text(_TIMES), self.schema))
         bad = reduce(or_, checks)
         return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
 
@@ -180,6 +187,10 @@ class JsonFormat:
         )
         judged = dead.withColumn(_PARSED, _read(text, self.schema))
         return judged.withColumn("reason", reason).drop(_PARSED)
+
+
+def _struct(fields: Mapping[str, Column]) -> Column:
+    return F.struct(*[field.alias(name) for name, field in fields.items()])
 
 
 def _may_be_deep(text: Column) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -95,6 +96,7 @@ class KeyedJson:
     key: str
     time: str
     place: tuple[str, str]
+    needs: ClassVar[tuple[str, ...]] = ("key", "partition", "offset", "timestamp")
 
     @cached_property
     def schema(self) -> StructType:

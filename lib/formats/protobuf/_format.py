@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
@@ -106,6 +107,7 @@ class ProtobufFormat:
     declared: Declared
     registry: Schemas | None
     tombstones: Tombstones = "dead"
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record` and `bad`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -50,6 +51,7 @@ class QueryFormat:
     """Standing queries by their id; made by `query_format`, where its rules stand."""
 
     fields: SearchFields
+    needs: ClassVar[tuple[str, ...]] = ("key", "partition", "offset", "timestamp")
 
     @property
     def schema(self) -> StructType:
