@@ -21,7 +21,6 @@ from ...commit import Batch
 from ...commit.identity import NEVER, Backlog
 from ...commit.ledger import Ledger
 from ...offsets import Offsets
-from ...sources.before import Before
 from ..job import Job
 from ..limits import Limits
 from ..process.failures import plain
@@ -35,9 +34,11 @@ from .gaps import require_there
 from .side_outputs import Part, keep_dead, reasons
 from .streams import streams
 from .topics import Topics
-from .unread import in_sessions, planned, reach
+from .unread import gap, in_sessions, planned, reach
 
 _LOG = logging.getLogger(__name__)
+_LONG_SESSION = 8
+"""How many gaps before the cut a session that is open there is taken to have begun, at first."""
 
 
 def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record: Record) -> None:
@@ -94,14 +95,14 @@ class _Work:
         """
         self._require_there()
         since = self._since() if not begun else None
+        young: dict[str, int] = {}
         if since is not None:
-            self.backlog = replace(self.backlog, again=self._again(since))
+            again, young = self._again(since, self.backlog.start)
+            self.backlog = replace(self.backlog, again=again)
         seen = {name: Observation() for name in self.job.inputs}
-        # Rows that the stream would have to read again, and would not.
-        known = None if since is None else Before(self.backlog.again, cut.strays(since))
         frames = {
             name: given.reading.batch(
-                self.spark, self._own(name).start, self._own(name).end, seen[name], known
+                self.spark, self._own(name).start, self._own(name).end, seen[name], since
             )
             for name, given in self.job.inputs.items()
         }
@@ -110,9 +111,10 @@ class _Work:
             out = rows if self.backlog.until is None else rows.where(self._is_out)
             number = out.count()
             counts = {name: observation.get for name, observation in seen.items()}
-            if any(each.get("left_out") for each in counts.values()):
-                self.backlog = replace(self.backlog, again=self.backlog.start)
-            if not begun and in_sessions(self.job) and not self._reaches_back(rows):
+            if any(counts[name]["since"] != found for name, found in young.items()):
+                # Rows that the stream has to read again are further back as well.
+                self.backlog, since = replace(self.backlog, again=self.backlog.start), None
+            if not begun and in_sessions(self.job) and not self._reaches_back(rows, since):
                 return None
             return self._written(out, number, counts, begun=begun)
         finally:
@@ -177,21 +179,30 @@ class _Work:
         return self.batch.of(self.job.inputs[name].reading.source.named)
 
     def _since(self) -> int | None:
-        """Return from which event time on rows are read again; None where it is not known yet."""
-        if self.backlog.until is None or in_sessions(self.job):
+        """Return from which event time on rows are read again; None for no time at all.
+
+        Of sessions it is a guess: which of them are open is known when the batch has made them.
+        """
+        if self.backlog.until is None:
             return None
-        return self.backlog.until - reach(self.job)
+        return self.backlog.until - (_LONG_SESSION * gap(self.job) or reach(self.job))
 
-    def _again(self, since: int) -> Offsets:
-        """Return the offsets from which on rows may have such event times."""
+    def _again(self, since: int, start: Offsets) -> tuple[Offsets, dict[str, int]]:
+        """Return the offsets from which on rows have such event times, and by input how many do."""
         again: Offsets = {}
+        young = {}
         for name, given in self.job.inputs.items():
-            own = self._own(name)
-            again |= cut.offsets_since(self.spark, given.reading, own.start, own.end, since)
-        return again
+            end = self._own(name).end
+            first = {topic: start[topic] for topic in end}
+            found, young[name] = cut.offsets_since(self.spark, given.reading, first, end, since)
+            again |= found
+        return again, young
 
-    def _reaches_back(self, rows: DataFrame) -> bool:
-        """Let the stream begin with the oldest session that is open; False where it cannot."""
+    def _reaches_back(self, rows: DataFrame, guess: int | None) -> bool:
+        """Let the stream begin with the oldest session that is open; False where it cannot.
+
+        guess: from which event time on all rows are known to be at `again` or after it.
+        """
         start = F.unix_micros(F.col("window")["start"])
         until = self.backlog.until or 0
         oldest = rows.where(~self._is_out).agg(F.min(start)).head()
@@ -199,11 +210,13 @@ class _Work:
         if since <= 0:
             _LOG.warning("%s: a session is open since 1970; all is read as a stream", self.job.name)
             return False
-        again = self._again(since)
-        for name, given in self.job.inputs.items():
-            earlier = given.reading.rows(self.spark, self._own(name).start, again)
+        known = guess is not None and guess <= since
+        first = self.backlog.again if known else self.backlog.start
+        again, _ = self._again(since, first)
+        for given in self.job.inputs.values():
+            earlier = given.reading.rows(self.spark, first, again)
             if not earlier.where(cut.strays(since)).isEmpty():
-                again = self.backlog.start
+                again = first
         self.backlog = replace(self.backlog, again=again)
         return True
 

@@ -9,9 +9,8 @@ a slice. So each row that comes later and is not late by then changes none of th
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ...durations import microseconds
@@ -64,19 +63,21 @@ def boundary(spark: SparkSession, transform: Transform, at: int) -> int | None:
 
 def offsets_since(
     spark: SparkSession, reading: Reading, start: Offsets, end: Offsets, since: int
-) -> Offsets:
-    """Return offsets from which on a topic's rows have event times at an instant or after it.
+) -> tuple[Offsets, int]:
+    """Return offsets from which on rows have event times at an instant or after it, and how many.
 
-    Looked for from the end backwards, until half of what is looked at has none: rows before that
-    are counted by the batch, which reads them all (`strays`).
+    Looked for from the end backwards, until half of what is looked at has none. The batch, which
+    reads everything, counts such rows too: whether there are others, before these offsets.
     """
     length = TAIL
     while True:
         first = _tail(start, end, length)
         rows = reading.rows(spark, first, end).where(F.unix_micros(EVENT_TIME) >= F.lit(since))
-        found = _by_partition(reading, rows, F.min)
+        topic, partition, offset = reading.place
+        found = rows.groupBy(topic, partition).agg(F.min(offset), F.count(F.lit(1))).collect()
+        first_of = {(row[0], row[1]): row[2] for row in found}
         again = {
-            topic: {part: found.get((topic, part), stop) for part, stop in parts.items()}
+            topic: {part: first_of.get((topic, part), stop) for part, stop in parts.items()}
             for topic, parts in end.items()
         }
         if all(
@@ -85,7 +86,7 @@ def offsets_since(
             for topic, parts in end.items()
             for part, stop in parts.items()
         ):
-            return again
+            return again, sum(row[3] for row in found)
         length *= 4
 
 
@@ -97,14 +98,8 @@ def strays(since: int) -> Column:
 def _newest(spark: SparkSession, reading: Reading, start: Offsets, end: Offsets) -> Newest:
     own = _own(reading, end)
     rows = reading.rows(spark, _tail(start, own, TAIL), own)
-    return _by_partition(reading, rows, F.max, F.unix_micros(EVENT_TIME))
-
-
-def _by_partition(
-    reading: Reading, rows: DataFrame, fold: Any, value: Column | None = None
-) -> Newest:
-    topic, partition, offset = reading.place
-    found = rows.groupBy(topic, partition).agg(fold(offset if value is None else value))
+    topic, partition, _ = reading.place
+    found = rows.groupBy(topic, partition).agg(F.max(F.unix_micros(EVENT_TIME)))
     return {(row[0], row[1]): row[2] for row in found.collect()}
 
 

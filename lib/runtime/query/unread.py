@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 
 from ...commit.identity import Backlog
+from ...durations import microseconds
 from ...errors import SourceError
 from ...offsets import Offsets
 from ...sources.topics import client, states_of
@@ -76,4 +77,13 @@ def reach(job: Job) -> int:
 
 def in_sessions(job: Job) -> bool:
     """Return whether a job's results are sessions, which say themselves how far back they reach."""
-    return isinstance(job.transform, Windowed) and isinstance(job.transform.window, Session)
+    return gap(job) > 0
+
+
+def gap(job: Job) -> int:
+    """Return the gap of a job's sessions, in microseconds; 0 where its results are none."""
+    window = job.transform.window if isinstance(job.transform, Windowed) else None
+    # A gap of each event's own is refused for a backlog.
+    if not isinstance(window, Session) or isinstance(window.gap, Column):
+        return 0
+    return microseconds(window.gap, "gap")
