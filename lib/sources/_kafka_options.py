@@ -19,7 +19,7 @@ _OURS = {
     "endingtimestamp": "between()",
     "endingoffsetsbytimestamp": "between()",
     "maxoffsetspertrigger": "max_rows",
-    "includeheaders": "nothing: headers are always read",
+    "includeheaders": "keep=['headers'] of the Reading",
     "failondataloss": "on_data_loss, 'stop' or 'record'",
 }
 """The reader's options that an argument of the source sets, and the argument."""
@@ -95,11 +95,11 @@ def require_options(names: Iterable[str]) -> None:
             )
 
 
-def with_defaults(options: Mapping[str, str], servers: str) -> dict[str, str]:
+def with_defaults(options: Mapping[str, str], servers: str, *, headers: bool) -> dict[str, str]:
     """Return the options of every read: the caller's, and ours where the caller has none."""
     given = {name.lower() for name in options}
     defaults = {name: value for name, value in _DEFAULTS.items() if name.lower() not in given}
-    ours = {"kafka.bootstrap.servers": servers, "includeHeaders": "true"}
+    ours = {"kafka.bootstrap.servers": servers, "includeHeaders": str(headers).lower()}
     return {**defaults, **options, **ours}
 
 

@@ -22,7 +22,8 @@ from ._kafka_options import (
 )
 from ._ranges import by_topic, firsts, lasts, ranges_of
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+HEADERS = "headers"
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", HEADERS)
 RAW = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -179,15 +180,22 @@ class KafkaSource:
         rows = None if self.max_rows is None else math.ceil(self.max_rows / shares)
         return replace(self, topics=(), pattern=None, partitions=mine, start=start, max_rows=rows)
 
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """Return the topics as a stream of raw rows, whose columns are COLUMNS."""
-        options = with_defaults(self.options, self.servers) | self._input() | self._start()
+    def stream(self, spark: SparkSession, *, headers: bool = True) -> DataFrame:
+        """Return the topics as a stream of raw rows, whose columns are COLUMNS.
+
+        headers: whether `headers` is among them, which takes time for each row.
+        """
+        ours = with_defaults(self.options, self.servers, headers=headers)
+        options = ours | self._input() | self._start()
         options["failOnDataLoss"] = str(self.on_data_loss == "stop").lower()
         if self.max_rows is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_rows)
-        return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)
+        rows = spark.readStream.format("kafka").options(**options).load()
+        return rows.select(*_columns(headers))
 
-    def between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+    def between(
+        self, spark: SparkSession, start: Offsets, end: Offsets, *, headers: bool = True
+    ) -> DataFrame:
         """Return one offset range, start inclusive and end exclusive, as a batch of raw rows.
 
         The partitions of `end` are read. One that `start` does not name is read from offset 0 on,
@@ -197,14 +205,16 @@ class KafkaSource:
         """
         ranges = ranges_of(start, end)
         if not ranges:
-            return spark.createDataFrame([], RAW)
-        options = for_a_batch(with_defaults(self.options, self.servers)) | {
+            return spark.createDataFrame([], RAW).select(*_columns(headers))
+        ours = with_defaults(self.options, self.servers, headers=headers)
+        options = for_a_batch(ours) | {
             "failOnDataLoss": "true",
             "assign": by_topic(ranges, list),
             "startingOffsets": by_topic(ranges, firsts),
             "endingOffsets": by_topic(ranges, lasts),
         }
-        return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
+        rows = spark.read.format("kafka").options(**options).load()
+        return rows.select(*_columns(headers))
 
     def _input(self) -> dict[str, str]:
         if self.topics:
@@ -223,6 +233,10 @@ class KafkaSource:
             # A partition without a record that is new enough would else be an error.
             options[_STRATEGY] = "latest"
         return options
+
+
+def _columns(headers: bool) -> list[str]:
+    return [name for name in COLUMNS if headers or name != HEADERS]
 
 
 def _dealt_on(

@@ -22,7 +22,7 @@ from .aside import BAD, PLACE, UNREAD, UNTIMED, Behind, SetAside, chosen
 from .before import FILTERED, Before, counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
-from .kafka import COLUMNS, KafkaSource
+from .kafka import COLUMNS, HEADERS, KafkaSource
 
 OBSERVATION = "tidegate"
 
@@ -115,7 +115,8 @@ class Reading:
         `heartbeats` can move the watermark on without an event. Rows that a batch has read `before`
         are rows of the stream too, and are not counted again.
         """
-        good = self._good(self.source.stream(spark), observation, before)
+        raw = self.source.stream(spark, headers=HEADERS in self.keep)
+        good = self._good(raw, observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
             return self._chosen(watermarked(good, EVENT_TIME, delay))
@@ -135,7 +136,7 @@ class Reading:
         many good rows are at it or after it, without those that `where` leaves out. No row is left
         out as late.
         """
-        raw = self.source.between(spark, start, end)
+        raw = self._between(spark, start, end)
         return self._chosen(self._good(raw, observation, since=since))
 
     def _good(
@@ -187,10 +188,13 @@ class Reading:
 
         Rows that `where` leaves out are not among them.
         """
-        judged = self._filtered(self._judged(self.source.between(spark, start, end), PLACE))
+        judged = self._filtered(self._judged(self._between(spark, start, end), PLACE))
         extra = [name for name in self.keep if name not in PLACE]
         kept = self._chosen(judged.where(~quoted(BAD)))
         return kept.select(*self._kept([*PLACE, *extra]))
+
+    def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+        return self.source.between(spark, start, end, headers=HEADERS in self.keep)
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the rows of one offset range that could not be read.
