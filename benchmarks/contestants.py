@@ -16,6 +16,7 @@ from tidegate.runtime.telemetry.progress import Show
 from tidegate.sinks import Append
 from tidegate.sketches import distinct
 from tidegate.sources import KafkaSource, Reading
+from tidegate.transform import Transform
 from tidegate.windows import Hopping, Session, Sliding, Tumbling, Window, Windowed
 
 from .contest import Contestant, Place, compete
@@ -103,6 +104,11 @@ def of_tidegate(
     backlog: int | None = None,
 ) -> Contestant:
     """Return the library's job of a window: as a stream, or with what waits as a batch first."""
+    return of_transform(Windowed(window, by=by, aggs=aggs), backlog=backlog)
+
+
+def of_transform(transform: Transform, *, backlog: int | None = None) -> Contestant:
+    """Return the library's job of a transform: as a stream, or with what waits as a batch first."""
 
     def contest(spark: SparkSession, place: Place) -> None:
         source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
@@ -116,7 +122,7 @@ def of_tidegate(
         job = Job(
             name="bench",
             inputs={"clicks": Input(reading)},
-            transform=Windowed(window, by=by, aggs=aggs),
+            transform=transform,
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),
             dead=str(place.folder / "dead"),

@@ -61,7 +61,7 @@ def race(
         taken: Runs = defaultdict(list)
         for number in range(rounds):
             for name, contestant in contestants().items():
-                if name not in who:
+                if name not in who or query in contestant.without:
                     continue
                 label = f"{query}-{name.replace(', ', '-').replace(' ', '-')}-{number}"
                 one = measured(

@@ -18,6 +18,7 @@ from .topics import CLICKS, CLOSING, PAIR, rows_of
 # The relative error that `distinct` states, with room for the windows that there are.
 _ERROR = 0.016 * 1.25
 _GAP_MS = 30_000
+SLOW_MS, WITHIN_MS = 200, 60_000
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,29 @@ def _enriched(servers: str) -> pd.DataFrame:
     return clicks.assign(plan="plan-" + (number % 7).astype(str))
 
 
+def _slower(servers: str) -> pd.DataFrame:
+    """Return each slow click with the user's next one that is slower still, within a minute."""
+    clicks = _clicks(servers).rename(columns={"user": "key", "ts": "start"})
+    slow = clicks[clicks["ms"] > SLOW_MS].sort_values(["key", "start", "ms"])
+    keys, starts, times = (slow[name].to_numpy() for name in ("key", "start", "ms"))
+    first, after = [], []
+    for one in range(len(slow)):
+        for other in range(one + 1, len(slow)):
+            if keys[other] != keys[one] or starts[other] - starts[one] >= WITHIN_MS:
+                break
+            if times[other] > times[one]:
+                first.append(one)
+                after.append(other)
+                break
+    found = slow.iloc[first][["key", "start", "ms"]]
+    return found.assign(end=starts[after], slower=times[after])
+
+
 _WINDOW = {"window.start": "start", "window.end": "end", "views": "views", "total_ms": "total_ms"}
 _SESSION = {"session_window.start": "start", "session_window.end": "end"}
 _JOINED = {"ts_left": "ts", "ts_right": "click_ts", "position": "position", "ms": "ms"}
 _BY_HAND = {"ts": "ts", "click_ts": "click_ts", "click_position": "position", "click_ms": "ms"}
+_SEQUENCE = {"user": "key", "started": "start", "ended": "end", "ms": "ms", "slower": "slower"}
 QUERIES: dict[str, Query] = {
     "tumbling": Query({"page": "key", **_WINDOW}, partial(_windows, panes=1)),
     "hopping": Query({"page": "key", **_WINDOW}, partial(_windows, panes=6)),
@@ -99,6 +119,7 @@ QUERIES: dict[str, Query] = {
     "distinct": Query({"page": "key", "window.start": "start", "users": "users"}, _distinct),
     "join": Query({"id": "id", **_JOINED, **_BY_HAND}, _pairs),
     "enrichment": Query({name: name for name in ("ts", "page", "user", "ms", "plan")}, _enriched),
+    "sequence": Query(_SEQUENCE, _slower),
 }
 
 

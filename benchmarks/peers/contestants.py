@@ -12,6 +12,7 @@ from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
 
 # As much as the session of the library's own benchmarks has.
 _HEAP = "-Xmx4g"
+_SEQUENCE = frozenset({"sequence"})
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Contestant:
     """Whether a result comes out anew when it changes, so that the last of a key counts."""
     sketches: bool = False
     """Whether different users are counted by a sketch."""
+    without: frozenset[str] = frozenset()
+    """Queries that it has no words for."""
 
     def command(self, query: str, servers: str, label: str, runs: int, folder: str) -> list[str]:
         """Return the command line that runs a query so often."""
@@ -39,9 +42,9 @@ class Contestant:
         return environment(**self.variables)
 
 
-def _spark(way: str, guarantee: str) -> Contestant:
+def _spark(way: str, guarantee: str, without: frozenset[str] = frozenset()) -> Contestant:
     program = (sys.executable, "-m", "benchmarks.peers.spark_queries")
-    return Contestant(program, (way,), guarantee, sketches=True)
+    return Contestant(program, (way,), guarantee, sketches=True, without=without)
 
 
 def _flink() -> Contestant:
@@ -68,6 +71,7 @@ def _streams() -> Contestant:
         "exactly once into Kafka; updates; RocksDB",
         topic=True,
         updates=True,
+        without=_SEQUENCE,
     )
 
 
@@ -78,7 +82,7 @@ def contestants() -> dict[str, Contestant]:
         "tidegate, stream": _spark("stream", ours),
         "tidegate, backlog": _spark("backlog", ours),
         "by hand": _spark(
-            "hand", "exactly once into Delta, as Spark has it; final results; RocksDB"
+            "hand", "exactly once into Delta, as Spark has it; final results; RocksDB", _SEQUENCE
         ),
         "Flink": _flink(),
         "Kafka Streams": _streams(),

@@ -76,6 +76,16 @@ QUERIES = {
         LEFT JOIN profiles FOR SYSTEM_TIME AS OF clicks.event_time
         ON clicks.`user` = profiles.`user`""",
     ),
+    "sequence": (
+        "`key` STRING, `start` BIGINT, `end` BIGINT, ms INT, slower INT",
+        """SELECT * FROM clicks MATCH_RECOGNIZE (
+          PARTITION BY `user` ORDER BY event_time, ms
+          MEASURES a.ts AS `start`, b.ts AS `end`, a.ms AS ms, b.ms AS slower
+          ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW
+          PATTERN (a x*? b) WITHIN INTERVAL '60' SECOND
+          DEFINE a AS a.ms > 200, b AS b.ms > a.ms
+        )""",
+    ),
 }
 """By name: the columns of the result, and the query that makes them."""
 

@@ -12,25 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from tidegate.eventtime import instant
-from tidegate.formats import json_format
 from tidegate.joins import stream_table
-from tidegate.runtime.job import Input, Job
-from tidegate.runtime.query.run import run
-from tidegate.runtime.telemetry.progress import Show
-from tidegate.sinks import Append
+from tidegate.patterns import Sequences, compare, of, sequence, step, then
 from tidegate.sketches import distinct
-from tidegate.sources import KafkaSource, Reading
 from tidegate.transform import Stateless
 from tidegate.windows import Hopping, Session, Tumbling
 
 from ..contest import Contestant, Place, started
-from ..contestants import CONTESTANTS, LATENESS, ROWS_A_BATCH, of_tidegate
+from ..contestants import CONTESTANTS, of_tidegate, of_transform
 from ..enrichers import CONTESTANTS as ENRICHERS
 from ..join_contestants import JOINS, by_tidegate
-from ..topic import SCHEMA
+from .answers import SLOW_MS, WITHIN_MS
 from .topics import CLICKS
 
 
@@ -41,23 +34,17 @@ def _enriched(spark: SparkSession, place: Place) -> None:
         table = spark.read.format("delta").load(str(place.tables / "current"))
         return stream_table(clicks, table, "user", how="left")
 
-    reading = Reading(
-        source=KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH),
-        format=json_format(SCHEMA),
-        time=instant(F.col("ts"), "milliseconds"),
-        lateness=LATENESS,
-        future_tolerance=None,
-    )
-    job = Job(
-        name="bench",
-        inputs={"clicks": Input(reading)},
-        transform=Stateless(enriched, one_to_one=True),
-        sink=Append(path=str(place.folder / "table")),
-        checkpoint=str(place.folder / "checkpoint"),
-        dead=str(place.folder / "dead"),
-        backlog=0,
-    )
-    run(job, spark, show=Show())
+    of_transform(Stateless(enriched, one_to_one=True), backlog=0)(spark, place)
+
+
+def _sequence() -> Sequences:
+    """Return the search for slow clicks, each with the user's next one that is slower still."""
+    slow = step("slow", f"ms > {SLOW_MS}")
+    slower = step("slower", compare("ms", ">", of("slow").first("ms")))
+    # Flink's WITHIN leaves its last instant out.
+    pattern = sequence(slow, then(slower), within=f"{WITHIN_MS - 1} milliseconds")
+    measures = {"ms": of("slow").first("ms"), "slower": of("slower").first("ms")}
+    return Sequences(pattern, by="user", measures=measures, skip="to_next", order="ms")
 
 
 WAYS: Mapping[str, Mapping[str, Contestant]] = {
@@ -65,6 +52,7 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         **{name: CONTESTANTS[name] for name in ("tumbling", "hopping", "session", "distinct")},
         "join": JOINS["stream_stream, early"],
         "enrichment": ENRICHERS["snapshot"],
+        "sequence": of_transform(_sequence()),
     },
     "backlog": {
         "tumbling": of_tidegate(Tumbling("10 seconds"), "page", backlog=0),
@@ -75,6 +63,7 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         ),
         "join": partial(by_tidegate, emission="early", backlog=0),
         "enrichment": _enriched,
+        "sequence": of_transform(_sequence(), backlog=0),
     },
     "hand": {
         **{

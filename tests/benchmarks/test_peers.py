@@ -22,6 +22,7 @@ from benchmarks.peers.tables import WANTED
 from tidegate.testing import Broker
 
 ROWS = 2_000
+STREAMED = [name for name in QUERIES if name not in contestants()["Kafka Streams"].without]
 ALL = [(way, query) for way, queries in WAYS.items() for query in queries]
 
 
@@ -39,7 +40,11 @@ def expected(broker: Broker, query: str) -> pd.DataFrame:
 
 @pytest.mark.broker
 @pytest.mark.pages
-@pytest.mark.draws("way, query", short=[("backlog", "session"), ("hand", "distinct")], long=ALL)
+@pytest.mark.draws(
+    "way, query",
+    short=[("backlog", "session"), ("hand", "distinct"), ("stream", "sequence")],
+    long=ALL,
+)
 def test_spark_gives_the_rows_expected(
     spark: SparkSession, broker: Broker, filled: Path, way: str, query: str
 ) -> None:
@@ -52,7 +57,7 @@ def test_spark_gives_the_rows_expected(
 @pytest.mark.broker
 @pytest.mark.pages
 @pytest.mark.skipif(javac() is None, reason="there is a JRE alone, which compiles nothing")
-@pytest.mark.draws("query", short=["session"], long=list(QUERIES))
+@pytest.mark.draws("query", short=["session"], long=STREAMED)
 def test_kafka_streams_gives_the_rows_expected(
     broker: Broker, filled: Path, tmp_path: Path, query: str
 ) -> None:
@@ -82,6 +87,17 @@ def test_flink_has_every_query() -> None:
     assert isinstance(queries, ast.Dict)
     names = [key.value for key in queries.keys if isinstance(key, ast.Constant)]
     assert names == list(QUERIES)
+
+
+def test_every_query_is_run_by_those_that_have_words_for_it() -> None:
+    everyone = contestants()
+    for name, way in (
+        ("tidegate, stream", "stream"),
+        ("tidegate, backlog", "backlog"),
+        ("by hand", "hand"),
+    ):
+        assert set(WAYS[way]) | everyone[name].without == set(QUERIES)
+        assert not set(WAYS[way]) & everyone[name].without
 
 
 def test_each_query_and_way_has_a_wanted_ratio_beside_a_contestant() -> None:
