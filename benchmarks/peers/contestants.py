@@ -80,7 +80,7 @@ def contestants() -> dict[str, Contestant]:
     ours = "exactly once into Delta, dead letters kept; final results; RocksDB"
     return {
         "tidegate, stream": _spark("stream", ours),
-        "tidegate, backlog": _spark("backlog", ours),
+        "tidegate, backlog": _spark("backlog", ours, _SEQUENCE),
         "by hand": _spark(
             "hand", "exactly once into Delta, as Spark has it; final results; RocksDB", _SEQUENCE
         ),

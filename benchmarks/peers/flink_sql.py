@@ -82,8 +82,8 @@ QUERIES = {
           PARTITION BY `user` ORDER BY event_time, ms
           MEASURES a.ts AS `start`, b.ts AS `end`, a.ms AS ms, b.ms AS slower
           ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW
-          PATTERN (a x*? b) WITHIN INTERVAL '60' SECOND
-          DEFINE a AS a.ms > 200, b AS b.ms > a.ms
+          PATTERN (a x* b) WITHIN INTERVAL '60' SECOND
+          DEFINE a AS a.ms > 200, x AS x.ms <= a.ms, b AS b.ms > a.ms
         )""",
     ),
 }

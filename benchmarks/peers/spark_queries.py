@@ -63,7 +63,6 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         ),
         "join": partial(by_tidegate, emission="early", backlog=0),
         "enrichment": _enriched,
-        "sequence": of_transform(_sequence(), backlog=0),
     },
     "hand": {
         **{

@@ -27,7 +27,6 @@ WANTED: Mapping[tuple[str, str], tuple[str, float]] = {
     ("distinct", STREAM): (FLINK, 1.2),
     ("join", STREAM): (FLINK, 1.5),
     ("enrichment", STREAM): (STREAMS, 2.0),
-    ("sequence", BACKLOG): (FLINK, 1.0),
     ("sequence", STREAM): (FLINK, 1.0),
 }
 """By query and way: a rival, and how many times its speed is wanted, warm."""
