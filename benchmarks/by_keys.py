@@ -18,6 +18,9 @@ Found = dict[str, float | str | int]
 Measure = Callable[[SparkSession, int, Path], list[Found]]
 """Measures so many events, with a folder for what it makes."""
 
+_WHOLE = 10
+"""From here on the digits behind the point tell nothing."""
+
 
 def program(measure: Measure, rows: int, output: Path, *, title: str, what: str) -> None:
     """Measure a tenth of the events and then all; print the second as a table, and keep it."""
@@ -52,7 +55,7 @@ def _shown(runs: Sequence[Found], title: str, what: str) -> Table:
     """Return the figures as a table."""
     table = Table("", "keys", "thousand/s", "CPU s", "peak MiB", what, title=title)
     for run in runs:
-        numbers = [run[name] for name in ("thousand_a_second", "cpu", "peak_mib")]
-        texts = [f"{float(number):,.0f}" for number in numbers]
+        numbers = [float(run[name]) for name in ("thousand_a_second", "cpu", "peak_mib")]
+        texts = [f"{number:,.0f}" if number >= _WHOLE else f"{number:.2g}" for number in numbers]
         table.add_row(str(run["name"]), f"{run['keys']:,}", *texts, f"{run['found']:,}")
     return table

@@ -1,4 +1,5 @@
-"""Measure documents run past 1 to 100,000 standing queries, beside a test of each query.
+"""Measure documents run past 1 to 100,000 standing queries, beside a test of each query, and beside
+Lucene's monitor, which holds its queries in memory and has no more to do: no stream, no table.
 
 python -m benchmarks.standing_queries [--documents 20000] [--output PATH]
 """
@@ -19,6 +20,7 @@ from tidegate.patterns.standing._terms import hashed
 
 from .by_keys import Found, program, timed
 from .harness import Output
+from .percolator import available, percolated
 
 FIELDS = SearchFields(text="body", whole="price")
 COUNTS = (1, 100, 10_000, 100_000)
@@ -73,9 +75,11 @@ def measure(spark: SparkSession, count: int, folder: Path) -> list[Found]:
     documents(spark, count).write.parquet(str(folder / "documents"))
     rows = spark.read.parquet(str(folder / "documents"))
     runs = []
+    rival = available()
     for number in COUNTS:
         place = str(folder / f"queries-{number}")
-        given = spark.createDataFrame(texts(number), "query_id bigint, query string")
+        asked_for = texts(number)
+        given = spark.createDataFrame(asked_for, "query_id bigint, query string")
         read_queries(given, FIELDS).drop("fault").write.parquet(place)
         queries = spark.read.parquet(place)
         asked = F.count("*"), F.sum(F.hash("id", "query_id").cast("bigint"))
@@ -89,6 +93,11 @@ def measure(spark: SparkSession, count: int, folder: Path) -> list[Found]:
         same = matches(some, queries, FIELDS).agg(*asked).first()
         if every != same or (few == count and every != first):
             raise SystemExit(f"{number} queries: {every} with each tested, {same} indexed")
+        if rival:
+            found, pairs = percolated(rows, asked_for, folder / f"lucene-{number}")
+            runs.append(found)
+            if (lucene := pairs.agg(*asked).first()) != first:
+                raise SystemExit(f"{number} queries: {lucene} by Lucene, {first} indexed")
     return runs
 
 

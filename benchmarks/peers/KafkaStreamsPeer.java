@@ -58,6 +58,8 @@ public final class KafkaStreamsPeer {
 
     record Different(String key, long start, long users) {}
 
+    record Enriched(long ts, String page, String user, long ms, String plan) {}
+
     record Pair(String id, long ts, long click_ts, int position, long ms) {}
 
     private static final ObjectMapper JSON = new ObjectMapper()
@@ -176,9 +178,9 @@ public final class KafkaStreamsPeer {
                 Consumed.with(Serdes.String(), EVENT));
         read("clicks")
                 .peek((none, click) -> passed.increment())
-                .leftJoin(profiles, (none, click) -> click.user, (click, profile) -> new Event(
-                        click.ts, click.page, click.user, null, 0, click.ms, profile == null ? null : profile.plan))
-                .to(output, Produced.with(Serdes.ByteArray(), EVENT));
+                .leftJoin(profiles, (none, click) -> click.user, (click, profile) -> new Enriched(
+                        click.ts, click.page, click.user, click.ms, profile == null ? null : profile.plan))
+                .to(output, Produced.with(Serdes.ByteArray(), json(JSON, Enriched.class)));
     }
 
     private KStream<byte[], Event> read(String topic) {

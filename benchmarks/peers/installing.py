@@ -17,31 +17,32 @@ HERE = Path(__file__).resolve().parent
 HOME = project_root() / ".run" / "peers"
 JARS, CLASSES, FLINK = HOME / "jars", HOME / "classes", HOME / "flink"
 LOG = HOME / "setup.log"
-PROGRAM = "KafkaStreamsPeer"
+PROGRAM, PERCOLATOR = "KafkaStreamsPeer", "LuceneMonitorPeer"
 FLINK_PYTHONS = ((3, 11), (3, 12))
 """The versions that Flink has packages for."""
 
 
 def fetch_jars() -> None:
-    """Fetch the jars of Kafka Streams, and Flink's connector."""
-    jars.retrieve(HERE / "ivy.xml", JARS, ("streams", "flink"), Path(sys.executable), LOG)
+    """Fetch the jars of Kafka Streams and of Lucene, and Flink's connector."""
+    confs = ("streams", "flink", "lucene")
+    jars.retrieve(HERE / "ivy.xml", JARS, confs, Path(sys.executable), LOG)
     jars.verify(JARS, HERE / "jars.lock")
 
 
-def compile_program() -> None:
-    """Compile the program of Kafka Streams by the compiler that is beside Java."""
+def compile_programs() -> None:
+    """Compile the programs in Java by the compiler that is beside it."""
     compiler = javac()
     if compiler is None:
         raise SetupError(
             WRONG_JAVA, "there is no javac beside java: install a JDK, not a JRE alone"
         )
-    command = [compiler, "-Xlint:all", "-Werror", "-cp", f"{JARS}/streams/*", "-d", str(CLASSES)]
-    done = subprocess.run(
-        [*command, str(HERE / f"{PROGRAM}.java")], capture_output=True, text=True, check=False
-    )
+    libraries = f"{JARS}/streams/*:{JARS}/lucene/*"
+    command = [compiler, "-Xlint:all", "-Werror", "-cp", libraries, "-d", str(CLASSES)]
+    sources = [str(HERE / f"{name}.java") for name in (PROGRAM, PERCOLATOR)]
+    done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(
-            WRONG_JAVA, f"{PROGRAM}.java does not compile:\n{done.stdout}{done.stderr}"
+            WRONG_JAVA, f"the rivals' programs do not compile:\n{done.stdout}{done.stderr}"
         )
 
 
@@ -67,13 +68,13 @@ def _python_for_flink() -> str:
 
 
 def install(*, flink: bool) -> None:
-    """Run the steps that are not done; without `flink` those of Kafka Streams alone."""
+    """Run the steps that are not done; without `flink` those of the programs in Java alone."""
     place, here = ".run/peers/.stamp", "benchmarks/peers"
     locked = (f"{here}/ivy.xml", f"{here}/jars.lock")
-    program = (f"{here}/{PROGRAM}.java", *locked)
+    programs = (f"{here}/{PROGRAM}.java", f"{here}/{PERCOLATOR}.java", *locked)
     steps = [
         Step("fetching and verifying the rivals' jars", f"{place}-jars", locked, fetch_jars),
-        Step("compiling Kafka Streams' program", f"{place}-classes", program, compile_program),
+        Step("compiling the rivals' programs", f"{place}-classes", programs, compile_programs),
     ]
     if flink:
         packed = (f"{here}/requirements.lock",)

@@ -19,6 +19,7 @@ from benchmarks import (
     enrichers,
     folds,
     sequences,
+    standing_queries,
     stream_stream,
     table_table,
     topic,
@@ -29,6 +30,7 @@ from benchmarks.enrichers import CONTESTANTS as ENRICHERS
 from benchmarks.harness import PARTITIONS
 from benchmarks.join_contestants import JOINS
 from benchmarks.late_contestants import LATE
+from benchmarks.peers.installing import javac
 from benchmarks.table_contestants import CONTESTANTS as VIEWS
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import Broker
@@ -113,6 +115,15 @@ def test_what_is_measured_by_keys_finds_the_same_as_by_hand(
 ) -> None:
     monkeypatch.setattr(benchmark, "KEYS", (10,))
     assert benchmark.measured(spark, ROWS, tmp_path)
+
+
+def test_standing_queries_meet_what_those_of_lucene_meet(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_queries, "COUNTS", (1_000,))
+    (indexed, tested, *lucene) = standing_queries.measure(spark, 100, tmp_path)
+    assert indexed["found"] == tested["found"] != 0
+    assert len(lucene) == (javac() is not None)
 
 
 @pytest.mark.draws("name", short=["view"], long=list(VIEWS))
