@@ -91,6 +91,11 @@ class Reading:
         return [self._kafka(name) for name in PLACE[:3]]
 
     @property
+    def _headers(self) -> bool:
+        """Whether something reads the headers of a row."""
+        return HEADERS in {*self.keep, *getattr(self.format, "needs", ())}
+
+    @property
     def _event_time(self) -> EventTime:
         return EventTime(
             self.time,
@@ -115,7 +120,7 @@ class Reading:
         `heartbeats` can move the watermark on without an event. Rows that a batch has read `before`
         are rows of the stream too, and are not counted again.
         """
-        raw = self.source.stream(spark, headers=HEADERS in self.keep)
+        raw = self.source.stream(spark, headers=self._headers)
         good = self._good(raw, observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
@@ -194,7 +199,7 @@ class Reading:
         return kept.select(*self._kept([*PLACE, *extra]))
 
     def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        return self.source.between(spark, start, end, headers=HEADERS in self.keep)
+        return self.source.between(spark, start, end, headers=self._headers)
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the rows of one offset range that could not be read.
