@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame
 from tidegate.runtime.process.installation import java
 
 from .by_keys import Found
+from .harness import LONGEST_SECONDS
+from .peers.contestants import HEAP
 from .peers.installing import CLASSES, JARS, PERCOLATOR, install, javac
 
 Texts = Sequence[tuple[int, str]]
-LONGEST_SECONDS = 1_800.0
-_HEAP = "-Xmx4g"
 _PREFIX = re.compile(r"\b(w\d+)\*")
 _BELOW = re.compile(r"price:<(\d+)")
 
@@ -49,7 +49,7 @@ def percolated(documents: DataFrame, texts: Texts, folder: Path) -> tuple[Found,
     lines = (f"{number}\t{in_lucene(text)}\n" for number, text in texts)
     queries.write_text("".join(lines), encoding="utf-8")
     rows.to_csv(given, sep="\t", header=False, index=False)
-    command = [java(), _HEAP, "-cp", f"{CLASSES}:{JARS}/lucene/*", PERCOLATOR]
+    command = [java(), HEAP, "-cp", f"{CLASSES}:{JARS}/lucene/*", PERCOLATOR]
     command += [str(queries), str(given), str(len(rows) // 10), str(found)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS)
     if done.returncode:

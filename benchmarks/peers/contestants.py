@@ -11,7 +11,7 @@ from tidegate.runtime.process.installation import environment, java
 from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
 
 # As much as the session of the library's own benchmarks has.
-_HEAP = "-Xmx4g"
+HEAP = "-Xmx4g"
 _SEQUENCE = frozenset({"sequence"})
 
 
@@ -55,7 +55,7 @@ def _flink() -> Contestant:
         "exactly once into Kafka; final results; state on the heap",
         # SQL calls no function of Python, so no worker is made ready for one.
         {
-            "JVM_ARGS": _HEAP,
+            "JVM_ARGS": HEAP,
             "FLINK_LOG_DIR": str(HOME / "log"),
             "_python_worker_execution_mode": "process",
         },
@@ -66,7 +66,7 @@ def _flink() -> Contestant:
 def _streams() -> Contestant:
     classes = f"{CLASSES}:{JARS}/streams/*"
     return Contestant(
-        (java(), _HEAP, "-cp", classes, PROGRAM),
+        (java(), HEAP, "-cp", classes, PROGRAM),
         (),
         "exactly once into Kafka; updates; RocksDB",
         topic=True,

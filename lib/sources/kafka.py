@@ -202,6 +202,8 @@ class KafkaSource:
         as the stream reads a partition that appears while it runs. Whatever `on_data_loss` says, a
         range of which the topic has lost a part is an error of Spark's. Raises ArgumentError for a
         range that ends before it starts.
+
+        headers: as in `stream`.
         """
         ranges = ranges_of(start, end)
         if not ranges:

@@ -93,7 +93,13 @@ class Reading:
     @property
     def _headers(self) -> bool:
         """Whether something reads the headers of a row."""
-        return HEADERS in {*self.keep, *getattr(self.format, "needs", ())}
+        return HEADERS in {*self.keep, *self._needs}
+
+    @property
+    def _needs(self) -> Sequence[str]:
+        """Kafka's columns that the format reads: all but the headers where it does not say."""
+        needs: Sequence[str] = getattr(self.format, "needs", CARRIED)
+        return needs
 
     @property
     def _event_time(self) -> EventTime:
@@ -232,8 +238,7 @@ class Reading:
         Of Kafka's columns those are carried along that something reads: a parser in Python is
         given, and gives back, each of them.
         """
-        needed = [*self._event_time.needs, *getattr(self.format, "needs", CARRIED)]
-        carried = list(dict.fromkeys([*also, *self.keep, *needed]))
+        carried = list(dict.fromkeys([*also, *self.keep, *self._event_time.needs, *self._needs]))
         try:
             return self._carrying(carried, raw)
         except AnalysisException:
