@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -101,6 +101,8 @@ class Identity:
     offsets, commits: SHA-256 of the newest files of the checkpoint's logs, by batch.
     files: SHA-256 of the checkpoint's files that stay as they were first written, by path in it.
     tables: by step, every table as it was left.
+    steps: the sink's steps, each of which gets every batch from here on; None where an older
+        version noted none.
     topics: by name, Kafka's id of each topic. streams: by input, the number of its streams.
     dead_topics: the topics that dead letters may have been sent to, by this start or earlier ones.
     plan: what the query is, part by part, in readable text.
@@ -119,6 +121,7 @@ class Identity:
     commits: Mapping[int, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, TableMark] = field(default_factory=dict)
+    steps: tuple[str, ...] | None = None
     topics: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, int] = field(default_factory=dict)
     dead_topics: tuple[str, ...] = ()
@@ -140,6 +143,11 @@ class Identity:
     def finished(self) -> range:
         """The batches that are in all of their tables, by their numbers there."""
         return range(self.base, self.base + self.batch + 1)
+
+    @property
+    def written(self) -> bool:
+        """Whether a batch is in its tables: the stream's, the backlog's, a lost checkpoint's."""
+        return self.batch > NEVER or bool(self.tables) or self.resumed is not None
 
     @property
     def whole(self) -> int | None:
@@ -203,6 +211,7 @@ class Identity:
                 "offsets": _by_number(found["offsets"]),
                 "commits": _by_number(found["commits"]),
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
+                "steps": _steps(found.get("steps")),
                 "dead_topics": tuple(found.get("dead_topics", ())),
                 "resumed": _resumed(found["resumed"]),
                 "backlog": _backlog(found.get("backlog")),
@@ -223,6 +232,10 @@ def _newest(hashes: Mapping[int, str]) -> dict[int, str]:
 
 def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:
     return {int(number): text for number, text in hashes.items()}
+
+
+def _steps(found: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if found is None else tuple(found)
 
 
 def _resumed(found: Mapping[str, Any] | None) -> Resumed | None:

@@ -105,7 +105,12 @@ class Ledger:
             )
         own = self.identity
         self.identity = replace(
-            found, epoch=own.epoch, plan=own.plan, streams=own.streams, ended=False
+            found,
+            epoch=own.epoch,
+            plan=own.plan,
+            steps=own.steps,
+            streams=own.streams,
+            ended=False,
         )
 
     def _note_files(self) -> None:

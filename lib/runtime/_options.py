@@ -27,7 +27,10 @@ Backlog = Annotated[
 ]
 Recreate = Annotated[
     list[str] | None,
-    typer.Option(help="A step whose table is gone and begins anew, empty; or 'all'."),
+    typer.Option(
+        help="A step whose table is gone and begins anew, empty; or 'all' of them. "
+        "Or a new output of an old checkpoint, which begins with the next batch."
+    ),
 ]
 ShowConfig = Annotated[
     bool, typer.Option("--show-config", help="Show the merged configuration and end.")

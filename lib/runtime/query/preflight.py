@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -13,24 +12,24 @@ from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, plan_hash
 from ...commit.kept import require_kept, require_noted, require_own
-from ...commit.logs import Logs, digest, read_logs
+from ...commit.logs import Logs, read_logs
 from ...commit.noted_logs import require_logs
 from ...commit.once import untouched
-from ...commit.protocol import current
-from ...commit.stamp import Stamp, app_id
+from ...commit.stamp import app_id
 from ...jvm import TopicState
 from ...sinks.sink import remade
-from ...sources.topics import require_same_topics, topic_states
+from ...sources.topics import require_same_topics
 from ..job import Job
 from ..replaying.journal import require_no_switch
 from .adopted import adopted
-from .brokers import answers
+from .ahead import require_not_ahead
+from .brokers import asked
 from .fitting import fits
 from .places import steps
 from .plan import plan_of
 from .replanned import Replanned
 from .resume import resumed, told
-from .same_job import begun_anew, require_same_job
+from .same_job import added, begun_anew, require_none_added, require_same_job
 
 _READS = 5
 Check = tuple[str, Callable[[], str]]
@@ -41,7 +40,8 @@ class Preflight:
     """The checks of one start, which only look; `identity` is what the start then claims.
 
     resume: whether a new checkpoint may go on where that of the tables ended.
-    recreate: the steps whose table is gone and may begin anew, or "all" of those that are gone.
+    recreate: the steps whose table is gone and may begin anew, or "all" of those that are gone;
+        and the sink's new steps that may begin with the next batch.
     """
 
     def __init__(
@@ -123,16 +123,24 @@ class Preflight:
         """What a start claims: what was there before, with the plan of now."""
         noted = self.before
         there = {step: self._there(step) for step in self.steps}
-        gone = begun_anew(noted, there, self._recreate)
+        new = added(noted, self._own)
+        gone = begun_anew(noted, there, self._recreate, new)
         kept = {step: mark for step, mark in noted.tables.items() if step not in gone}
         ids = {topic: each.id for states in self.topics.values() for topic, each in states.items()}
         return replace(
             noted,
             tables=kept,
+            steps=tuple(self._own),
             plan=self.plan,
             topics={**noted.topics, **ids},
             dead_topics=self._dead_topics(noted),
         )
+
+    @cached_property
+    def _own(self) -> dict[str, str]:
+        """The paths of the sink's tables by step, but of those that it makes of its others."""
+        made = remade(self.job.sink)
+        return {step: path for path, step in self.job.sink.tables() if step not in made}
 
     @property
     def query(self) -> str | None:
@@ -151,7 +159,8 @@ class Preflight:
         if not goes_on:
             return Identity(job=self.job.name)
         found, topics = resumed(self.job, self.tables)
-        return Identity(job=self.job.name, resumed=found, topics=topics)
+        there = tuple(filter(self._there, self._own))
+        return Identity(job=self.job.name, steps=there, resumed=found, topics=topics)
 
     @cached_property
     def _adopted(self) -> Identity:
@@ -182,19 +191,13 @@ class Preflight:
     @cached_property
     def topics(self) -> dict[str, dict[str, TopicState]]:
         """What the brokers say of each input's topics; nothing where a broker is silent."""
-        found = {}
-        for name, given in self.job.inputs.items():
-            source = given.reading.source
-            # Kafka's own client would ask for ten seconds, and the query asks again by itself.
-            if answers(source.servers):
-                with suppress(OSError):
-                    found[name] = topic_states(self.spark, source)
-        return found
+        return asked(self.job.inputs, self.spark)
 
     def _job(self) -> str:
         if self.noted is not None:
             name, checkpoint = self.job.name, self.job.places.checkpoint
             require_same_job(self.noted, name, checkpoint, self.steps)
+        require_none_added(self.before, self._own, self._recreate)
         return self.job.name
 
     def _table(self, step: str, path: str) -> str:
@@ -207,31 +210,15 @@ class Preflight:
         else:
             require_own(step, self.job.name, self.query, log)
             self._require_noted(step, log)
-        self._require_not_ahead(step, log)
+        if self.query is not None:
+            base = self.identity.base
+            require_not_ahead(self.job.name, self.query, base, self.logs, step, log)
         return f"{path}: version {log.version}"
 
     def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
         noted = self.noted
         if noted is not None and self.query is not None and step not in remade(self.job.sink):
             require_noted(step, log.path, self._last(step, log), noted.finished)
-
-    def _require_not_ahead(self, step: str, log: DeltaCommitLog) -> None:
-        """Refuse a table that is ahead of the checkpoint, or has other offsets of its batch."""
-        if self.query is None:
-            return
-        number = self.logs.last + 1
-        planned = self.logs.offsets.get(number)
-        stamp = Stamp(
-            job=self.job.name,
-            query=self.query,
-            run="",
-            batch=self.identity.base + number,
-            step=step,
-            offsets="(not planned yet)" if planned is None else digest(planned),
-            end={},
-            rows={},
-        )
-        current(log, stamp)
 
     def _plan(self) -> str:
         noted = self.noted

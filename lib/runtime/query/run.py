@@ -64,7 +64,8 @@ def run(
     Before the query starts, checkpoint, tables and configuration are held against one another.
     resume_from_table: a new checkpoint goes on where the target's last commit ended, since that of
     the tables is lost.
-    recreate: the steps whose table is gone and is to begin anew, empty; "all" for all of them.
+    recreate: the steps whose table is gone and is to begin anew, empty; "all" for all of them. And
+    the sink's steps that are new on an old checkpoint, and are to begin with its next batch.
 
     A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
     Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal.
