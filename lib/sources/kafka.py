@@ -21,6 +21,15 @@ from ._kafka_options import (
     with_defaults,
 )
 from ._ranges import by_topic, firsts, lasts, ranges_of
+from ._shares import (
+    Place,
+    Start,
+    dealt_on,
+    dealt_out,
+    partitions_of,
+    require_starts,
+    start_of,
+)
 
 HEADERS = "headers"
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", HEADERS)
@@ -72,7 +81,7 @@ class KafkaSource:
     _: KW_ONLY
     pattern: str | None = None
     partitions: Mapping[str, Sequence[int]] | None = None
-    start: Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]] | datetime = "earliest"
+    start: Start = "earliest"
     max_rows: int | None = 1_000_000
     on_data_loss: Literal["stop", "record"] = "stop"
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -140,44 +149,20 @@ class KafkaSource:
 
         Raises ArgumentError for a start that leaves out a partition.
         """
-        given = [
-            (topic, part) for topic, parts in self._partitions(partitions).items() for part in parts
-        ]
+        named = self.partitions or {name: range(partitions[name]) for name in sorted(partitions)}
+        given = [(topic, part) for topic, parts in named.items() for part in parts]
         if before:
-            dealt = _dealt_on(given, before)
+            dealt = dealt_on(given, before)
         else:
-            self._require_starts(given)
-            shares = number or len(given)
-            dealt = [given[index::shares] for index in range(shares)]
+            require_starts(self.start, given)
+            dealt = dealt_out(given, number or len(given))
         return [self._only(places, len(dealt)) for places in dealt]
 
-    def _require_starts(self, given: Sequence[tuple[str, int]]) -> None:
-        if not isinstance(self.start, Mapping):
-            return
-        without = [f"{topic}-{part}" for topic, part in given if part not in self.start[topic]]
-        if without:
-            raise ArgumentError(
-                f"start leaves out {', '.join(without)}.",
-                "every partition: -2 is its earliest offset, -1 its latest.",
-            )
-
-    def _partitions(self, counts: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
-        return self.partitions or {topic: range(count) for topic, count in sorted(counts.items())}
-
-    def _only(self, given: Sequence[tuple[str, int]], shares: int) -> KafkaSource:
+    def _only(self, given: Sequence[Place], shares: int) -> KafkaSource:
         """Return the source of some partitions alone, with its share of `max_rows`."""
-        mine: dict[str, list[int]] = {}
-        for topic, part in given:
-            mine.setdefault(topic, []).append(part)
-        start = self.start
-        if isinstance(start, Mapping):
-            offsets = start
-            start = {
-                # A partition that was added since is read from its first record on.
-                topic: {part: offsets[topic].get(part, -2) for part in parts}
-                for topic, parts in mine.items()
-            }
         rows = None if self.max_rows is None else math.ceil(self.max_rows / shares)
+        start = start_of(self.start, given)
+        mine = partitions_of(given)
         return replace(self, topics=(), pattern=None, partitions=mine, start=start, max_rows=rows)
 
     def stream(self, spark: SparkSession, *, headers: bool = True) -> DataFrame:
@@ -239,18 +224,3 @@ class KafkaSource:
 
 def _columns(headers: bool) -> list[str]:
     return [name for name in COLUMNS if headers or name != HEADERS]
-
-
-def _dealt_on(
-    given: Sequence[tuple[str, int]], before: Sequence[Mapping[str, Iterable[int]]]
-) -> list[list[tuple[str, int]]]:
-    """Deal the partitions that were added to the shares that there are."""
-    dealt = [
-        [(topic, part) for topic, parts in share.items() for part in sorted(parts)]
-        for share in before
-    ]
-    known = {place for share in dealt for place in share}
-    for place in given:
-        if place not in known:
-            min(dealt, key=len).append(place)
-    return dealt

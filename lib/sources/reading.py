@@ -7,18 +7,18 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Literal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import quoted
-from ..conditions import condition, require_text
+from ..conditions import require_text
 from ..durations import interval, microseconds
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
 from ..offsets import Offsets
-from ._parts import CARRIED, require_parts
-from .aside import BAD, PLACE, UNREAD, UNTIMED, Behind, SetAside, chosen
+from ._parts import require_parts
+from ._rows import ReadRows, kafka_name
+from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen
 from .before import FILTERED, Before, counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
@@ -83,23 +83,17 @@ class Reading:
     def columns(self) -> list[str]:
         """The columns of the good rows."""
         fields = [name for name in self.format.schema.fieldNames() if name != EVENT_TIME]
-        return [*fields, EVENT_TIME, *map(self._kafka, self.keep)]
+        return [*fields, EVENT_TIME, *(kafka_name(self.format, name) for name in self.keep)]
 
     @property
     def place(self) -> list[str]:
         """What rows that bear their place call its topic, partition and offset."""
-        return [self._kafka(name) for name in PLACE[:3]]
+        return [kafka_name(self.format, name) for name in PLACE[:3]]
 
     @property
     def _headers(self) -> bool:
         """Whether something reads the headers of a row."""
-        return HEADERS in {*self.keep, *self._needs}
-
-    @property
-    def _needs(self) -> Sequence[str]:
-        """Kafka's columns that the format reads: all but the headers where it does not say."""
-        needs: Sequence[str] = getattr(self.format, "needs", CARRIED)
-        return needs
+        return HEADERS in {*self.keep, *self._rows.needs}
 
     @property
     def _event_time(self) -> EventTime:
@@ -109,8 +103,12 @@ class Reading:
             tolerance=self.future_tolerance,
             future=self.future,
             fields=self.format.schema,
-            received=self._kafka("timestamp"),
+            received=kafka_name(self.format, "timestamp"),
         )
+
+    @property
+    def _rows(self) -> ReadRows:
+        return ReadRows(self.format, self._event_time, tuple(self.keep), self.where)
 
     def stream(
         self,
@@ -130,8 +128,8 @@ class Reading:
         good = self._good(raw, observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
-            return self._chosen(watermarked(good, EVENT_TIME, delay))
-        return self._chosen(heartbeats.below(good, EVENT_TIME, delay))
+            return self._rows.chosen(watermarked(good, EVENT_TIME, delay))
+        return self._rows.chosen(heartbeats.below(good, EVENT_TIME, delay))
 
     def batch(
         self,
@@ -148,7 +146,7 @@ class Reading:
         out as late.
         """
         raw = self._between(spark, start, end)
-        return self._chosen(self._good(raw, observation, since=since))
+        return self._rows.chosen(self._good(raw, observation, since=since))
 
     def _good(
         self,
@@ -159,7 +157,7 @@ class Reading:
         since: int | None = None,
     ) -> DataFrame:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
-        judged = self._filtered(self._judged(raw, () if before is None else PLACE[:3]))
+        judged = self._rows.judged(raw, () if before is None else PLACE[:3])
         marks = {BAD: quoted(BAD)}
         if CLAMPED in judged.columns:
             marks[CLAMPED] = quoted(CLAMPED)
@@ -168,7 +166,7 @@ class Reading:
         if before is not None:
             marks |= before.marks(*map(quoted, self.place))
         rows = judged.select(
-            *self._kept(self.keep), *[at.alias(name) for name, at in marks.items()]
+            *self._rows.kept(self.keep), *[at.alias(name) for name, at in marks.items()]
         )
         counted = counts(
             bad=quoted(BAD),
@@ -182,27 +180,15 @@ class Reading:
         marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
 
-    def _filtered(self, judged: DataFrame) -> DataFrame:
-        """Mark the good rows that `where` leaves out."""
-        if self.where is None:
-            return judged
-        holds = condition(judged.select(*self._kept(self.keep)), self.where)
-        left_out = F.when(~quoted(BAD), ~F.coalesce(holds, F.lit(False))).otherwise(F.lit(False))
-        return judged.withColumn(FILTERED, left_out)
-
-    def _chosen(self, marked: DataFrame) -> DataFrame:
-        """Leave out the rows that are marked."""
-        return marked if self.where is None else marked.where(~quoted(FILTERED)).drop(FILTERED)
-
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of PLACE.
 
         Rows that `where` leaves out are not among them.
         """
-        judged = self._filtered(self._judged(self._between(spark, start, end), PLACE))
+        judged = self._rows.judged(self._between(spark, start, end), PLACE)
         extra = [name for name in self.keep if name not in PLACE]
-        kept = self._chosen(judged.where(~quoted(BAD)))
-        return kept.select(*self._kept([*PLACE, *extra]))
+        kept = self._rows.chosen(judged.where(~quoted(BAD)))
+        return kept.select(*self._rows.kept([*PLACE, *extra]))
 
     def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         return self.source.between(spark, start, end, headers=self._headers)
@@ -223,45 +209,11 @@ class Reading:
 
         They are read once for both. Rows that `where` leaves out are never late.
         """
-        judged = self._filtered(self._judged(self.source.between(spark, start, end), COLUMNS))
+        judged = self._rows.judged(self.source.between(spark, start, end), COLUMNS)
         bad = quoted(BAD)
-        raw = [F.when(bad, quoted(self._kafka(name))).alias(name) for name in COLUMNS]
+        raw = [F.when(bad, quoted(kafka_name(self.format, name))).alias(name) for name in COLUMNS]
         extra = [name for name in self.keep if name not in PLACE]
-        row = F.struct(*self._kept([*PLACE, *extra]))
+        row = F.struct(*self._rows.kept([*PLACE, *extra]))
         told = judged.withColumn(UNTIMED, self._event_time.fault())
         rows = chosen(told, behind, raw=raw, row=row)
         return SetAside(rows, format=self.format, cap=self.value_cap, behind=behind)
-
-    def _judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-        """Decode each row, take its event time and decide whether it is good.
-
-        Of Kafka's columns those are carried along that something reads: a parser in Python is
-        given, and gives back, each of them.
-        """
-        carried = list(dict.fromkeys([*also, *self.keep, *self._event_time.needs, *self._needs]))
-        try:
-            return self._carrying(carried, raw)
-        except AnalysisException:
-            # The event time is an expression over others.
-            return self._carrying(list(dict.fromkeys([*carried, *CARRIED])), raw)
-
-    def _carrying(self, carried: Sequence[str], raw: DataFrame) -> DataFrame:
-        decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
-        flat = decoded.select(
-            *[
-                F.col("record").getField(name).alias(name)
-                for name in self.format.schema.fieldNames()
-            ],
-            *[quoted(name).alias(self._kafka(name)) for name in carried],
-            F.col("bad").alias(UNREAD),
-        )
-        timed = self._event_time.added(flat)
-        return timed.withColumn(BAD, quoted(UNREAD) | self._event_time.fault().isNotNull())
-
-    def _kept(self, kafka: Sequence[str]) -> list[Column]:
-        fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]
-        return [*fields, F.col(EVENT_TIME), *[quoted(self._kafka(name)) for name in kafka]]
-
-    def _kafka(self, name: str) -> str:
-        taken = {field.lower() for field in self.format.schema.fieldNames()}
-        return f"kafka_{name}" if name in taken else name

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tidegate.testing import Broker
 
 from .left import THIRD, Left
+from .numbers import Numbers
 from .topics import sent
 from .watched import Watched
 from .watched import watched as run_watched
@@ -35,3 +36,11 @@ def watched(
 ) -> Watched:
     """What a run has told of itself while it went on, and at its end."""
     return run_watched(spark, broker, tmp_path_factory.mktemp("watched"))
+
+
+@pytest.fixture
+def numbers(broker: Broker, topic: str, tmp_path: Path) -> Numbers:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    made = Numbers(broker, topic, tmp_path)
+    made.send(1, 2.5, 3)
+    return made

@@ -10,13 +10,15 @@ from typing import Any, ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from ...columns import schema_of
 from ...errors import ArgumentError, ColumnError
-from .._fitting import narrowed, nullable, unfit, widened
+from .._fitting import narrowed, nullable, unfit
 from ._by_arrow import ArrowJson, arrow_json
-from ._options import CORRUPT, OPTIONS, PLAIN
+from ._objects import faulty, read_as, required
+from ._options import CORRUPT, PLAIN
+from ._reasons import reason
 from ._texts import has_times, lone_surrogate, odd_times, times_as_text
 
 _PARSED = "__tidegate_parsed"
@@ -25,7 +27,6 @@ _QUICK = "__tidegate_quick"
 _SLOW = "__tidegate_slow"
 _TIMES = "__tidegate_times"
 _OF_TEXT = (_PARSED, _FAULTY, _TIMES)
-_DEEPEST = 998
 
 
 def json_format(
@@ -141,8 +142,8 @@ class JsonFormat:
         value = F.col("value")
         text = value.cast("string")
         found = {
-            _PARSED: _read(text, self.schema),
-            _FAULTY: _faulty(value) | lone_surrogate(text, self.schema, PLAIN),
+            _PARSED: read_as(text, self.schema),
+            _FAULTY: faulty(value) | lone_surrogate(text, self.schema, PLAIN),
         }
         if has_times(self.schema):
             found[_TIMES] = times_as_text(text, self.schema, PLAIN)
@@ -150,110 +151,26 @@ class JsonFormat:
 
     def _bad(self, of_text: Callable[[str], Column]) -> Column:
         parsed = of_text(_PARSED)
-        faulty = of_text(_FAULTY)
+        passed_by = of_text(_FAULTY)
         checks = [
             parsed.isNull(),
             parsed.getField(CORRUPT).isNotNull(),
-            F.coalesce(faulty, F.lit(True)),
+            F.coalesce(passed_by, F.lit(True)),
             unfit(parsed, self.schema),
-            *[field.isNull() for _, field in _required(self.schema, parsed)],
+            *[field.isNull() for _, field in required(self.schema, parsed)],
         ]
         if has_times(self.schema):
             checks.append(odd_times(parsed, of_text(_TIMES), self.schema))
         bad = reduce(or_, checks)
-        return bad if self.tombstones == "dead" else faulty.isNotNull() & bad
+        return bad if self.tombstones == "dead" else passed_by.isNotNull() & bad
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         """Add `reason`."""
         text = F.col("value").cast("string")
-        parsed = F.col(_PARSED)
-        read = parsed.getField(CORRUPT).isNull()
-        wrong = [F.when(_wrong_type(text, field), field.name) for field in self.schema.fields]
-        missing = [F.when(field.isNull(), name) for name, field in _required(self.schema, parsed)]
-        reason = (
-            F.when(F.col("value").isNull(), "null value")
-            .when(parsed.isNull(), "empty value")
-            .when(~F.is_valid_utf8(text), "invalid UTF-8")
-            .when(read & ~_is_single(text) & ~_may_be_deep(text), "text after the JSON object")
-            .when(read & ~_is_single(text), "malformed JSON")
-            .when(read & lone_surrogate(text, self.schema, PLAIN), "lone surrogate")
-            .when(
-                read & ~reduce(or_, [_wrong_type(text, field) for field in self.schema.fields]),
-                F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
-            )
-            .when(_is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
-            .when(~F.ltrim(text).startswith("{"), "not a JSON object")
-            .otherwise("malformed JSON")
-        )
-        judged = dead.withColumn(_PARSED, _read(text, self.schema))
-        return judged.withColumn("reason", reason).drop(_PARSED)
+        judged = dead.withColumn(_PARSED, read_as(text, self.schema))
+        told = reason(F.col("value"), F.col(_PARSED), self.schema)
+        return judged.withColumn("reason", told).drop(_PARSED)
 
 
 def _struct(fields: Mapping[str, Column]) -> Column:
     return F.struct(*[field.alias(name) for name, field in fields.items()])
-
-
-def _may_be_deep(text: Column) -> Column:
-    """Return whether a text opens as many braces as cannot be within one another."""
-    return F.length(text) - F.length(F.translate(text, "{[", "")) > _DEEPEST
-
-
-def _faulty(value: Column) -> Column:
-    """Return whether a value is one that the parser alone would let pass; null for no value."""
-    text = value.cast("string")
-    # The only closing brace of nearly every flat object is its last byte, and bytes are quick to
-    # look through.
-    but_last = F.substring(value, F.lit(1), F.octet_length(value) - 1).cast("string")
-    ends_at_once = text.endswith("}") & ~but_last.contains("}")
-    return ~F.is_valid_utf8(text) | (~ends_at_once & ~_is_single(text))
-
-
-def _is_single(text: Column) -> Column:
-    """Return whether the text is one well-formed object and nothing else.
-
-    Such a text can stand alone in a list, and the list ends after it.
-    """
-    shape = "objects ARRAY<STRUCT<none: STRING>>, ended BOOLEAN"
-    found = F.from_json(
-        F.concat(F.lit('{"objects":['), text, F.lit('],"ended":true}')), shape, PLAIN
-    )
-    alone = F.struct(F.array(F.struct(F.lit(None).cast("string"))), F.lit(True)).cast(
-        f"STRUCT<{shape}>"
-    )
-    return found.eqNullSafe(alone)
-
-
-def _wrong_type(text: Column, field: StructField) -> Column:
-    schema = StructType([field])
-    alone = _read(text, schema)
-    wrong = alone.getField(CORRUPT).isNotNull() | unfit(alone, schema)
-    if not has_times(schema):
-        return wrong
-    return wrong | odd_times(alone, times_as_text(text, schema, PLAIN), schema)
-
-
-def _read(text: Column, schema: StructType) -> Column:
-    """Return the text as a struct of the fields in their widened types, and of what is corrupt."""
-    fields = [StructField(field.name, widened(field.dataType)) for field in schema]
-    shape = StructType([*fields, StructField(CORRUPT, StringType())])
-    return F.from_json(text, shape, OPTIONS)
-
-
-def _required(schema: StructType, record: Column, path: str = "") -> list[tuple[str, Column]]:
-    """List the fields that may not be null.
-
-    Beside each stands what is null when the field is missing from a struct that is there.
-    """
-    found: list[tuple[str, Column]] = []
-    for field in schema.fields:
-        value = record.getField(field.name)
-        if not field.nullable:
-            found.append((f"{path}{field.name}", value))
-        if isinstance(field.dataType, StructType):
-            for name, inner in _required(field.dataType, value, f"{path}{field.name}."):
-                found.append((name, F.when(value.isNull(), F.lit(True)).otherwise(_present(inner))))
-    return found
-
-
-def _present(value: Column) -> Column:
-    return F.when(value.isNotNull(), F.lit(True)).cast(BooleanType())
