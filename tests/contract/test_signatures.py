@@ -137,8 +137,7 @@ PINNED: dict[Callable[..., object], str] = {
     eventtime.instant: "(epoch: Column, unit: str = 'milliseconds') -> Column",
     sources.KafkaSource: (
         "(servers: str, topics: str | Sequence[str] = (), *, pattern: str | None = None, "
-        "partitions: Mapping[str, Sequence[int]] | None = None, start: Literal['earliest', "
-        "'latest'] | Mapping[str, Mapping[int, int]] | datetime = 'earliest', "
+        "partitions: Mapping[str, Sequence[int]] | None = None, start: Start = 'earliest', "
         "max_rows: int | None = 1000000, on_data_loss: Literal['stop', 'record'] = 'stop', "
         "options: Mapping[str, str] = <factory>) -> None"
     ),
