@@ -21,6 +21,7 @@ from benchmarks import (
     sequences,
     standing_queries,
     stream_stream,
+    table_changes,
     table_table,
     topic,
 )
@@ -109,7 +110,7 @@ def test_the_filters_are_measured(
     assert bloom.measured(spark, ROWS, 0.01, tmp_path)["keys"] == ROWS
 
 
-@pytest.mark.parametrize("benchmark", [alarms, changes, folds, sequences])
+@pytest.mark.parametrize("benchmark", [alarms, changes, folds, sequences, table_changes])
 def test_what_is_measured_by_keys_finds_the_same_as_by_hand(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: ModuleType
 ) -> None:
