@@ -1,12 +1,13 @@
-"""Measure how long after its event a row can be read in its table.
+"""Measure how long after its event a row can be read.
 
-python -m benchmarks.latency [--rate 5000] [--seconds 60] [--only NAME]...
+python -m benchmarks.latency [--rate 5000] [--seconds 60] [--rivals] [--only NAME]...
 
 Messages come at an even rate, from a process of their own, and each contestant runs on beside it
 with a batch after another. A row's latency is the time from the moment at which it could be told
 (for a click or an update its newest message; for a final window the message that closes it; for a
-match the later of its two) to the commit that holds it. The first WARM_SECONDS do not count, and
-what is sent at the end is waited for."""
+match the later of its two) to the commit that holds it. Flink and Kafka Streams write to a topic:
+there it is the moment at which a reader of committed records has the row. The first WARM_SECONDS
+do not count, and what is sent at the end is waited for."""
 
 from __future__ import annotations
 
@@ -14,11 +15,9 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
-from urllib.parse import unquote
+from typing import Annotated, Protocol
 
 import pandas as pd
-import pyarrow.parquet as pq
 import typer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,8 +28,11 @@ from tidegate.testing.process import GuardedProcess
 
 from .contest import Place, started
 from .harness import PARTITIONS, Only, Output, Run, arena, chosen
-from .latency_contestants import CONTESTANTS, Live, plans
+from .latency_contestants import CONTESTANTS, plans
 from .live import USERS
+from .peers.installing import install
+from .peers.live import answers, rivals
+from .peers.topics import fill_profiles
 
 WARM_SECONDS = 20.0
 """A stream's first batches are slow: classes are loaded and compiled, and rows have gathered."""
@@ -38,23 +40,37 @@ DRAIN_SECONDS = 10.0
 _SHARES = (0.5, 0.95, 0.99)
 
 
+class Contestant(Protocol):
+    """Who competes."""
+
+    def told(self, spark: SparkSession, place: Place, seconds: float) -> pd.DataFrame:
+        """Run for so many seconds, and return when each row was `known`, and `at` could be read."""
+
+
 def main(
     rate: Annotated[int, typer.Option(help="Clicks a second.")] = 5_000,
     seconds: Annotated[float, typer.Option(help="How long is measured.")] = 60.0,
+    rivals_too: Annotated[
+        bool, typer.Option("--rivals", help="Flink and Kafka Streams too; fetched at first.")
+    ] = False,
     only: Only = None,
     output: Output = Path("benchmarks/results/latency.json"),
 ) -> None:
     """Measure, print a table of seconds, and keep the figures as JSON."""
-    names = chosen(CONTESTANTS, only)
+    if rivals_too:
+        install(flink=True)
+    everyone: dict[str, Contestant] = {**CONTESTANTS, **(rivals() if rivals_too else {})}
+    names = chosen(everyone, only)
     runs: dict[str, Run] = {}
     with arena() as place:
         spark = started()
+        fill_profiles(place.broker)
         for number, name in enumerate(names):
             topic = f"live-{number}"
-            for each in (topic, f"{topic}-impressions", f"{topic}-clicks"):
+            for each in (topic, f"{topic}-impressions", f"{topic}-clicks", answers(topic)):
                 place.broker.create_topic(each, partitions=PARTITIONS, retention_ms=-1)
             here = Place(place.broker.servers, topic, place.folder / topic)
-            runs[name] = measured(spark, CONTESTANTS[name], here, rate, seconds)
+            runs[name] = measured(spark, everyone[name], here, rate, seconds)
             place.console.print(f"  {name:24} {runs[name]['p50']:.2f} s")
         spark.stop()
         _report(place.console, runs, output)
@@ -62,7 +78,7 @@ def main(
 
 def measured(
     spark: SparkSession,
-    live: Live,
+    contestant: Contestant,
     place: Place,
     rate: int,
     seconds: float,
@@ -80,36 +96,15 @@ def measured(
     )
     try:
         began = time.time() * 1_000
-        live.run(spark, place, sending + drain)
+        rows = contestant.told(spark, place, sending + drain)
     finally:
         process.kill()
-    rows = committed(place.folder / "table", live)
     rows = rows[rows["known"] >= began + warm * 1_000]
     if rows.empty:
         raise SystemExit(f"no row came out; the sender's last words:\n{process.tail()}")
     late = (rows["at"] - rows["known"]) / 1_000
     found = {f"p{share * 100:.0f}": float(late.quantile(share)) for share in _SHARES}
     return {**found, "rows": float(len(rows)), "commits": float(rows["at"].nunique())}
-
-
-def committed(table: Path, live: Live) -> pd.DataFrame:
-    """Return each row of a Delta table once for each change: when it was known and committed."""
-    parts = [pd.DataFrame({"known": [], "at": []})]
-    seen: set[str] = set()
-    for commit in sorted((table / "_delta_log").glob("*.json")):
-        at = commit.stat().st_mtime * 1_000
-        for line in commit.read_text(encoding="utf-8").splitlines():
-            action = json.loads(line)
-            if "add" not in action:
-                continue
-            file = table / unquote(action["add"]["path"])
-            rows = pq.read_table(file, columns=list(live.columns)).to_pandas()
-            if live.rewritten:
-                marks = list(map(str, rows.itertuples(index=False)))
-                rows = rows[[mark not in seen for mark in marks]]
-                seen.update(marks)
-            parts.append(pd.DataFrame({"known": live.known(rows), "at": at}))
-    return pd.concat(parts)
 
 
 def _make_plans(spark: SparkSession, path: Path) -> None:

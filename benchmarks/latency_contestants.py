@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from tidegate.windows import Tumbling, Windowed
 
 from .contest import Place
 from .impressions import CLICK, IMPRESSION
+from .live_table import Live
 from .topic import SCHEMA
 
 LATENESS_MS, SIZE = 2_000, "10 seconds"
@@ -36,23 +36,6 @@ LATENESS = f"{LATENESS_MS} milliseconds"
 WITHIN = ("0 seconds", "5 seconds")
 PAIR = {"impressions": IMPRESSION, "clicks": CLICK}
 WINDOWS = Windowed(Tumbling(SIZE), by="page", aggs={"views": count(), "newest": largest("ts")})
-
-Running = Callable[[SparkSession, Place, float], None]
-"""Runs a job for so many seconds."""
-Known = Callable[[pd.DataFrame], "pd.Series[int]"]
-"""Returns the moment, in milliseconds since 1970, from which each row could be told."""
-
-
-@dataclass(frozen=True)
-class Live:
-    """A contestant: what runs, and from when each row of its table could be told, by its columns.
-
-    rewritten: whether files are written anew, with rows of before that these columns tell."""
-
-    run: Running
-    columns: tuple[str, ...]
-    known: Known
-    rewritten: bool = False
 
 
 def _job(
@@ -213,7 +196,8 @@ _JOINED = partial(Live, columns=_TIMES, known=lambda rows: rows[list(_TIMES)].ma
 
 def _closed(rows: pd.DataFrame) -> pd.Series[int]:
     """Return when an event could be later than a window by the lateness."""
-    ends = [round(window["end"].timestamp() * 1_000) for window in rows["window"]]
+    # Within a struct, an instant comes as a number of nanoseconds where Spark wrote it so.
+    ends = [round(pd.Timestamp(each["end"]).timestamp() * 1_000) for each in rows["window"]]
     return pd.Series(ends, dtype="int64") + LATENESS_MS
 
 

@@ -62,17 +62,17 @@ public final class KafkaStreamsPeer {
 
     record Pair(String id, long ts, long click_ts, int position, long ms) {}
 
-    private static final ObjectMapper JSON = new ObjectMapper()
+    static final ObjectMapper JSON = new ObjectMapper()
             .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
     // An event's absent fields take no room in the topics between the parts of a query.
     private static final ObjectMapper SLIM =
             JSON.copy().setDefaultPropertyInclusion(JsonInclude.Include.NON_DEFAULT);
-    private static final Serde<Event> EVENT = json(SLIM, Event.class);
+    static final Serde<Event> EVENT = json(SLIM, Event.class);
     // A stream's time is that of the partition which is ahead, and a backlog's partitions are read at different
     // speeds: windows must stay open for longer than the last record is away from the others, which is an hour.
     private static final Duration GRACE = Duration.ofHours(2);
     private static final long WAIT_MS = 20;
-    private static final TimestampExtractor TIME = (read, before) -> ((Event) read.value()).ts();
+    static final TimestampExtractor TIME = (read, before) -> ((Event) read.value()).ts();
 
     private final StreamsBuilder builder = new StreamsBuilder();
     private final LongAdder passed = new LongAdder();
@@ -215,7 +215,7 @@ public final class KafkaStreamsPeer {
         return began + " " + System.currentTimeMillis() + "\n";
     }
 
-    private static Properties settings(String servers, String name, String folder) {
+    static Properties settings(String servers, String name, String folder) {
         Properties settings = new Properties();
         settings.putAll(Map.of(
                 "application.id", name,
@@ -244,7 +244,7 @@ public final class KafkaStreamsPeer {
         }
     }
 
-    private static <T> Serde<T> json(ObjectMapper mapper, Class<T> type) {
+    static <T> Serde<T> json(ObjectMapper mapper, Class<T> type) {
         return Serdes.serdeFrom((topic, value) -> {
             try {
                 return value == null ? null : mapper.writeValueAsBytes(value);

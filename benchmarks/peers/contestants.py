@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.runtime.process.installation import environment, java
+from tidegate.runtime.process.installation import environment, java, project_root
 
 from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
 
@@ -47,26 +47,34 @@ def _spark(way: str, guarantee: str, without: frozenset[str] = frozenset()) -> C
     return Contestant(program, (way,), guarantee, sketches=True, without=without)
 
 
-def _flink() -> Contestant:
+def flink(script: str) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
+    """Return how a script runs in Flink: the program, the words at its end, and its variables."""
     connector = next((JARS / "flink").glob("*.jar"), JARS / "flink")
-    return Contestant(
-        (str(FLINK / ".venv" / "bin" / "python"), str(HERE / "flink_sql.py")),
-        (str(connector),),
-        "exactly once into Kafka; final results; state on the heap",
-        # SQL calls no function of Python, so no worker is made ready for one.
-        {
-            "JVM_ARGS": HEAP,
-            "FLINK_LOG_DIR": str(HOME / "log"),
-            "_python_worker_execution_mode": "process",
-        },
-        topic=True,
-    )
+    # SQL calls no function of Python, so no worker is made ready for one.
+    variables = {
+        "JVM_ARGS": HEAP,
+        "FLINK_LOG_DIR": str(HOME / "log"),
+        "_python_worker_execution_mode": "process",
+        "PYTHONPATH": str(project_root()),
+    }
+    program = (str(FLINK / ".venv" / "bin" / "python"), str(HERE / script))
+    return program, (str(connector),), variables
+
+
+def streams(program: str) -> tuple[str, ...]:
+    """Return how a program of Kafka Streams is run."""
+    return (java(), HEAP, "-cp", f"{CLASSES}:{JARS}/streams/*", program)
+
+
+def _flink() -> Contestant:
+    program, connector, variables = flink("flink_sql.py")
+    promised = "exactly once into Kafka; final results; state on the heap"
+    return Contestant(program, connector, promised, variables, topic=True)
 
 
 def _streams() -> Contestant:
-    classes = f"{CLASSES}:{JARS}/streams/*"
     return Contestant(
-        (java(), HEAP, "-cp", classes, PROGRAM),
+        streams(PROGRAM),
         (),
         "exactly once into Kafka; updates; RocksDB",
         topic=True,

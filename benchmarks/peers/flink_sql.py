@@ -22,18 +22,21 @@ SETTINGS = {
     "table.local-time-zone": "UTC",
 }
 SOURCE = """
-CREATE TABLE `{name}` ({columns}) WITH (
-  'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
-  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
-  'format' = 'json'
+CREATE TABLE `{name}` (
+  {columns}, event_time AS TO_TIMESTAMP_LTZ(ts, 3),
+  WATERMARK FOR event_time AS event_time - INTERVAL '{lateness}' SECONDS
+) WITH (
+  'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}',
+  'scan.startup.mode' = 'earliest-offset', {until} 'format' = 'json'
 )"""
+BOUNDED = "'scan.bounded.mode' = 'latest-offset',"
 PROFILES = """
 CREATE TABLE profiles (
   `user` STRING, `plan` STRING, ts BIGINT, event_time AS TO_TIMESTAMP_LTZ(ts, 3),
   WATERMARK FOR event_time AS event_time, PRIMARY KEY (`user`) NOT ENFORCED
 ) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'profiles', 'properties.bootstrap.servers' = '{servers}',
-  'scan.bounded.mode' = 'latest-offset', 'key.format' = 'raw', 'value.format' = 'json'
+  {until} 'key.format' = 'raw', 'value.format' = 'json'
 )"""
 SINK = """
 CREATE TABLE answers ({columns}) WITH (
@@ -41,12 +44,10 @@ CREATE TABLE answers ({columns}) WITH (
   'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',
   'sink.transactional-id-prefix' = '{name}', 'properties.transaction.timeout.ms' = '600000'
 )"""
-TIME = """event_time AS TO_TIMESTAMP_LTZ(ts, 3),
-  WATERMARK FOR event_time AS event_time - INTERVAL '10' SECONDS"""
 SOURCES = {
-    "clicks": f"ts BIGINT, page STRING, `user` STRING, ms INT, `bytes` INT, {TIME}",
-    "clicks-impressions": f"ts BIGINT, id STRING, page STRING, `user` STRING, {TIME}",
-    "clicks-clicks": f"ts BIGINT, id STRING, `position` INT, ms INT, {TIME}",
+    "clicks": "ts BIGINT, page STRING, `user` STRING, ms INT, `bytes` INT",
+    "clicks-impressions": "ts BIGINT, id STRING, page STRING, `user` STRING",
+    "clicks-clicks": "ts BIGINT, id STRING, `position` INT, ms INT",
 }
 SUMS = """SELECT {key}, window_start, window_end, COUNT(*), SUM(CAST(ms AS BIGINT))
 FROM {window} GROUP BY window_start, window_end, {key}"""
@@ -90,18 +91,25 @@ QUERIES = {
 """By name: the columns of the result, and the query that makes them."""
 
 
-def run(query: str, servers: str, output: str, folder: str, connector: str) -> tuple[int, int]:
-    """Run a query to its end, and return when it began and ended."""
+def environment(connector: str, checkpoints: Path, **more: str) -> TableEnvironment:
+    """Return an environment for streams, with the connector and a folder for its checkpoints."""
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     places = {
         "pipeline.jars": Path(connector).as_uri(),
-        "execution.checkpointing.dir": (Path(folder) / output).as_uri(),
+        "execution.checkpointing.dir": checkpoints.as_uri(),
     }
-    for name, value in {**SETTINGS, **places}.items():
+    for name, value in {**SETTINGS, **places, **more}.items():
         tables.get_config().set(name, value)
+    return tables
+
+
+def run(query: str, servers: str, output: str, folder: str, connector: str) -> tuple[int, int]:
+    """Run a query to its end, and return when it began and ended."""
+    tables = environment(connector, Path(folder) / output)
     for name, columns in SOURCES.items():
-        tables.execute_sql(SOURCE.format(name=name, columns=columns, servers=servers))
-    tables.execute_sql(PROFILES.format(servers=servers))
+        given = {"name": name, "topic": name, "columns": columns, "servers": servers}
+        tables.execute_sql(SOURCE.format(**given, lateness=10, until=BOUNDED))
+    tables.execute_sql(PROFILES.format(servers=servers, until=BOUNDED))
     columns, select = QUERIES[query]
     tables.execute_sql(SINK.format(name=output, columns=columns, servers=servers))
     began = time.time_ns()

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 HOME = project_root() / ".run" / "peers"
 JARS, CLASSES, FLINK = HOME / "jars", HOME / "classes", HOME / "flink"
 LOG = HOME / "setup.log"
-PROGRAM, PERCOLATOR = "KafkaStreamsPeer", "LuceneMonitorPeer"
+PROGRAM, LIVE, PERCOLATOR = PROGRAMS = "KafkaStreamsPeer", "KafkaStreamsLive", "LuceneMonitorPeer"
 FLINK_PYTHONS = ((3, 11), (3, 12))
 """The versions that Flink has packages for."""
 
@@ -38,7 +38,7 @@ def compile_programs() -> None:
         )
     libraries = f"{JARS}/streams/*:{JARS}/lucene/*"
     command = [compiler, "-Xlint:all", "-Werror", "-cp", libraries, "-d", str(CLASSES)]
-    sources = [str(HERE / f"{name}.java") for name in (PROGRAM, PERCOLATOR)]
+    sources = [str(HERE / f"{name}.java") for name in PROGRAMS]
     done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(
@@ -71,7 +71,7 @@ def install(*, flink: bool) -> None:
     """Run the steps that are not done; without `flink` those of the programs in Java alone."""
     place, here = ".run/peers/.stamp", "benchmarks/peers"
     locked = (f"{here}/ivy.xml", f"{here}/jars.lock")
-    programs = (f"{here}/{PROGRAM}.java", f"{here}/{PERCOLATOR}.java", *locked)
+    programs = (*(f"{here}/{name}.java" for name in PROGRAMS), *locked)
     steps = [
         Step("fetching and verifying the rivals' jars", f"{place}-jars", locked, fetch_jars),
         Step("compiling the rivals' programs", f"{place}-classes", programs, compile_programs),

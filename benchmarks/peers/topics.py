@@ -40,17 +40,29 @@ def fill(broker: Broker, rows: int, tables: Path) -> None:
     """Make the topics, of so many clicks and half as many impressions, and the table of profiles.
 
     The table is a topic for the rivals and a Delta table for Spark."""
-    for name in (CLICKS, *PAIR, PROFILES):
+    for name in (CLICKS, *PAIR):
         broker.create_topic(name, partitions=PARTITIONS, retention_ms=-1)
     topic.fill(broker.servers, CLICKS, rows, PARTITIONS, rate=max(1, rows // SPAN_SECONDS))
     end = topic.START_MS + SPAN_SECONDS * 1_000 + _AN_HOUR_MS
     last = _LAST % (end, CLOSING.encode(), CLOSING.encode())
     deliver(broker.servers, [Record(CLICKS, last, end, partition=n) for n in range(PARTITIONS)])
     impressions.fill(broker.servers, PAIR, rows // 2, PARTITIONS)
+    write_deltalake(
+        tables / "current", pa.table(dict(zip(("user", "plan"), _plans(), strict=True)))
+    )
+    fill_profiles(broker)
+
+
+def fill_profiles(broker: Broker) -> None:
+    """Make the topic of the users' profiles."""
+    broker.create_topic(PROFILES, partitions=PARTITIONS, retention_ms=-1)
+    deliver(broker.servers, _profiles(*_plans()))
+
+
+def _plans() -> tuple[list[str], list[str]]:
+    """Return the users, and the plan of each."""
     users = [f"user-{number:08d}" for number in range(TABLE_ROWS)]
-    plans = [f"plan-{number % 7}" for number in range(TABLE_ROWS)]
-    write_deltalake(tables / "current", pa.table({"user": users, "plan": plans}))
-    deliver(broker.servers, _profiles(users, plans))
+    return users, [f"plan-{number % 7}" for number in range(TABLE_ROWS)]
 
 
 def _profiles(users: list[str], plans: list[str]) -> Iterator[Record]:

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from benchmarks.contest import Place
 from benchmarks.harness import PARTITIONS
-from benchmarks.latency import committed, measured
-from benchmarks.latency_contestants import CONTESTANTS, Live
+from benchmarks.latency import measured
+from benchmarks.latency_contestants import CONTESTANTS
+from benchmarks.live_table import Live
 from tidegate.testing import Broker
 
 ALL = [(name, 16.0) for name in CONTESTANTS]
@@ -40,4 +41,4 @@ def test_a_row_that_a_file_holds_again_counts_once(tmp_path: Path) -> None:
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"page": ["a", "b"], "ts": [1, 2]}))
     write_deltalake(table, pa.table({"page": ["a", "b"], "ts": [1, 5]}), mode="overwrite")
-    assert sorted(committed(table, live)["known"]) == [1, 2, 5]
+    assert sorted(live.committed(table)["known"]) == [1, 2, 5]

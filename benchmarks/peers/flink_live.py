@@ -1,0 +1,79 @@
+"""One query in Flink SQL that runs on: QUERY SERVERS TOPIC OUTPUT FOLDER CONNECTOR.
+
+It runs in Flink's own virtual environment, over messages that come meanwhile, and writes exactly
+once into the topic OUTPUT. Each row has `known`, the moment from which it could be told, in
+milliseconds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.peers.flink_sql import PROFILES, SINK, SOURCE, SOURCES, environment
+
+LIVE = {
+    # A result can be read when the checkpoint that it is part of is whole.
+    "execution.checkpointing.interval": "500 ms",
+    # A table that no longer changes must not hold back the rows that are joined with it.
+    "table.exec.source.idle-timeout": "1 s",
+    "table.exec.state.ttl": "60 s",
+}
+LATENESS_SECONDS = 2
+CHANGING = """
+CREATE TABLE answers ({columns}, PRIMARY KEY ({key}) NOT ENFORCED) WITH (
+  'connector' = 'upsert-kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
+  'key.format' = 'json', 'value.format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',
+  'sink.transactional-id-prefix' = '{name}', 'properties.transaction.timeout.ms' = '600000'
+)"""
+QUERIES = {
+    # A join with a table as it was waits for the watermark, so its lateness is none.
+    "enrichment": (
+        "known BIGINT, page STRING, `user` STRING, ms INT, `plan` STRING",
+        """SELECT clicks.ts, page, clicks.`user`, ms, `plan` FROM clicks
+        LEFT JOIN profiles FOR SYSTEM_TIME AS OF clicks.event_time
+        ON clicks.`user` = profiles.`user`""",
+        0,
+    ),
+    "updates": (
+        "page STRING, slot BIGINT, `views` BIGINT, known BIGINT",
+        "SELECT page, ts / 10000, COUNT(*), MAX(ts) FROM clicks GROUP BY page, ts / 10000",
+        LATENESS_SECONDS,
+    ),
+    "final windows": (
+        "page STRING, `views` BIGINT, known BIGINT",
+        f"""SELECT page, COUNT(*),
+        UNIX_TIMESTAMP(CAST(window_end AS STRING)) * 1000 + {LATENESS_SECONDS * 1_000}
+        FROM TUMBLE(TABLE clicks, DESCRIPTOR(event_time), INTERVAL '10' SECONDS)
+        GROUP BY window_start, window_end, page""",
+        LATENESS_SECONDS,
+    ),
+    "join": (
+        "id STRING, ts BIGINT, click_ts BIGINT, known BIGINT",
+        """SELECT seen.id, seen.ts, click.ts, GREATEST(seen.ts, click.ts)
+        FROM `clicks-impressions` seen JOIN `clicks-clicks` click
+        ON seen.id = click.id AND click.event_time
+        BETWEEN seen.event_time AND seen.event_time + INTERVAL '5' SECONDS""",
+        LATENESS_SECONDS,
+    ),
+}
+"""By name: the columns of the result, the query that makes them, and the lateness in seconds."""
+KEYS = {"updates": "page, slot"}
+"""The key of a result whose rows change."""
+
+
+def main(query: str, servers: str, topic: str, output: str, folder: str, connector: str) -> None:
+    """Run a query until the process is killed."""
+    tables = environment(connector, Path(folder), **LIVE)
+    columns, select, lateness = QUERIES[query]
+    for name, fields in SOURCES.items():
+        given = {"name": name, "topic": name.replace("clicks", topic, 1), "columns": fields}
+        tables.execute_sql(SOURCE.format(**given, servers=servers, lateness=lateness, until=""))
+    tables.execute_sql(PROFILES.format(servers=servers, until=""))
+    sink = CHANGING if query in KEYS else SINK
+    given = {"name": output, "columns": columns, "servers": servers, "key": KEYS.get(query, "")}
+    tables.execute_sql(sink.format(**given))
+    tables.execute_sql(f"INSERT INTO answers {select}").wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
