@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -78,9 +79,9 @@ class WindowChanges:
         was_open = window["end"] > F.lit(batch.late_watermark)
         due = stored.where(~quoted(FINAL) & was_open & passed_now)
         met = due
-        edges = bounds(arrived, "start", "end")
-        if edges is not None:
-            first, last = edges
+        found = arrived.agg(*edges("start", "end")).head()
+        if found is not None and found[0] is not None:
+            first, last = instants(found)
             near = stored.where((window["end"] >= first) & (window["start"] <= last))
             settled = near.where(quoted(FINAL) | ~passed_now)
             met = self.merging.met(settled, arrived).unionByName(due)
@@ -116,11 +117,13 @@ class WindowChanges:
         )
 
 
-def bounds(rows: DataFrame, first: str, last: str) -> tuple[Column, Column] | None:
-    """Return the least and the greatest of two edges of the rows' windows; None without a row."""
+def edges(first: str, last: str) -> tuple[Column, Column]:
+    """Return the least and the greatest of two edges of windows, as microseconds."""
     least = F.unix_micros(F.min(quoted(WINDOW)[first]))
     greatest = F.unix_micros(F.max(quoted(WINDOW)[last]))
-    found = rows.agg(least, greatest).head()
-    if found is None or found[0] is None:
-        return None
-    return F.timestamp_micros(F.lit(found[0])), F.timestamp_micros(F.lit(found[1]))
+    return least, greatest
+
+
+def instants(found: Sequence[int]) -> list[Column]:
+    """Return what `edges` found as instants."""
+    return [F.timestamp_micros(F.lit(micros)) for micros in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from delta.tables import DeltaTable
@@ -23,7 +23,7 @@ from ..jvm import delta_state
 from ..windows import Windowed
 from ..windows.merging import WINDOW
 from ._targets import require_target
-from ._window_changes import OWN, VERSION, WindowChanges, bounds
+from ._window_changes import OWN, VERSION, WindowChanges, edges, instants
 from .append import counts
 
 _STORED = "stored"
@@ -192,14 +192,23 @@ class Corrected:
         """Bring the current table up to date in one commit."""
         rows = changes.select(*map(quoted, self.keys), "new.*")
         state = table.existing(rows, self.path, self.layout, evolve=False)
-        known = changes.where(quoted("old").isNotNull())
-        if state is None or known.isEmpty():
+        # One pass, which also makes the changes that are kept.
+        met = F.count(quoted("old")).alias("met")
+        found = changes.agg(met, *edges("start", "start")).head()
+        if state is None or found is None or not found["met"]:
             # Windows that meet none are new, and none is withdrawn.
             table.append(rows, self.path, options, self.layout)
         else:
-            self._merge(spark, changes, options)
+            _, *starts = found
+            self._merge(spark, changes, instants(starts), options)
 
-    def _merge(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
+    def _merge(
+        self,
+        spark: SparkSession,
+        changes: DataFrame,
+        starts: Sequence[Column],
+        options: CommitOptions,
+    ) -> None:
         source = changes.select(*map(quoted, self.keys), "old", "new")
         old = quoted_in(_CHANGED, "old")
         new = quoted_in(_CHANGED, "new")
@@ -214,20 +223,15 @@ class Corrected:
         keys: dict[str, str | Column] = {
             escaped(name): quoted_in(_CHANGED, name) for name in self.keys
         }
+        # By their range Delta skips most files.
+        near = quoted_in(_STORED, WINDOW)["start"].between(*starts)
+        same = same_key(self.keys, _STORED, _CHANGED) & near
         merge = (
             DeltaTable.forPath(spark, self.path)
             .alias(_STORED)
-            .merge(source.alias(_CHANGED), self._same_window(changes))
+            .merge(source.alias(_CHANGED), same)
             .whenMatchedDelete(new.isNull())
             .whenMatchedUpdate(set={**values, escaped(VERSION): checked})
             .whenNotMatchedInsert(new.isNotNull(), values={**values, **keys})
         )
         options.merge(spark, self.path, merge)
-
-    def _same_window(self, changes: DataFrame) -> Column:
-        """Return whether a stored row is that of a change; by its range Delta skips most files."""
-        same = same_key(self.keys, _STORED, _CHANGED)
-        edges = bounds(changes, "start", "start")
-        if edges is None:
-            return same
-        return same & quoted_in(_STORED, WINDOW)["start"].between(*edges)
