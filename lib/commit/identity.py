@@ -6,12 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from ..errors import CheckpointError
-from ..offsets import Offsets
-from .hashed import digest, fields_of, text_of
-from .plan_file import by_partition
+from .hashed import fields_of, text_of
+from .origins import Backlog, Resumed, backlog, resumed
 
 NEVER = -1
 """The number of the last whole batch before there is one."""
@@ -27,51 +25,6 @@ class TableMark:
     id: str
     version: int
     commit: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resumed:
-    """How a new checkpoint goes on where a lost one ended.
-
-    query: the query whose tables it goes on with, by which its commits are told.
-    base: the number of its first batch in those tables.
-    start: the offsets that it begins with.
-    whole: results at this instant or before it are left out, since the state that they need is
-        lost; in microseconds since 1970. None leaves nothing out.
-    """
-
-    query: str
-    base: int
-    start: Offsets
-    whole: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backlog:
-    """What a new checkpoint has read as one batch, before its stream begins.
-
-    query: the query by which the commits of both are told.
-    start, end: the offsets that the batch reads, end exclusive.
-    again: the offsets at which the stream begins: rows from there on may matter to its results.
-    until: results before this instant are the batch's, all others the stream's, in microseconds
-        since 1970; None where no state is kept, and a row's result is where the row is.
-    """
-
-    query: str
-    start: Offsets
-    end: Offsets
-    again: Offsets
-    until: int | None
-
-    @property
-    def digest(self) -> str:
-        """A hash of what the batch reads, by which its commits are told from those of another."""
-        return digest(asdict(self))
-
-    @property
-    def whole(self) -> int | None:
-        """The last instant whose results are the batch's, in microseconds since 1970."""
-        return None if self.until is None else self.until - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +135,12 @@ class Identity:
             latest=max(times, default=None),
         )
 
+    def taken_up(self, own: Identity) -> Identity:
+        """Return what a driver before this one has noted, as noted by this one."""
+        return replace(
+            self, epoch=own.epoch, plan=own.plan, steps=own.steps, streams=own.streams, ended=False
+        )
+
     def committed(self, number: int, commit: str) -> Identity:
         """Return the identity with the hash of a batch's file in the log of commits."""
         return replace(self, commits=_newest({**self.commits, number: commit}))
@@ -213,8 +172,8 @@ class Identity:
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
                 "steps": _steps(found.get("steps")),
                 "dead_topics": tuple(found.get("dead_topics", ())),
-                "resumed": _resumed(found["resumed"]),
-                "backlog": _backlog(found.get("backlog")),
+                "resumed": resumed(found["resumed"]),
+                "backlog": backlog(found.get("backlog")),
                 "rescaling": _rescaling(found.get("rescaling")),
             }
         )
@@ -236,19 +195,6 @@ def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:
 
 def _steps(found: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if found is None else tuple(found)
-
-
-def _resumed(found: Mapping[str, Any] | None) -> Resumed | None:
-    if found is None:
-        return None
-    return Resumed(**{**found, "start": by_partition(found["start"])})
-
-
-def _backlog(found: Mapping[str, Any] | None) -> Backlog | None:
-    if found is None:
-        return None
-    places = {name: by_partition(found[name]) for name in ("start", "end", "again")}
-    return Backlog(**{**found, **places})
 
 
 def _rescaling(found: Mapping[str, int] | None) -> Rescaling | None:

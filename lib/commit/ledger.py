@@ -17,10 +17,11 @@ from .commit_file import commit_file
 from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles, require_no_rescaling
 from .fence import claimed, require_newest
-from .identity import NEVER, Backlog, Identity, TableMark, plan_hash
+from .identity import NEVER, Identity, TableMark, plan_hash
 from .kept import REPLAY, require_kept, require_noted, require_own
 from .logs import digest, lasting, read_lasting
 from .once import untouched
+from .origins import Backlog
 from .stamp import Stamp, app_id
 
 
@@ -103,15 +104,7 @@ class Ledger:
                 "batches one after the other.",
                 "start the job again; nothing was written.",
             )
-        own = self.identity
-        self.identity = replace(
-            found,
-            epoch=own.epoch,
-            plan=own.plan,
-            steps=own.steps,
-            streams=own.streams,
-            ended=False,
-        )
+        self.identity = found.taken_up(self.identity)
 
     def _note_files(self) -> None:
         """Note the files that stay, once Spark has written them: before the first batch."""

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tidegate.commit.fence import claimed, require_newest
-from tidegate.commit.identity import Identity, Resumed, TableMark, plan_hash
+from tidegate.commit.identity import Identity, TableMark, plan_hash
 from tidegate.commit.kept import require_kept, require_own, undone
 from tidegate.commit.ledger import Ledger
 from tidegate.commit.logs import Logs, digest
 from tidegate.commit.noted_logs import require_logs
+from tidegate.commit.origins import Resumed
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import (
     CheckpointError,

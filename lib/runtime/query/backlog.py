@@ -18,8 +18,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ...commit import Batch
-from ...commit.identity import NEVER, Backlog
+from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
+from ...commit.origins import Backlog
 from ...offsets import Offsets
 from ..job import Job
 from ..limits import Limits

@@ -8,9 +8,9 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from ...commit import EPOCH, Batch, Stamp
-from ...commit.identity import Backlog
 from ...commit.ledger import Ledger
 from ...commit.once import untouched
+from ...commit.origins import Backlog
 from ...commit.protocol import current
 from ..job import Job
 from .places import steps

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pyspark.sql import functions as F
 
 from ...commit import EPOCH, Batch
-from ...commit.identity import Backlog
+from ...commit.origins import Backlog
 from ...errors import CheckpointError
 from ...offsets import Offsets
 from ...sources.before import Before

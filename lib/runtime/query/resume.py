@@ -14,8 +14,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ...commit.delta_log import DeltaCommitLog
-from ...commit.identity import Resumed
 from ...commit.options import CommitOptions
+from ...commit.origins import Resumed
 from ...commit.stamp import Stamp, app_id
 from ...errors import CheckpointError, SourceError
 from ...offsets import Offsets

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from pyspark.sql import Column, SparkSession
 
-from ...commit.identity import Backlog
+from ...commit.origins import Backlog
 from ...durations import microseconds
 from ...errors import SourceError
 from ...offsets import Offsets
