@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pandas as pd
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
 from tidegate.runtime.process.installation import environment
@@ -18,6 +17,7 @@ from tidegate.testing.process import GuardedProcess
 from ..contest import Place
 from .contestants import flink, streams
 from .installing import LIVE
+from .topics import is_end, reader
 
 QUERIES = ("enrichment", "updates", "final windows", "join")
 _KNOWN = re.compile(rb'"known":(\d+)')
@@ -51,7 +51,7 @@ class Rival:
         ends = time.monotonic() + seconds
         found: list[tuple[int, float]] = []
         try:
-            with _reader(place.servers, output) as consumer:
+            with reader(place.servers, output) as consumer:
                 while time.monotonic() < ends:
                     process.require_alive()
                     found += _read(consumer)
@@ -70,27 +70,10 @@ def _read(consumer: Consumer) -> Iterator[tuple[int, float]]:
     messages = consumer.consume(_AT_ONCE, timeout=_POLL_SECONDS)
     at = time.time() * 1_000
     for message in messages:
-        value = None if message.error() else message.value()
+        value = None if is_end(message) else message.value()
         known = _KNOWN.search(value) if value else None
         if known:
             yield int(known[1]), at
-
-
-@contextmanager
-def _reader(servers: str, topic: str) -> Iterator[Consumer]:
-    settings = {
-        "bootstrap.servers": servers,
-        "group.id": "latency",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-    }
-    consumer = Consumer(settings)
-    try:
-        parts = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, part, 0) for part in parts])
-        yield consumer
-    finally:
-        consumer.close()
 
 
 def rivals() -> dict[str, Rival]:

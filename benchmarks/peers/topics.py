@@ -6,6 +6,7 @@ an hour later, lets all windows close."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -96,6 +97,19 @@ def rows_of(servers: str, name: str, *, keyed: bool = False) -> pd.DataFrame:
 
 def _messages(servers: str, name: str) -> Iterator[Message]:
     """Read a topic up to the end of each partition."""
+    with reader(servers, name) as consumer:
+        open_parts = {place.partition for place in consumer.assignment()}
+        while open_parts:
+            for message in consumer.consume(_AT_ONCE, timeout=1):
+                if is_end(message):
+                    open_parts.discard(message.partition())
+                else:
+                    yield message
+
+
+@contextmanager
+def reader(servers: str, name: str) -> Iterator[Consumer]:
+    """Return a reader of a topic's committed records, from the first of each partition on."""
     settings = {
         "bootstrap.servers": servers,
         "group.id": "peers",
@@ -107,15 +121,18 @@ def _messages(servers: str, name: str) -> Iterator[Message]:
     try:
         parts = consumer.list_topics(name, timeout=30).topics[name].partitions
         consumer.assign([TopicPartition(name, part, 0) for part in parts])
-        open_parts = set(parts)
-        while open_parts:
-            for message in consumer.consume(_AT_ONCE, timeout=1):
-                fault = message.error()
-                if fault is None:
-                    yield message
-                elif fault.code() == KafkaError._PARTITION_EOF:
-                    open_parts.discard(message.partition())
-                else:
-                    raise KafkaException(fault)
+        yield consumer
     finally:
         consumer.close()
+
+
+def is_end(message: Message) -> bool:
+    """Return whether a message is no record, but says that its partition has no more for now.
+
+    Raises KafkaException for a fault."""
+    fault = message.error()
+    if fault is None:
+        return False
+    if fault.code() == KafkaError._PARTITION_EOF:
+        return True
+    raise KafkaException(fault)
