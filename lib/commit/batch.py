@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from ..offsets import Offsets
+from ..offsets import EventTimes, Offsets
 from .plan_file import initial_offsets, parsed, read_file, read_plan
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Batch:
         takes the watermark of the batch before, so that rows of one batch never make each other
         late.
     rows_in, dead, late: the counts of its rows that are known, for the commit stamp.
-    epoch, plan, latest, topics: as in the commit stamp.
+    epoch, plan, latest, topics, newest: as in the commit stamp.
     claim: what the driver that writes the batch has claimed; None where no runner writes it.
     """
 
@@ -53,6 +53,7 @@ class Batch:
     plan: str | None = None
     latest: int | None = None
     topics: Mapping[str, str] | None = None
+    newest: EventTimes | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
 
     def of(self, topics: Collection[str]) -> Batch:

@@ -6,15 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeVar
 
 from ..errors import CheckpointError
+from ..offsets import EventTimes
 from .hashed import fields_of, text_of
 from .origins import Backlog, Resumed, backlog, resumed
+from .plan_file import by_partition
 
 NEVER = -1
 """The number of the last whole batch before there is one."""
 _KIND = "tidegate identity/1"
 _KEPT = 2
+_Noted = TypeVar("_Noted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class Identity:
     dead_topics: the topics that dead letters may have been sent to, by this start or earlier ones.
     plan: what the query is, part by part, in readable text.
     latest: the newest event time that was read, in microseconds since 1970.
+    newest: where rows are late by the log, that of each partition after the newest batches, by
+        batch; before the first one by NEVER, where something was read before it.
     resumed: where a lost checkpoint ended; None for one that began by itself.
     backlog: what was read as one batch, which is batch 0 of the tables; None for a stream alone.
     rescaling: what has begun to change the number of the state's partitions; None for nothing.
@@ -80,6 +86,7 @@ class Identity:
     dead_topics: tuple[str, ...] = ()
     plan: Mapping[str, str] = field(default_factory=dict)
     latest: int | None = None
+    newest: Mapping[int, EventTimes] = field(default_factory=dict)
     resumed: Resumed | None = None
     backlog: Backlog | None = None
     rescaling: Rescaling | None = None
@@ -122,9 +129,11 @@ class Identity:
         query: str,
         latest: int | None,
         topics: Mapping[str, str] | None = None,
+        newest: EventTimes | None = None,
     ) -> Identity:
         """Return the identity once a batch is in all of its tables."""
         times = [time for time in (self.latest, latest) if time is not None]
+        reached = {} if newest is None else {number: newest}
         return replace(
             self,
             query=query,
@@ -133,6 +142,7 @@ class Identity:
             tables={**self.tables, **tables},
             topics={**self.topics, **(topics or {})},
             latest=max(times, default=None),
+            newest=_newest({**self.newest, **reached}),
         )
 
     def taken_up(self, own: Identity) -> Identity:
@@ -172,6 +182,7 @@ class Identity:
                 "tables": {step: TableMark(**mark) for step, mark in found["tables"].items()},
                 "steps": _steps(found.get("steps")),
                 "dead_topics": tuple(found.get("dead_topics", ())),
+                "newest": _by_batch(found.get("newest", {})),
                 "resumed": resumed(found["resumed"]),
                 "backlog": backlog(found.get("backlog")),
                 "rescaling": _rescaling(found.get("rescaling")),
@@ -185,12 +196,16 @@ def plan_hash(plan: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _newest(hashes: Mapping[int, str]) -> dict[int, str]:
-    return {number: hashes[number] for number in sorted(hashes)[-_KEPT:]}
+def _newest(noted: Mapping[int, _Noted]) -> dict[int, _Noted]:
+    return {number: noted[number] for number in sorted(noted)[-_KEPT:]}
 
 
 def _by_number(hashes: Mapping[str, str]) -> dict[int, str]:
     return {int(number): text for number, text in hashes.items()}
+
+
+def _by_batch(noted: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[int, EventTimes]:
+    return {int(number): by_partition(times) for number, times in noted.items()}
 
 
 def _steps(found: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
 from ..jvm import Folder, read_bytes
+from ..offsets import EventTimes
 from .batch import Batch
 from .commit_file import commit_file
 from .delta_log import DeltaCommitLog
@@ -73,11 +74,15 @@ class Ledger:
             )
         self.identity = replace(self.identity, streams=dict(streams))
 
-    def plans(self, backlog: Backlog) -> None:
-        """Note what a batch before the stream reads, before anything of it is written."""
+    def plans(self, backlog: Backlog, again: EventTimes | None = None) -> None:
+        """Note what a batch before the stream reads, before anything of it is written.
+
+        again: where rows are late by the log, what was newest where the stream begins.
+        """
         self.require_newest()
+        newest = {} if again is None else {NEVER: again}
         with self._writing:
-            self._write(replace(self.identity, backlog=backlog))
+            self._write(replace(self.identity, backlog=backlog, newest=newest))
 
     def worked_off(self, latest: int | None) -> None:
         """Note that the batch before the stream is in all of its tables."""
@@ -197,6 +202,7 @@ class Ledger:
                 query=query,
                 latest=batch.latest,
                 topics=batch.topics,
+                newest=batch.newest,
             )
             if not self._complete:
                 # What Spark writes at a start is there with its first batch.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..offsets import Offsets
+from ..offsets import EventTimes, Offsets
 from .hashed import digest
 from .plan_file import by_partition
 
@@ -37,6 +37,7 @@ class Backlog:
     again: the offsets at which the stream begins: rows from there on may matter to its results.
     until: results before this instant are the batch's, all others the stream's, in microseconds
         since 1970; None where no state is kept, and a row's result is where the row is.
+    newest: where rows are late by the log, what was newest in each partition at `end`.
     """
 
     query: str
@@ -44,11 +45,15 @@ class Backlog:
     end: Offsets
     again: Offsets
     until: int | None
+    newest: EventTimes | None = None
 
     @property
     def digest(self) -> str:
         """A hash of what the batch reads, by which its commits are told from those of another."""
-        return digest(asdict(self))
+        found = asdict(self)
+        # It follows from the others; and commits of before it was noted keep their hash.
+        del found["newest"]
+        return digest(found)
 
     @property
     def whole(self) -> int | None:
@@ -67,5 +72,6 @@ def backlog(found: Mapping[str, Any] | None) -> Backlog | None:
     """Return what a file says of a batch before the stream."""
     if found is None:
         return None
-    places = {name: by_partition(found[name]) for name in ("start", "end", "again")}
+    names = ("start", "end", "again", "newest")
+    places = {name: by_partition(found[name]) for name in names if found.get(name) is not None}
     return Backlog(**{**found, **places})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..offsets import Offsets
+from ..offsets import EventTimes, Offsets
 from .batch import Batch
 from .plan_file import by_partition
 
@@ -32,7 +32,9 @@ class Stamp:
     latest: the newest event time that had been read, in microseconds since 1970.
     topics: by name, Kafka's id of each topic that the offsets are of; None where no broker told.
 
-    Stamps that were written before there were epochs have none of the last four.
+    newest: where rows are late by the log, the newest event time of each partition up to the end.
+
+    Stamps that were written before there were epochs have none of the last five.
     """
 
     job: str
@@ -47,6 +49,7 @@ class Stamp:
     plan: str | None = None
     latest: int | None = None
     topics: Mapping[str, str] | None = None
+    newest: EventTimes | None = None
 
     @classmethod
     def of(cls, batch: Batch, step: str, rows: Mapping[str, int]) -> Stamp:
@@ -66,6 +69,7 @@ class Stamp:
             plan=batch.plan,
             latest=batch.latest,
             topics=batch.topics,
+            newest=batch.newest,
         )
 
     @property
@@ -89,7 +93,9 @@ class Stamp:
             if found.pop("stamp") != _KIND:
                 return None
             end = by_partition(found.pop("end"))
-            known = {each.name for each in fields(cls)}
-            return cls(end=end, **{name: found[name] for name in found if name in known})
+            known = {each.name for each in fields(cls)} & found.keys()
+            if found.get("newest") is not None:
+                found["newest"] = by_partition(found["newest"])
+            return cls(end=end, **{name: found[name] for name in known})
         except (ValueError, TypeError, KeyError, AttributeError):
             return None

@@ -35,3 +35,11 @@ def require_all_files(spark: SparkSession) -> None:
                 "a session that reads every file or stops.",
                 f'spark.conf.set("{name}", "false")',
             )
+
+
+def tell_tasks(spark: SparkSession, name: str, value: str) -> None:
+    """Let the tasks of all Spark jobs that this thread begins from now on know a value.
+
+    A task has it as a local property of its context. A thread that this one starts has it too.
+    """
+    spark.sparkContext.setLocalProperty(name, value)

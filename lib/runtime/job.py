@@ -19,6 +19,7 @@ from ..sources import Reading
 from ..transform import Stateless, Transform
 from . import _checks as checks
 from ._backlog import require_backlog
+from ._by_log import require_by_log, require_unsplit
 from .limits import Limits
 from .locations import keep_apart, whole
 from .telemetry.metrics import LOOPBACK
@@ -35,32 +36,44 @@ class Input:
         or one for each "partition". The smallest counts: where partitions are read at different
         speeds, rows of a slow one are not late because a fast one ran ahead. A checkpoint is bound
         to the number that it began with: partitions that are added to a topic later are shared out
-        among those streams at the next start of the job.
+        among those streams at the next start of the job. With "log", of each partition too, and
+        a row is late by the records before it in its own partition, and by nothing else: which rows
+        are late, and so the results, then do not hang on where batches begin and end, on restarts,
+        or on whether a backlog was worked off. Such a job's results are final ones, and a partition
+        that is added to a topic takes a new checkpoint.
     idle: when no row came for so long and none waits in the topic, the watermark goes on with the
         clock, and so the last windows come out. Of several streams an idle one then follows the
         others. Rows that come afterwards may be late. None, the default, waits for ever. Only for a
         job that runs on: a replay has no clock.
 
     Raises ArgumentError and ColumnTypeError, at construction: for a number of watermarks below 1,
-    several watermarks with a pattern of topics, or an idle time-out below a second.
+    several watermarks with a pattern of topics, an idle time-out below a second; and with "log" for
+    an idle time-out, or options by which a partition is read by several tasks.
     """
 
     reading: Reading
     _: KW_ONLY
-    watermarks: int | Literal["partition"] = 1
+    watermarks: int | Literal["partition", "log"] = 1
     idle: str | timedelta | None = None
 
     def __post_init__(self) -> None:
         checks.require_type(self.reading, Reading, "reading", "Reading(source=..., format=...)")
         if self.idle is not None:
             microseconds(self.idle, "idle", least=1_000_000)
-        if self.watermarks != "partition":
+        if self.watermarks not in ("partition", "log"):
             checks.require_count(self.watermarks, "watermarks", least=1)
         if self.watermarks != 1 and self.reading.source.pattern:
             raise ArgumentError(
                 f"watermarks is {self.watermarks!r}, with a pattern of topics.",
                 "several watermarks for topics or partitions that are named.",
             )
+        if self.by_log:
+            require_unsplit(self.idle, self.reading.source.options)
+
+    @property
+    def by_log(self) -> bool:
+        """Whether its rows are late by the log alone."""
+        return self.watermarks == "log"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +153,7 @@ class Job:
         )
         checks.require_each_batch(self.each_batch, self.transform, list(self.inputs))
         self._require_correctable()
+        require_by_log(self)
         self._require_trigger()
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
         checks.require_type(self.upkeep, Upkeep, "upkeep", "Upkeep(compact_every=200)")

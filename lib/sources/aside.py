@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 
 from ..columns import quoted
 from ..formats.format import Format
+from ..offsets import EventTimes
 from ._letters import letters
 from .before import FILTERED
+from .by_log import ByLog
 from .event_time import EVENT_TIME
 from .kafka import COLUMNS
 
@@ -20,18 +22,29 @@ BAD = "__tidegate_bad"
 UNREAD = "__tidegate_unread"
 UNTIMED = "__tidegate_untimed"
 CLOSES = "__tidegate_closes"
+WATERMARK = "__tidegate_watermark"
 ROW = "__tidegate_row"
 
 
 @dataclass(frozen=True)
 class Behind:
-    """Which good rows are late: those whose instant `at` the watermark has reached.
+    """Which good rows are late: those whose instant `at` their watermark has reached.
 
     at: of the rows' `event_time` and fields.
+    watermark: that of all rows of the batch; for rows that are late by the log, each one's own.
+    log: how rows are late by the log; None where they are not.
+    newest: for that, what was newest in each partition where the range begins.
     """
 
     at: Column
-    watermark: datetime
+    watermark: Column
+    log: ByLog | None = None
+    newest: EventTimes = field(default_factory=dict)
+
+    @classmethod
+    def by_log(cls, log: ByLog, newest: EventTimes) -> Behind:
+        """Return which rows are late by the log."""
+        return cls(log.late_at, log.watermark, log, newest)
 
 
 @dataclass(frozen=True)
@@ -39,7 +52,8 @@ class SetAside:
     """Rows that could not be read, and rows that are late, as one frame.
 
     rows: whether a row is BAD; of such a row Kafka's columns and what is wrong; of a late one, in
-        ROW, what it is in the stream, and CLOSES, the instant from which it was late.
+        ROW, what it is in the stream, CLOSES, the instant from which it was late, and WATERMARK,
+        that by which it was.
     """
 
     rows: DataFrame
@@ -61,15 +75,14 @@ class SetAside:
 
     def late(self) -> DataFrame:
         """Return the late rows, as `Reading.rows` has them, with `closes` and `watermark`."""
-        watermark = None if self.behind is None else self.behind.watermark
-        late = self.rows.where(~quoted(BAD)).select(f"{ROW}.*", CLOSES)
-        told = {"closes": quoted(CLOSES), "watermark": F.lit(watermark).cast("timestamp")}
-        return late.withColumns(told).drop(CLOSES)
+        late = self.rows.where(~quoted(BAD)).select(f"{ROW}.*", CLOSES, WATERMARK)
+        told = {"closes": quoted(CLOSES), "watermark": quoted(WATERMARK)}
+        return late.withColumns(told).drop(CLOSES, WATERMARK)
 
-    def counts(self, since: datetime) -> tuple[int, int, int]:
+    def counts(self, since: datetime | None) -> tuple[int, int, int]:
         """Return how many could not be read, are late, and are late only from after `since`."""
         late = ~quoted(BAD)
-        lately = late & (quoted(CLOSES) > F.lit(since))
+        lately = F.lit(False) if since is None else late & (quoted(CLOSES) > F.lit(since))
         row = self.rows.agg(F.count_if(quoted(BAD)), F.count_if(late), F.count_if(lately)).head()
         return (0, 0, 0) if row is None else (int(row[0]), int(row[1]), int(row[2]))
 
@@ -83,7 +96,7 @@ def chosen(
     raw: Kafka's columns. row: what a good row is.
     """
     bad = quoted(BAD)
-    closes = F.lit(None).cast("timestamp")
+    closes = watermark = F.lit(None).cast("timestamp")
     if behind is not None:
         # The instant is asked of the stream's rows alone: what is in the others may raise. None of
         # them is without a time, for Spark leaves out such rows where it makes windows.
@@ -91,8 +104,9 @@ def chosen(
         good = ~bad & ~quoted(FILTERED) if FILTERED in judged.columns else ~bad
         judged = judged.withColumn(EVENT_TIME, timed)
         closes = F.when(good, behind.at)
-    reached = F.lit(False) if behind is None else quoted(CLOSES) <= F.lit(behind.watermark)
-    rows = judged.withColumn(CLOSES, closes).select(
-        *raw, *map(quoted, (BAD, UNREAD, UNTIMED, CLOSES)), row.alias(ROW)
+        watermark = behind.watermark
+    rows = judged.withColumns({CLOSES: closes, WATERMARK: watermark}).select(
+        *raw, *map(quoted, (BAD, UNREAD, UNTIMED, CLOSES, WATERMARK)), row.alias(ROW)
     )
+    reached = quoted(CLOSES) <= quoted(WATERMARK)
     return rows.where(bad | F.coalesce(reached, F.lit(False)))

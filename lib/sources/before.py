@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..columns import quoted
-from ..offsets import Offsets
+from ..offsets import Offsets, at_place
 
 _AGAIN = "__tidegate_again"
 _LATE = "__tidegate_late"
@@ -39,15 +39,7 @@ class Before:
         return quoted(_AGAIN) | ~quoted(_LATE)
 
     def _again(self, topic: Column, partition: Column, offset: Column) -> Column:
-        none = F.lit(0).cast("bigint")
-        ends = none
-        for name, parts in self.end.items():
-            if parts:
-                keys = F.array(*[F.lit(part).cast("int") for part in parts])
-                values = F.array(*[F.lit(at).cast("bigint") for at in parts.values()])
-                own = F.try_element_at(F.map_from_arrays(keys, values), partition.cast("int"))
-                ends = F.when(topic == F.lit(name), F.coalesce(own, none)).otherwise(ends)
-        return offset < ends
+        return offset < F.coalesce(at_place(self.end, topic, partition), F.lit(0))
 
 
 def counts(
@@ -55,6 +47,7 @@ def counts(
     bad: Column,
     clamped: Column | None,
     filtered: Column | None,
+    late: Column | None,
     before: Before | None,
     since: int | None,
 ) -> list[Column]:
@@ -74,7 +67,9 @@ def counts(
         found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
     if filtered is not None:
         found.append(F.count_if(own & filtered).alias("filtered"))
+    good = ~bad if filtered is None else ~bad & ~filtered
+    if late is not None:
+        found.append(F.count_if(own & good & late).alias("late"))
     if since is not None:
-        matters = ~bad if filtered is None else ~bad & ~filtered
-        found.append(F.count_if(matters & (time >= F.lit(since))).alias("since"))
+        found.append(F.count_if(good & (time >= F.lit(since))).alias("since"))
     return found

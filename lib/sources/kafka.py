@@ -135,6 +135,13 @@ class KafkaSource:
         """The topics, or the pattern, that this source reads."""
         return [self.pattern] if self.pattern else [*self.topics, *(self.partitions or {})]
 
+    @property
+    def place(self) -> Place:
+        """The one partition that this source reads, of one that names just one."""
+        ((topic, parts),) = (self.partitions or {}).items()
+        (part,) = parts
+        return topic, part
+
     def shares(
         self,
         partitions: Mapping[str, int],

@@ -15,14 +15,16 @@ from ..conditions import require_text
 from ..durations import interval, microseconds
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
-from ..offsets import Offsets
+from ..offsets import EventTimes, Offsets
 from ._parts import require_parts
 from ._rows import ReadRows, kafka_name
 from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen
 from .before import FILTERED, Before, counts
+from .by_log import LATE, ByLog
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, HEADERS, KafkaSource
+from .reached import Reached
 
 OBSERVATION = "tidegate"
 
@@ -55,7 +57,7 @@ class Reading:
     `rows` (raw rows), `dead`, and `earliest` and `latest`, the good rows' smallest and largest
     event time in microseconds since 1970 (None without a good row). With future="clamp" also
     `clamped`, the rows whose event time was brought back; with `where` also `filtered`, the good
-    rows that it left out.
+    rows that it left out; and where rows are late by the log, `late`, those that are.
 
     Raises ArgumentError, ColumnError and ColumnTypeError, at construction; for a `where` that the
     rows cannot answer, when they are read.
@@ -116,16 +118,21 @@ class Reading:
         observation: str = OBSERVATION,
         heartbeats: Heartbeats | None = None,
         before: Before | None = None,
+        by_log: ByLog | None = None,
     ) -> DataFrame:
         """Return the good rows: the fields, `event_time`, then the kept Kafka columns.
 
         The watermark is that of all good rows, whatever `where` or the transform filters out. Two
         readings in one query need an `observation`, the name of their counts, each of its own.
         `heartbeats` can move the watermark on without an event. Rows that a batch has read `before`
-        are rows of the stream too, and are not counted again.
+        are rows of the stream too, and are not counted again. Rows that are late `by_log` are left
+        out, which takes a source of one partition.
         """
         raw = self.source.stream(spark, headers=self._headers)
-        good = self._good(raw, observation, before)
+        judged = self._rows.judged(raw, () if before is None else PLACE[:3])
+        if by_log is not None:
+            judged = by_log.of_stream(judged, ~quoted(BAD), self.source.place)
+        good = self._good(judged, observation, before)
         delay = interval(microseconds(self.lateness, "lateness", least=0))
         if heartbeats is None:
             return self._rows.chosen(watermarked(good, EVENT_TIME, delay))
@@ -138,31 +145,39 @@ class Reading:
         end: Offsets,
         observation: Observation,
         since: int | None = None,
+        by_log: ByLog | None = None,
+        reached: Reached | None = None,
     ) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of the stream.
 
         Counted are the same numbers; with an instant, in microseconds since 1970, also `since`: how
-        many good rows are at it or after it, without those that `where` leaves out. No row is left
-        out as late.
+        many good rows are at it or after it, without those that `where` leaves out. Rows are left
+        out as late `by_log` alone, for which the range begins with the first record that counts;
+        `reached` is then told what was newest.
         """
         raw = self._between(spark, start, end)
-        return self._rows.chosen(self._good(raw, observation, since=since))
+        judged = self._rows.judged(raw, () if by_log is None else PLACE[:3])
+        place = [quoted(name) for name in self.place]
+        if by_log is not None:
+            judged = by_log.of_range(judged, ~quoted(BAD), place, {})
+        if reached is not None:
+            judged = reached.observing(judged, ~quoted(BAD), place)
+        return self._rows.chosen(self._good(judged, observation, since=since))
 
     def _good(
         self,
-        raw: DataFrame,
+        judged: DataFrame,
         observation: str | Observation,
         before: Before | None = None,
         *,
         since: int | None = None,
     ) -> DataFrame:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
-        judged = self._rows.judged(raw, () if before is None else PLACE[:3])
         marks = {BAD: quoted(BAD)}
-        if CLAMPED in judged.columns:
-            marks[CLAMPED] = quoted(CLAMPED)
-        if FILTERED in judged.columns:
-            marks[FILTERED] = quoted(FILTERED)
+        for mark in (CLAMPED, FILTERED, LATE):
+            if mark in judged.columns:
+                marks[mark] = quoted(mark)
+        known = set(marks)
         if before is not None:
             marks |= before.marks(*map(quoted, self.place))
         rows = judged.select(
@@ -170,12 +185,17 @@ class Reading:
         )
         counted = counts(
             bad=quoted(BAD),
-            clamped=quoted(CLAMPED) if CLAMPED in marks else None,
-            filtered=quoted(FILTERED) if FILTERED in marks else None,
+            clamped=quoted(CLAMPED) if CLAMPED in known else None,
+            filtered=quoted(FILTERED) if FILTERED in known else None,
+            late=quoted(LATE) if LATE in known else None,
             before=before,
             since=since,
         )
-        kept = ~quoted(BAD) if before is None else ~quoted(BAD) & before.in_time
+        kept = ~quoted(BAD)
+        if before is not None:
+            kept = kept & before.in_time
+        if LATE in known:
+            kept = kept & ~quoted(LATE)
         # Whether a row is filtered out is asked above the watermark, which such rows move on.
         marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
@@ -189,6 +209,19 @@ class Reading:
         extra = [name for name in self.keep if name not in PLACE]
         kept = self._rows.chosen(judged.where(~quoted(BAD)))
         return kept.select(*self._rows.kept([*PLACE, *extra]))
+
+    def newest(self, spark: SparkSession, start: Offsets, end: Offsets) -> EventTimes:
+        """Return the newest event time of each partition of one offset range that has a good row.
+
+        Rows that `where` leaves out count, as they do for the watermark.
+        """
+        judged = self._rows.judged(self._between(spark, start, end), PLACE[:3])
+        newest = F.max(F.unix_micros(EVENT_TIME))
+        found: EventTimes = {}
+        good = judged.where(~quoted(BAD))
+        for topic, part, time in good.groupBy(*map(quoted, self.place[:2])).agg(newest).collect():
+            found.setdefault(topic, {})[part] = time
+        return found
 
     def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         return self.source.between(spark, start, end, headers=self._headers)
@@ -211,6 +244,9 @@ class Reading:
         """
         judged = self._rows.judged(self.source.between(spark, start, end), COLUMNS)
         bad = quoted(BAD)
+        if behind is not None and behind.log is not None:
+            place = [quoted(name) for name in self.place]
+            judged = behind.log.of_range(judged, ~bad, place, behind.newest)
         raw = [F.when(bad, quoted(kafka_name(self.format, name))).alias(name) for name in COLUMNS]
         extra = [name for name in self.keep if name not in PLACE]
         row = F.struct(*self._rows.kept([*PLACE, *extra]))

@@ -170,3 +170,4 @@ class _AsBatch:
     offsets_hash: str
     latest: int | None = None
     topics: None = None
+    newest: None = None

@@ -236,7 +236,8 @@ def test_a_record_is_parsed_once_on_the_way_to_the_good_rows(
 ) -> None:
     source = KafkaSource(servers="nowhere:9092", topics=["t"])
     reading = Reading(source=source, format=by_source, time="event_time", lateness="0 seconds")
-    good = reading._good(raw(spark, [(KEY, event("c", None, ANN))]), "o")
+    judged = reading._rows.judged(raw(spark, [(KEY, event("c", None, ANN))]))
+    good = reading._good(judged, "o")
     assert good.columns == ["op", "key", "before", "after", "position", "place", "event_time"]
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 2, "once for the value, once for the key"

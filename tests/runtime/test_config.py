@@ -69,7 +69,7 @@ def loaded(
         ("input.max_rows=0", "allowed: a number above 0."),
         ("input.max_rows=abc", "'abc' (command line).\n  allowed: a whole number."),
         ("input.watermarks=0", "input.watermarks is 0"),
-        ("input.watermarks=many", "allowed: 'partition', or a whole number."),
+        ("input.watermarks=many", "allowed: 'partition' or 'log', or a whole number."),
         ("input.future=ignore", "allowed: 'reject' or 'clamp'."),
         ("input.schema=''", "allowed: text that is not empty."),
         ("input.idle=1 minute", "input.idle is '1 minute', and trigger.kind is 'available-now'"),

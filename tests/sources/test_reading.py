@@ -274,7 +274,7 @@ def test_what_is_set_aside_is_read_once_and_only_good_rows_are_asked_whether_the
     def late_at(time: Column) -> Column:
         return F.window(time, "1 minute")["end"] + F.make_interval(mins=F.lit(0) / F.col("ms"))
 
-    behind = Behind(late_at(F.col("event_time")), RECEIVED - timedelta(hours=1))
+    behind = Behind(late_at(F.col("event_time")), F.lit(RECEIVED - timedelta(hours=1)))
     aside = wanted.aside(spark, {}, {topic: {0: 5}}, behind)
     assert aside.counts(RECEIVED - timedelta(hours=3)) == (2, 1, 1)
     assert aside.counts(RECEIVED - timedelta(hours=1)) == (2, 1, 0)
@@ -286,16 +286,14 @@ def test_what_is_set_aside_is_read_once_and_only_good_rows_are_asked_whether_the
     assert letters.schema == wanted.dead(spark, {}, {}).schema
     [late] = aside.late().collect()
     assert (late.page, late.offset) == ("/early", 4)
-    assert late.watermark.replace(tzinfo=UTC) == behind.watermark
+    assert late.watermark.replace(tzinfo=UTC) == RECEIVED - timedelta(hours=1)
     assert aside.late().columns == [*wanted.rows(spark, {}, {}).columns, "closes", "watermark"]
 
 
 def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:
-    good = (
-        reading("nowhere:9092", "clicks")
-        ._good(raw(spark, [b"{}"]), OBSERVATION)
-        .select("page", "event_time")
-    )
+    wanted = reading("nowhere:9092", "clicks")
+    judged = wanted._rows.judged(raw(spark, [b"{}"]))
+    good = wanted._good(judged, OBSERVATION).select("page", "event_time")
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 1
 

@@ -35,7 +35,7 @@ class InputSection(FormattedSection):
     max_rows: int | None = Field(default=1_000_000, gt=0)
     future_tolerance: Duration | None = "1 hour"
     future: Literal["reject", "clamp"] = "reject"
-    watermarks: Literal["partition"] | int = 1
+    watermarks: Literal["partition", "log"] | int = 1
     idle: Duration | None = None
     on_data_loss: Literal["stop", "record"] = "stop"
     value_cap: int = Field(default=65_536, gt=0)
@@ -53,8 +53,9 @@ class InputSection(FormattedSection):
 
     @model_validator(mode="after")
     def _shared_out(self) -> InputSection:
-        if self.watermarks != "partition" and self.watermarks < 1:
-            raise ConfigError(f"watermarks is {self.watermarks}.", "'partition', or 1 or more.")
+        if isinstance(self.watermarks, int) and self.watermarks < 1:
+            allowed = "'partition', 'log', or 1 or more."
+            raise ConfigError(f"watermarks is {self.watermarks}.", allowed)
         if self.watermarks != 1 and self.pattern:
             raise ConfigError(
                 f"watermarks is {self.watermarks!r}, with a pattern of topics.",

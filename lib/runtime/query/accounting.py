@@ -16,7 +16,10 @@ from ..limits import Limits
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What a batch's query counted while it ran; the times are in microseconds since 1970."""
+    """What a batch's query counted while it ran; the times are in microseconds since 1970.
+
+    late: the rows that are late by the log; no others are known yet.
+    """
 
     rows: int
     dead: int
@@ -24,6 +27,7 @@ class Observed:
     latest: int | None
     clamped: int = 0
     filtered: int = 0
+    late: int = 0
 
 
 def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
@@ -48,6 +52,7 @@ def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
         latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
         clamped=sum(each.get("clamped") or 0 for each in counts),
         filtered=sum(each.get("filtered") or 0 for each in counts),
+        late=sum(each.get("late") or 0 for each in counts),
     )
     if seen.rows > length or seen.dead > seen.rows:
         raise AccountingError(
@@ -102,8 +107,21 @@ def too_late(batch: Batch, limits: Limits) -> str | None:
     return f"{late:,} of the {rows:,} rows of batch {batch.number} came too late; {limit}"
 
 
+def check_late(batch: Batch, counted: int, found: int) -> None:
+    """Refuse a batch whose stream left out other rows as late than were found to be set aside."""
+    if counted != found:
+        raise AccountingError(
+            f"batch {batch.number} left out {counted:,} rows as late, and its offsets, read again, "
+            f"have {found:,}; nothing of this batch was written.",
+            "the same rows each time that a range of offsets is read.",
+        )
+
+
 def check_dropped(batch: Batch, dropped: int, late: int) -> None:
-    """Refuse a batch of which Spark dropped rows as late, where the transform calls none late."""
+    """Refuse a batch of which Spark dropped rows as late, where the transform calls none late.
+
+    late: how many rows were left to Spark to drop.
+    """
     if dropped and not late:
         raise AccountingError(
             f"Spark dropped {dropped:,} rows of batch {batch.number} behind the watermark, and "

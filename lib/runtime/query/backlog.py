@@ -8,7 +8,8 @@ does the same batch again, and each table takes it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -21,25 +22,25 @@ from ...commit import Batch
 from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
 from ...commit.origins import Backlog
-from ...offsets import Offsets
+from ...offsets import EventTimes, Offsets
+from ...sources.reached import Reached
 from ..job import Job
 from ..limits import Limits
 from ..process.failures import plain
 from ..summary import Counted
 from ..telemetry.record import Record
-from . import cut
+from . import reread
 from .accounting import check_flood, check_one_to_one, tally
 from .batch_zero import batch_of, is_done
+from .by_log import by_log
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .side_outputs import Part, keep_dead, reasons
+from .side_outputs import Aside, Part, behind, keep_aside, reasons, set_aside
 from .streams import streams
 from .topics import Topics
-from .unread import gap, in_sessions, planned, reach
+from .unread import in_sessions, planned
 
 _LOG = logging.getLogger(__name__)
-_LONG_SESSION = 8
-"""How many gaps before the cut a session that is open there is taken to have begun, at first."""
 
 
 def work_off(job: Job, spark: SparkSession, ledger: Ledger, newest: int, record: Record) -> None:
@@ -83,6 +84,7 @@ class _Work:
     ledger: Ledger
     topics: Topics
     backlog: Backlog
+    newest_again: EventTimes | None = None
 
     @property
     def batch(self) -> Batch:
@@ -95,15 +97,26 @@ class _Work:
         begun: whether it is noted already, by a start before this one.
         """
         self._require_there()
-        since = self._since() if not begun else None
+        since = reread.since(self.job, self.backlog) if not begun else None
         young: dict[str, int] = {}
         if since is not None:
-            again, young = self._again(since, self.backlog.start)
+            again, young = reread.again(
+                self.job, self.spark, self.backlog, since, self.backlog.start
+            )
             self.backlog = replace(self.backlog, again=again)
         seen = {name: Observation() for name in self.job.inputs}
+        logs = by_log(self.job)
+        guess = self.backlog.again
+        reached = {name: Reached(self._own(name).end, guess) for name in logs}
         frames = {
             name: given.reading.batch(
-                self.spark, self._own(name).start, self._own(name).end, seen[name], since
+                self.spark,
+                self._own(name).start,
+                self._own(name).end,
+                seen[name],
+                since,
+                logs.get(name),
+                reached.get(name),
             )
             for name, given in self.job.inputs.items()
         }
@@ -115,8 +128,14 @@ class _Work:
             if any(counts[name]["since"] != found for name, found in young.items()):
                 # Rows that the stream has to read again are further back as well.
                 self.backlog, since = replace(self.backlog, again=self.backlog.start), None
-            if not begun and in_sessions(self.job) and not self._reaches_back(rows, since):
-                return None
+            if not begun and in_sessions(self.job):
+                waiting = rows.where(~self._is_out)
+                of_open = reread.of_sessions(self.job, self.spark, self.backlog, waiting, since)
+                if of_open is None:
+                    return None
+                self.backlog = replace(self.backlog, again=of_open)
+            if not begun:
+                self._look_at(reached, guess)
             return self._written(out, number, counts, begun=begun)
         finally:
             rows.unpersist()
@@ -138,13 +157,16 @@ class _Work:
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
-            self.ledger.plans(self.backlog)
+            self.ledger.plans(self.backlog, self.newest_again)
         latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
         counted = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
         batch = replace(counted, topics=self.topics.ids)
         self.ledger.require_newest()
         self.ledger.require_tables(self.spark)
-        keep_dead(job.places.dead, self.spark, batch, parts)
+        with self._aside(batch, parts) as aside:
+            late = sum(each.late.count for each in aside.values())
+            batch = replace(batch, late=late)
+            keep_aside(job, self.spark, batch, aside)
         with handed_on(job, out, []) as frames:
             known = None if job.each_batch is not None else number
             outcome = job.sink.write(frames, batch, rows_out=known)
@@ -155,7 +177,7 @@ class _Work:
             rows_in=rows_in,
             rows_out=number,
             dead=dead,
-            late=0,
+            late=late,
             clamped=sum(part.seen.clamped for part in parts),
             filtered=sum(part.seen.filtered for part in parts),
             reached={},
@@ -172,54 +194,47 @@ class _Work:
 
     def _part(self, name: str, counts: dict[str, int]) -> Part:
         own = self._own(name)
-        return Part(name, self.job.inputs[name], own, tally(own, [counts]), {})
+        given = self.job.inputs[name]
+        # The batch begins with the first record that counts.
+        newest: EventTimes | None = {} if given.by_log else None
+        return Part(name, given, own, tally(own, [counts]), {}, newest)
+
+    @contextmanager
+    def _aside(self, batch: Batch, parts: Sequence[Part]) -> Iterator[Mapping[str, Aside]]:
+        """Keep what is set aside of each input; no row is late by the watermark of a batch."""
+        aside: dict[str, Aside] = {}
+        try:
+            for part in parts:
+                late = None if part.newest is None else behind(self.job, batch, part)
+                aside[part.name] = set_aside(self.job, self.spark, batch, part, late)
+            yield aside
+        finally:
+            for each in aside.values():
+                each.release()
+
+    def _look_at(self, reached: Mapping[str, Reached], guess: Offsets) -> None:
+        """Know what was newest where the batch ends, and where the stream begins.
+
+        guess: where it was to begin when the batch was read.
+        """
+        if not reached:
+            return
+        newest: EventTimes = {}
+        again: EventTimes = {}
+        for name, each in reached.items():
+            newest |= each.at_end()
+            own = self._own(name)
+            begins = {topic: self.backlog.again[topic] for topic in own.end}
+            reading = self.job.inputs[name].reading
+            same = self.backlog.again == guess
+            again |= each.at_again() if same else reading.newest(self.spark, own.start, begins)
+        self.backlog = replace(self.backlog, newest=newest)
+        self.newest_again = again
 
     def _own(self, name: str) -> Batch:
         if len(self.job.inputs) == 1:
             return self.batch
         return self.batch.of(self.job.inputs[name].reading.source.named)
-
-    def _since(self) -> int | None:
-        """Return from which event time on rows are read again; None for no time at all.
-
-        Of sessions it is a guess: which of them are open is known when the batch has made them.
-        """
-        if self.backlog.until is None:
-            return None
-        return self.backlog.until - (_LONG_SESSION * gap(self.job) or reach(self.job))
-
-    def _again(self, since: int, start: Offsets) -> tuple[Offsets, dict[str, int]]:
-        """Return the offsets from which on rows have such event times, and by input how many do."""
-        again: Offsets = {}
-        young = {}
-        for name, given in self.job.inputs.items():
-            end = self._own(name).end
-            first = {topic: start[topic] for topic in end}
-            found, young[name] = cut.offsets_since(self.spark, given.reading, first, end, since)
-            again |= found
-        return again, young
-
-    def _reaches_back(self, rows: DataFrame, guess: int | None) -> bool:
-        """Let the stream begin with the oldest session that is open; False where it cannot.
-
-        guess: from which event time on all rows are known to be at `again` or after it.
-        """
-        start = F.unix_micros(F.col("window")["start"])
-        until = self.backlog.until or 0
-        oldest = rows.where(~self._is_out).agg(F.min(start)).head()
-        since = min([until, *[at for at in oldest or [] if at is not None]])
-        if since <= 0:
-            _LOG.warning("%s: a session is open since 1970; all is read as a stream", self.job.name)
-            return False
-        known = guess is not None and guess <= since
-        first = self.backlog.again if known else self.backlog.start
-        again, _ = self._again(since, first)
-        for given in self.job.inputs.values():
-            earlier = given.reading.rows(self.spark, first, again)
-            if not earlier.where(cut.strays(since)).isEmpty():
-                again = first
-        self.backlog = replace(self.backlog, again=again)
-        return True
 
     def _require_there(self) -> None:
         """Refuse topics that have lost some of the batch."""

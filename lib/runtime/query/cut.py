@@ -21,8 +21,6 @@ from ...transform import Transform
 from ...windows import Windowed
 from ..job import Input, Job
 
-Newest = dict[tuple[str, int], int]
-
 TAIL = 10_000
 """How many of a partition's last offsets are read to learn its newest event time."""
 _LOOKS = 64
@@ -38,11 +36,13 @@ def watermark(job: Job, spark: SparkSession, start: Offsets, end: Offsets) -> in
     """
     marks = []
     for given in job.inputs.values():
-        newest = _newest(spark, given.reading, start, end)
+        ends = own(given.reading, end)
+        found = given.reading.newest(spark, _tail(start, ends, TAIL), ends)
+        newest = [time for parts in found.values() for time in parts.values()]
         lateness = microseconds(given.reading.lateness, "lateness", least=0)
         if not newest or (given.watermarks != 1 and len(newest) < _partitions(given, end)):
             return None
-        marks.append(min(newest.values()) - lateness)
+        marks.append(min(newest) - lateness)
     return min(marks)
 
 
@@ -95,15 +95,8 @@ def strays(since: int) -> Column:
     return F.unix_micros(EVENT_TIME) >= F.lit(since)
 
 
-def _newest(spark: SparkSession, reading: Reading, start: Offsets, end: Offsets) -> Newest:
-    own = _own(reading, end)
-    rows = reading.rows(spark, _tail(start, own, TAIL), own)
-    topic, partition, _ = reading.place
-    found = rows.groupBy(topic, partition).agg(F.max(F.unix_micros(EVENT_TIME)))
-    return {(row[0], row[1]): row[2] for row in found.collect()}
-
-
-def _own(reading: Reading, offsets: Offsets) -> Offsets:
+def own(reading: Reading, offsets: Offsets) -> Offsets:
+    """Return the offsets of the topics that are read."""
     source = reading.source
     return {
         topic: parts for topic, parts in offsets.items() if source.pattern or topic in source.named
@@ -121,4 +114,4 @@ def _tail(start: Offsets, end: Offsets, length: int) -> Offsets:
 
 
 def _partitions(given: Input, end: Offsets) -> int:
-    return sum(len(parts) for parts in _own(given.reading, end).values())
+    return sum(len(parts) for parts in own(given.reading, end).values())

@@ -50,6 +50,8 @@ def plan_of(job: Job) -> dict[str, str]:
         parts[f"{name}.topics"] = _topics(given.reading.source)
         parts[f"{name}.format"] = described(given.reading.format)
         parts[f"{name}.reading"] = _reading(given.reading)
+        if given.by_log:
+            parts[f"{name}.late"] = "by the log"
     parts["transform"] = described(job.transform)
     parts["each_batch"] = described(job.each_batch)
     parts["emission"] = job.emission
@@ -87,7 +89,7 @@ def safe(part: str) -> str:
 def bound(part: str, old: str | None, new: str | None) -> bool:
     """Return whether a checkpoint is bound to a part of its plan."""
     if part != "transform":
-        return part in BOUND
+        return part in BOUND or part.endswith(".late")
     return not all(text is not None and _keeps_no_state(text) for text in (old, new))
 
 

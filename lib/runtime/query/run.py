@@ -34,6 +34,7 @@ from ..telemetry.record import Record
 from ..telemetry.report import Report
 from .backlog import work_off
 from .bridge import at_once, before
+from .by_log import by_log
 from .frames import streaming
 from .idleness import Heartbeat
 from .lagging import Lagging
@@ -149,7 +150,8 @@ class _Query:
             try:
                 # The heartbeats' folders must be there when the frames that read them are made.
                 heartbeat.begin(self.spark)
-                read = frames(inputs, self.spark, before(self.job, self.ledger.identity.backlog))
+                read_before = before(self.job, self.ledger.identity.backlog)
+                read = frames(inputs, self.spark, read_before, by_log(self.job))
                 query = start(self.job, read, steps, self.ledger, ends=self.ends)
                 self.record.query = str(query.id)
                 lagging = Lagging(self.job, topics, self.record)

@@ -12,15 +12,17 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...commit import EPOCH, Batch
+from ...commit import Batch
 from ...durations import microseconds
 from ...jvm import observed
+from ...offsets import EventTimes
 from ...sinks import SideTable
 from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from ..telemetry.record import MOST_REASONS
-from .accounting import Observed, tally
+from .accounting import Observed, check_late, tally
+from .by_log import by_log
 from .side_by_side import side_by_side
 from .streams import Stream
 
@@ -31,6 +33,8 @@ class Part:
 
     batch: with the input's own offsets. seen: what was counted of them.
     reached: each stream's own watermark.
+    newest: of an input whose rows are late by the log, what was newest in each partition where the
+        batch begins; None of any other. newer: what was newest within the batch.
     """
 
     name: str
@@ -38,26 +42,30 @@ class Part:
     batch: Batch
     seen: Observed
     reached: Mapping[str, int | None]
+    newest: EventTimes | None = None
+    newer: EventTimes = field(default_factory=dict)
 
 
 def counted(
-    query: StreamingQuery, name: str, given: Input, streams: Sequence[Stream], batch: Batch
+    query: StreamingQuery,
+    name: str,
+    given: Input,
+    streams: Sequence[Stream],
+    batch: Batch,
+    newest: EventTimes | None = None,
 ) -> Part:
     """Add up what was counted of an input's streams, and check it."""
     counts = [(stream, observed(query, stream.observation)) for stream in streams]
     reached: dict[str, int | None] = {}
+    newer: EventTimes = {}
     for stream, found in counts:
         latest = None if found is None else found["latest"]
         reached[stream.name] = None if latest is None else latest - stream.lateness
+        if given.by_log and latest is not None:
+            topic, partition = stream.reading.source.place
+            newer.setdefault(topic, {})[partition] = latest
     seen = tally(batch, [found for _, found in counts if found is not None])
-    return Part(name, given, batch, seen, reached)
-
-
-def keep_dead(table: SideTable, spark: SparkSession, batch: Batch, parts: Iterable[Part]) -> None:
-    """Write the rows of all inputs that could not be read, which are read for it."""
-    found = [dead_rows(spark, part) for part in parts if part.seen.dead]
-    if found:
-        table.write(reduce(DataFrame.unionByName, found), batch, expected=batch.dead)
+    return Part(name, given, batch, seen, reached, newest, newer)
 
 
 @dataclass(frozen=True)
@@ -65,18 +73,19 @@ class Late:
     """A batch's late rows of one input.
 
     count: how many there are. corrected: how many of them still correct their windows.
-    since: rows that were late at this instant or before it are too late for that.
+    since: rows that were late at this instant or before it are too late for that; None where none
+        corrects anything.
     rows: with `closes`, the instant from which each was late, and `watermark`.
     """
 
     count: int = 0
     corrected: int = 0
-    since: datetime = EPOCH
+    since: datetime | None = None
     rows: DataFrame | None = None
 
     def correcting(self) -> DataFrame | None:
         """Return the rows that still correct their windows; None without any."""
-        if self.rows is None or not self.corrected:
+        if self.rows is None or self.since is None or not self.corrected:
             return None
         return self.rows.where(F.col("closes") > F.lit(self.since))
 
@@ -84,7 +93,9 @@ class Late:
         """Write the rows that correct nothing."""
         kept = self.count - self.corrected
         if self.rows is not None and kept:
-            too_late = self.rows.where(F.col("closes") <= F.lit(self.since))
+            too_late = self.rows
+            if self.since is not None:
+                too_late = too_late.where(F.col("closes") <= F.lit(self.since))
             table.write(too_late, batch, expected=kept, found=kept)
 
 
@@ -109,19 +120,23 @@ class Aside:
             self.rows.rows.unpersist()
 
 
-def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
+def set_aside(
+    job: Job, spark: SparkSession, batch: Batch, part: Part, behind: Behind | None
+) -> Aside:
     """Read the rows of an input again that are set aside: unreadable ones, and late ones.
 
-    Late are those that the transform leaves out, by what it says of them itself.
+    behind: which rows are late; None where none is.
     """
-    behind = _behind(job, batch, part)
     if behind is None and not part.seen.dead:
         return Aside()
     found = part.input.reading.aside(spark, part.batch.start, part.batch.end, behind)
     found.rows.persist()
-    since = batch.late_watermark - _limit(job)
+    by_watermark = behind is not None and behind.log is None
+    since = batch.late_watermark - _limit(job) if by_watermark else None
     try:
         dead, late, corrected = found.counts(since)
+        if part.newest is not None:
+            check_late(batch, part.seen.late, late)
     except BaseException:
         found.rows.unpersist()
         raise
@@ -144,15 +159,21 @@ def keep_aside(job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, 
     side_by_side(spark, writes)
 
 
-def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:
-    """Return which rows of an input are late; None where none of the batch can be."""
+def behind(job: Job, batch: Batch, part: Part) -> Behind | None:
+    """Return which rows of an input are late; None where none of the batch can be.
+
+    Those are the rows that the transform leaves out, by what it says of them itself.
+    """
+    if part.newest is not None:
+        late = by_log(job)[part.name]
+        return None if not part.seen.late else Behind.by_log(late, part.newest)
     if job.transform is None or part.seen.earliest is None:
         return None
     # A row at or past the watermark is in time, whatever the transform.
     if part.seen.earliest >= batch.late_watermark.timestamp() * 1_000_000:
         return None
     late_at = job.transform.late_at(F.col(EVENT_TIME))
-    return None if late_at is None else Behind(late_at, batch.late_watermark)
+    return None if late_at is None else Behind(late_at, F.lit(batch.late_watermark))
 
 
 def _limit(job: Job) -> timedelta:

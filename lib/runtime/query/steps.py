@@ -15,6 +15,7 @@ from ...commit import Batch, last_batch, planned, require_current
 from ...commit.ledger import Ledger
 from ...errors import TidegateError
 from ...jvm import dropped_behind_watermark
+from ...offsets import EventTimes
 from ..job import Job
 from ..process.failures import plain
 from ..process.stop import Stop
@@ -22,10 +23,20 @@ from ..summary import Counted
 from ..telemetry.record import Record
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .bridge import after_backlog, unread
+from .by_log import newest_after, newest_before, tell, within
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import Aside, Part, by_reason, counted, keep_aside, reasons, set_aside
+from .side_outputs import (
+    Aside,
+    Part,
+    behind,
+    by_reason,
+    counted,
+    keep_aside,
+    reasons,
+    set_aside,
+)
 from .streams import Stream
 from .topics import Topics
 from .upkeep import keep_up
@@ -96,21 +107,28 @@ class Steps:
         spark = frame.sparkSession
         gaps = self._topics.lost(batch)
         aside: dict[str, Aside] = {}
+        newest = newest_before(self._job, self._ledger.identity, self._own(batch))
+        tell(spark, newest)
         frame.persist()
         try:
             rows_out = frame.count()
             self._topics.require_same(skipping(batch, gaps))
             batch = replace(batch, topics=self._topics.ids)
-            parts = self._parts(query, batch)
+            parts = self._parts(query, batch, newest)
+            batch = replace(batch, newest=newest_after(newest, [part.newer for part in parts]))
             if gaps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
             for part in parts:
-                aside[part.name] = set_aside(self._job, spark, batch, part)
+                late = behind(self._job, batch, part)
+                aside[part.name] = set_aside(self._job, spark, batch, part, late)
             batch = replace(batch, late=sum(each.late.count for each in aside.values()))
             if self._job.transform is not None and self._job.emission == "final":
-                check_dropped(batch, dropped_behind_watermark(query), batch.late or 0)
+                # Late rows that the stream leaves out by itself are no rows for Spark to drop.
+                left = sum(each.late.count for part, each in zip(parts, aside.values(), strict=True)
+                           if part.newest is None)  # fmt: skip
+                check_dropped(batch, dropped_behind_watermark(query), left)
             done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
             self._ledger.finished(batch, query.id)
             if not self._stop.asked:
@@ -141,15 +159,24 @@ class Steps:
             self._begun = True
         return batch
 
-    def _parts(self, query: StreamingQuery, batch: Batch) -> list[Part]:
+    def _own(self, batch: Batch) -> int:
+        """Return a batch's number by the checkpoint's own count."""
+        return batch.number - self._ledger.identity.base
+
+    def _parts(self, query: StreamingQuery, batch: Batch, newest: EventTimes | None) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
         alone = len(self._job.inputs) == 1
+        backlog = self._ledger.identity.backlog
         parts = []
         for name, given in self._job.inputs.items():
             own = batch if alone else batch.of(given.reading.source.named)
-            if self._ledger.identity.backlog is not None:
-                own = unread(own, self._ledger.identity.backlog.end)
-            parts.append(counted(query, name, given, self._inputs[name], own))
+            if backlog is not None:
+                own = unread(own, backlog.end)
+                if self._own(batch) == 0 and newest is not None:
+                    # What was read before is not read again for what is set aside.
+                    newest = backlog.newest
+            before = None if newest is None else within(newest, own.end)
+            parts.append(counted(query, name, given, self._inputs[name], own, before))
         return parts
 
     def _checked(

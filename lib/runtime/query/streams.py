@@ -17,6 +17,7 @@ from ...errors import ArgumentError, CheckpointError, SourceError
 from ...offsets import Offsets
 from ...sources import Heartbeats, KafkaSource, Reading
 from ...sources.before import Before
+from ...sources.by_log import ByLog
 from ...sources.reading import OBSERVATION
 from ...sources.topics import topic_states
 from ..job import Input, Job
@@ -57,15 +58,25 @@ def streams(job: Job, spark: SparkSession) -> dict[str, list[Stream]]:
 
 
 def frames(
-    inputs: Mapping[str, Sequence[Stream]], spark: SparkSession, before: Before | None = None
+    inputs: Mapping[str, Sequence[Stream]],
+    spark: SparkSession,
+    before: Before | None = None,
+    by_log: Mapping[str, ByLog] | None = None,
 ) -> dict[str, DataFrame]:
-    """Return one DataFrame for each input; `before` is what a batch has read already."""
-    return {name: _united(streams, spark, before) for name, streams in inputs.items()}
+    """Return one DataFrame for each input.
+
+    before: what a batch has read already. by_log: the inputs whose rows are late by the log.
+    """
+    late = by_log or {}
+    return {name: _united(each, spark, before, late.get(name)) for name, each in inputs.items()}
 
 
-def _united(streams: Sequence[Stream], spark: SparkSession, before: Before | None) -> DataFrame:
+def _united(
+    streams: Sequence[Stream], spark: SparkSession, before: Before | None, by_log: ByLog | None
+) -> DataFrame:
     parts = [
-        each.reading.stream(spark, each.observation, each.heartbeats, before) for each in streams
+        each.reading.stream(spark, each.observation, each.heartbeats, before, by_log)
+        for each in streams
     ]
     return reduce(DataFrame.unionByName, parts)
 
@@ -98,9 +109,11 @@ def _shares(spark: SparkSession, given: Input, planned: Sequence[Offsets]) -> li
     source = given.reading.source
     counts = {} if source.partitions else _counts(spark, source)
     total = sum(map(len, (source.partitions or {}).values())) or sum(counts.values())
-    number = None if given.watermarks == "partition" else given.watermarks
+    number = given.watermarks if isinstance(given.watermarks, int) else None
     before = _dealt(planned, source)
     _require_all(before, source, counts)
+    if given.by_log:
+        _require_no_more(before, source, counts)
     if before and number in (None, len(before)):
         shares = source.shares(counts, number, before)
         return [replace(given.reading, source=share) for share in shares]
@@ -142,6 +155,27 @@ def _require_all(before: Sequence[Offsets], source: KafkaSource, counts: Mapping
             f"the checkpoint has read of {', '.join(gone)}, which the input does not name.",
             "an input with all partitions that it began with, and more.",
             "name them again; or begin anew with a new checkpoint and new tables.",
+        )
+
+
+def _require_no_more(
+    before: Sequence[Offsets], source: KafkaSource, counts: Mapping[str, int]
+) -> None:
+    """Refuse a partition that the checkpoint has no stream of its own for."""
+    there = source.partitions or {topic: range(count) for topic, count in counts.items()}
+    known = {(topic, part) for share in before for topic, parts in share.items() for part in parts}
+    new = [
+        f"{topic}-{part}"
+        for topic, parts in there.items()
+        for part in parts
+        if before and (topic, part) not in known
+    ]
+    if new:
+        raise CheckpointError(
+            f"{', '.join(new)} came after the checkpoint, which has no stream of its own for it.",
+            "the partitions that it began with, where rows are late by the log.",
+            "name the partitions that there were; or begin anew with a new checkpoint and new "
+            "tables. Nothing was written.",
         )
 
 
