@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -102,13 +103,19 @@ def of_tidegate(
     aggs: Mapping[str, Aggregate] = AGGS,
     *,
     backlog: int | None = None,
+    **settings: Any,
 ) -> Contestant:
     """Return the library's job of a window: as a stream, or with what waits as a batch first."""
-    return of_transform(Windowed(window, by=by, aggs=aggs), backlog=backlog)
+    return of_transform(Windowed(window, by=by, aggs=aggs), backlog=backlog, **settings)
 
 
-def of_transform(transform: Transform, *, backlog: int | None = None) -> Contestant:
-    """Return the library's job of a transform: as a stream, or with what waits as a batch first."""
+def of_transform(
+    transform: Transform, *, backlog: int | None = None, **settings: Any
+) -> Contestant:
+    """Return the library's job of a transform: as a stream, or with what waits as a batch first.
+
+    settings: those of its input.
+    """
 
     def contest(spark: SparkSession, place: Place) -> None:
         source = KafkaSource(servers=place.servers, topics=[place.topic], max_rows=ROWS_A_BATCH)
@@ -121,7 +128,7 @@ def of_transform(transform: Transform, *, backlog: int | None = None) -> Contest
         )
         job = Job(
             name="bench",
-            inputs={"clicks": Input(reading)},
+            inputs={"clicks": Input(reading, **settings)},
             transform=transform,
             sink=Append(path=str(place.folder / "table")),
             checkpoint=str(place.folder / "checkpoint"),

@@ -49,7 +49,6 @@ def counts(
     filtered: Column | None,
     late: Column | None,
     before: Before | None,
-    since: int | None,
 ) -> list[Column]:
     """Return what is counted of a batch's rows, as `Reading` tells.
 
@@ -67,9 +66,7 @@ def counts(
         found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
     if filtered is not None:
         found.append(F.count_if(own & filtered).alias("filtered"))
-    good = ~bad if filtered is None else ~bad & ~filtered
     if late is not None:
+        good = ~bad if filtered is None else ~bad & ~filtered
         found.append(F.count_if(own & good & late).alias("late"))
-    if since is not None:
-        found.append(F.count_if(good & (time >= F.lit(since))).alias("since"))
     return found

@@ -1,4 +1,4 @@
-"""What was newest in each partition at two places of an offset range, counted while it is read."""
+"""What is known of each partition of an offset range once it was read, counted meanwhile."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from .event_time import EVENT_TIME
 
 @dataclass(frozen=True)
 class Reached:
-    """The newest event time of each partition, where a range ends and where it is read again from.
+    """The newest event time of each partition, and its first offset at an instant or after it.
 
-    end, again: the two places, exclusive, by partition.
+    Each of them is an aggregate beside the query's, two for a partition. Rows that `where` leaves
+    out count too, as they do for the watermark.
+
+    end: where the range ends, exclusive. since: the instant, in microseconds since 1970.
     """
 
     end: Offsets
-    again: Offsets
-    _seen: Observation = field(default_factory=Observation, compare=False)
+    since: int
+    _seen: Observation = field(default_factory=Observation, compare=False, repr=False)
 
     def observing(self, rows: DataFrame, good: Column, place: Sequence[Column]) -> DataFrame:
         """Return the rows, of which the good ones are looked at.
@@ -32,37 +35,66 @@ class Reached:
         time = F.when(good, F.unix_micros(EVENT_TIME))
         metrics = []
         for name, part in self._places():
-            own = (topic == F.lit(name)) & (partition == F.lit(part))
-            earlier = own & (offset < F.lit(self.again[name][part]))
-            metrics.append(F.max(F.when(own, time)).alias(_at_end(name, part)))
-            metrics.append(F.max(F.when(earlier, time)).alias(_at_again(name, part)))
+            own = (partition == F.lit(part)) & (topic == F.lit(name))
+            young = own & (time >= F.lit(self.since))
+            metrics.append(F.max(F.when(own, time)).alias(_newest(name, part)))
+            metrics.append(F.min(F.when(young, offset)).alias(_first(name, part)))
         return rows.observe(self._seen, *metrics) if metrics else rows
 
-    def at_end(self) -> EventTimes:
-        """Return what was newest where the range ends, once it was read."""
-        return self._found(_at_end)
+    def newest(self) -> EventTimes:
+        """Return the newest event times, once the range was read; of no good row there is none."""
+        return self._found(_newest)
 
-    def at_again(self) -> EventTimes:
-        """Return what was newest where the range is read again from, once it was read."""
-        return self._found(_at_again)
+    def first(self) -> Offsets:
+        """Return the first offsets at the instant or after it, once the range was read.
+
+        Of a partition without such a row it is the range's end.
+        """
+        found = self._found(_first)
+        return {topic: {**parts, **found.get(topic, {})} for topic, parts in self.end.items()}
 
     def _places(self) -> Iterator[tuple[str, int]]:
         for topic, parts in self.end.items():
             for part in parts:
                 yield topic, part
 
-    def _found(self, name: Callable[[str, int], str]) -> EventTimes:
-        found: EventTimes = {}
+    def _found(self, name: Callable[[str, int], str]) -> dict[str, dict[int, int]]:
+        found: dict[str, dict[int, int]] = {}
         for topic, part in self._places():
-            newest = self._seen.get[name(topic, part)]
-            if newest is not None:
-                found.setdefault(topic, {})[part] = newest
+            number = self._seen.get[name(topic, part)]
+            if number is not None:
+                found.setdefault(topic, {})[part] = number
         return found
 
 
-def _at_end(topic: str, part: int) -> str:
-    return f"end of {topic}-{part}"
+def newest(rows: DataFrame, place: Sequence[str]) -> EventTimes:
+    """Return the newest event time of each partition of which there are rows.
+
+    place: what the rows call their topic, partition and offset.
+    """
+    times = rows.groupBy(*place[:2]).agg(F.max(F.unix_micros(EVENT_TIME)))
+    return _by_partition(times)
 
 
-def _at_again(topic: str, part: int) -> str:
-    return f"again of {topic}-{part}"
+def first_at(rows: DataFrame, place: Sequence[str], since: int) -> Offsets:
+    """Return the first offset of each partition of which rows are at an instant or after it.
+
+    place: what the rows call their topic, partition and offset. since: in microseconds since 1970.
+    """
+    young = rows.where(F.unix_micros(EVENT_TIME) >= F.lit(since))
+    return _by_partition(young.groupBy(*place[:2]).agg(F.min(place[2])))
+
+
+def _by_partition(numbers: DataFrame) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for topic, part, number in numbers.collect():
+        found.setdefault(topic, {})[part] = number
+    return found
+
+
+def _newest(topic: str, part: int) -> str:
+    return f"newest of {topic}-{part}"
+
+
+def _first(topic: str, part: int) -> str:
+    return f"first of {topic}-{part}"

@@ -15,7 +15,7 @@ from ..conditions import require_text
 from ..durations import interval, microseconds
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
-from ..offsets import EventTimes, Offsets
+from ..offsets import Offsets
 from ._parts import require_parts
 from ._rows import ReadRows, kafka_name
 from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen
@@ -144,33 +144,35 @@ class Reading:
         start: Offsets,
         end: Offsets,
         observation: Observation,
-        since: int | None = None,
+        *,
         by_log: ByLog | None = None,
         reached: Reached | None = None,
     ) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of the stream.
 
-        Counted are the same numbers; with an instant, in microseconds since 1970, also `since`: how
-        many good rows are at it or after it, without those that `where` leaves out. Rows are left
-        out as late `by_log` alone, for which the range begins with the first record that counts;
-        `reached` is then told what was newest.
+        Counted are the same numbers, and what `reached` asks for. Rows are left out as late
+        `by_log` alone, for which the range begins with the first record that counts.
         """
         raw = self._between(spark, start, end)
-        judged = self._rows.judged(raw, () if by_log is None else PLACE[:3])
-        place = [quoted(name) for name in self.place]
+        topic, *place = map(quoted, self.place)
+        carried: Sequence[str] = PLACE[:3]
+        if len(end) == 1:
+            # The name of the only topic need not be carried along from row to row.
+            topic, carried = F.lit(*end), PLACE[1:3]
+        place = [topic, *place]
+        placed = by_log is not None or reached is not None
+        judged = self._rows.judged(raw, carried if placed else ())
         if by_log is not None:
             judged = by_log.of_range(judged, ~quoted(BAD), place, {})
         if reached is not None:
             judged = reached.observing(judged, ~quoted(BAD), place)
-        return self._rows.chosen(self._good(judged, observation, since=since))
+        return self._rows.chosen(self._good(judged, observation))
 
     def _good(
         self,
         judged: DataFrame,
         observation: str | Observation,
         before: Before | None = None,
-        *,
-        since: int | None = None,
     ) -> DataFrame:
         """Count all rows, and keep the good ones; those that `where` leaves out are marked."""
         marks = {BAD: quoted(BAD)}
@@ -189,7 +191,6 @@ class Reading:
             filtered=quoted(FILTERED) if FILTERED in known else None,
             late=quoted(LATE) if LATE in known else None,
             before=before,
-            since=since,
         )
         kept = ~quoted(BAD)
         if before is not None:
@@ -210,18 +211,9 @@ class Reading:
         kept = self._rows.chosen(judged.where(~quoted(BAD)))
         return kept.select(*self._rows.kept([*PLACE, *extra]))
 
-    def newest(self, spark: SparkSession, start: Offsets, end: Offsets) -> EventTimes:
-        """Return the newest event time of each partition of one offset range that has a good row.
-
-        Rows that `where` leaves out count, as they do for the watermark.
-        """
-        judged = self._rows.judged(self._between(spark, start, end), PLACE[:3])
-        newest = F.max(F.unix_micros(EVENT_TIME))
-        found: EventTimes = {}
-        good = judged.where(~quoted(BAD))
-        for topic, part, time in good.groupBy(*map(quoted, self.place[:2])).agg(newest).collect():
-            found.setdefault(topic, {})[part] = time
-        return found
+    def timed(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+        """Return the good rows of one offset range, also those that `where` leaves out."""
+        return self._rows.judged(self._between(spark, start, end), PLACE[:3]).where(~quoted(BAD))
 
     def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         return self.source.between(spark, start, end, headers=self._headers)

@@ -97,7 +97,7 @@ class World:
                 logs.append(log)
         return logs
 
-    def job(self, transform: Transform, name: str, max_rows: int = 20, **others: Any) -> Job:
+    def job(self, transform: Transform, name: str, max_rows: int = 60, **others: Any) -> Job:
         """Return a job that reads so many rows a batch, with tables of its own."""
         lateness = f"{LATENESS} seconds"
         inputs = {
@@ -171,7 +171,7 @@ def test_tables_are_the_same_wherever_batches_are_cut(
 ) -> None:
     transform = TRANSFORMS[kind][0] if kind in TRANSFORMS else OTHERS[kind]
     world.send(0, 80)
-    halves = world.job(transform, "in two halves", max_rows=31)
+    halves = world.job(transform, "in two halves", max_rows=90)
     run(halves, spark)
     begun = world.job(transform, "a backlog first", backlog=0)
     run(begun, spark)
@@ -179,7 +179,7 @@ def test_tables_are_the_same_wherever_batches_are_cut(
     run(halves, spark)
     run(begun, spark)
     run(world.job(transform, "at once", max_rows=10_000), spark)
-    run(world.job(transform, "in small batches", max_rows=25), spark)
+    run(world.job(transform, "in small batches", max_rows=45), spark)
     expected = world.found("at once")
     assert len(expected) == 3
     for name in ("in two halves", "a backlog first", "in small batches"):
@@ -201,7 +201,7 @@ def test_a_join_has_the_same_rows_wherever_batches_are_cut(
     world.send(60, 100)
     run(begun, spark)
     run(world.job(near, "at once", max_rows=10_000), spark)
-    run(world.job(near, "in small batches", max_rows=30), spark)
+    run(world.job(near, "in small batches", max_rows=90), spark)
     expected = world.found("at once")
     assert len(expected) == 4
     assert world.found("a backlog first") == expected

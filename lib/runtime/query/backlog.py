@@ -22,7 +22,7 @@ from ...commit import Batch
 from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
 from ...commit.origins import Backlog
-from ...offsets import EventTimes, Offsets
+from ...offsets import EventTimes
 from ...sources.reached import Reached
 from ..job import Job
 from ..limits import Limits
@@ -84,7 +84,6 @@ class _Work:
     ledger: Ledger
     topics: Topics
     backlog: Backlog
-    newest_again: EventTimes | None = None
 
     @property
     def batch(self) -> Batch:
@@ -97,48 +96,58 @@ class _Work:
         begun: whether it is noted already, by a start before this one.
         """
         self._require_there()
-        since = reread.since(self.job, self.backlog) if not begun else None
-        young: dict[str, int] = {}
-        if since is not None:
-            again, young = reread.again(
-                self.job, self.spark, self.backlog, since, self.backlog.start
-            )
-            self.backlog = replace(self.backlog, again=again)
         seen = {name: Observation() for name in self.job.inputs}
-        logs = by_log(self.job)
-        guess = self.backlog.again
-        reached = {name: Reached(self._own(name).end, guess) for name in logs}
-        frames = {
-            name: given.reading.batch(
-                self.spark,
-                self._own(name).start,
-                self._own(name).end,
-                seen[name],
-                since,
-                logs.get(name),
-                reached.get(name),
-            )
-            for name, given in self.job.inputs.items()
-        }
-        rows = streaming(self.job, frames).persist()
+        reached = {} if begun else self._reached()
+        rows = streaming(self.job, self._frames(seen, reached)).persist()
         try:
             out = rows if self.backlog.until is None else rows.where(self._is_out)
             number = out.count()
             counts = {name: observation.get for name, observation in seen.items()}
-            if any(counts[name]["since"] != found for name, found in young.items()):
-                # Rows that the stream has to read again are further back as well.
-                self.backlog, since = replace(self.backlog, again=self.backlog.start), None
-            if not begun and in_sessions(self.job):
-                waiting = rows.where(~self._is_out)
-                of_open = reread.of_sessions(self.job, self.spark, self.backlog, waiting, since)
-                if of_open is None:
-                    return None
-                self.backlog = replace(self.backlog, again=of_open)
-            if not begun:
-                self._look_at(reached, guess)
+            if reached and not self._reads_again(rows, reached):
+                return None
             return self._written(out, number, counts, begun=begun)
         finally:
             rows.unpersist()
+
+    def _reached(self) -> dict[str, Reached]:
+        """Return what is to be known of each input's partitions for the stream after the batch."""
+        if self.backlog.until is None:
+            return {}
+        since = reread.since(self.job, self.backlog.until)
+        return {name: Reached(self._own(name).end, since) for name in self.job.inputs}
+
+    def _frames(
+        self, seen: Mapping[str, Observation], reached: Mapping[str, Reached]
+    ) -> dict[str, DataFrame]:
+        late = by_log(self.job)
+        frames = {}
+        for name, given in self.job.inputs.items():
+            own = self._own(name)
+            frames[name] = given.reading.batch(
+                self.spark,
+                own.start,
+                own.end,
+                seen[name],
+                by_log=late.get(name),
+                reached=reached.get(name),
+            )
+        return frames
+
+    def _reads_again(self, rows: DataFrame, reached: Mapping[str, Reached]) -> bool:
+        """Let the stream begin where its results need it to; False where it has to read all."""
+        first = reread.united(each.first() for each in reached.values())
+        self.backlog = replace(self.backlog, again=first)
+        if in_sessions(self.job):
+            (guess,) = {each.since for each in reached.values()}
+            waiting = rows.where(~self._is_out)
+            again = reread.of_sessions(self.job, self.spark, self.backlog, waiting, guess)
+            if again is None:
+                return False
+            self.backlog = replace(self.backlog, again=again)
+        if by_log(self.job):
+            newest = reread.united(each.newest() for each in reached.values())
+            self.backlog = replace(self.backlog, newest=newest)
+        return True
 
     def _written(
         self, out: DataFrame, number: int, counts: Mapping[str, dict[str, int]], *, begun: bool
@@ -157,7 +166,7 @@ class _Work:
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
-            self.ledger.plans(self.backlog, self.newest_again)
+            self.ledger.plans(self.backlog, reread.newest_again(self.backlog))
         latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
         counted = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
         batch = replace(counted, topics=self.topics.ids)
@@ -211,25 +220,6 @@ class _Work:
         finally:
             for each in aside.values():
                 each.release()
-
-    def _look_at(self, reached: Mapping[str, Reached], guess: Offsets) -> None:
-        """Know what was newest where the batch ends, and where the stream begins.
-
-        guess: where it was to begin when the batch was read.
-        """
-        if not reached:
-            return
-        newest: EventTimes = {}
-        again: EventTimes = {}
-        for name, each in reached.items():
-            newest |= each.at_end()
-            own = self._own(name)
-            begins = {topic: self.backlog.again[topic] for topic in own.end}
-            reading = self.job.inputs[name].reading
-            same = self.backlog.again == guess
-            again |= each.at_again() if same else reading.newest(self.spark, own.start, begins)
-        self.backlog = replace(self.backlog, newest=newest)
-        self.newest_again = again
 
     def _own(self, name: str) -> Batch:
         if len(self.job.inputs) == 1:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ...durations import microseconds
 from ...offsets import Offsets
 from ...sources import Reading
-from ...sources.event_time import EVENT_TIME
+from ...sources.reached import newest as newest_of
 from ...transform import Transform
 from ...windows import Windowed
 from ..job import Input, Job
@@ -37,7 +37,8 @@ def watermark(job: Job, spark: SparkSession, start: Offsets, end: Offsets) -> in
     marks = []
     for given in job.inputs.values():
         ends = own(given.reading, end)
-        found = given.reading.newest(spark, _tail(start, ends, TAIL), ends)
+        rows = given.reading.timed(spark, _tail(start, ends, TAIL), ends)
+        found = newest_of(rows, given.reading.place)
         newest = [time for parts in found.values() for time in parts.values()]
         lateness = microseconds(given.reading.lateness, "lateness", least=0)
         if not newest or (given.watermarks != 1 and len(newest) < _partitions(given, end)):
@@ -59,40 +60,6 @@ def boundary(spark: SparkSession, transform: Transform, at: int) -> int | None:
     found = instants.select(F.unix_micros(late).alias("late")).where(F.col("late") <= F.lit(at))
     row = found.agg(F.max("late")).head()
     return None if row is None else row[0]
-
-
-def offsets_since(
-    spark: SparkSession, reading: Reading, start: Offsets, end: Offsets, since: int
-) -> tuple[Offsets, int]:
-    """Return offsets from which on rows have event times at an instant or after it, and how many.
-
-    Looked for from the end backwards, until half of what is looked at has none. The batch, which
-    reads everything, counts such rows too: whether there are others, before these offsets.
-    """
-    length = TAIL
-    while True:
-        first = _tail(start, end, length)
-        rows = reading.rows(spark, first, end).where(F.unix_micros(EVENT_TIME) >= F.lit(since))
-        topic, partition, offset = reading.place
-        found = rows.groupBy(topic, partition).agg(F.min(offset), F.count(F.lit(1))).collect()
-        first_of = {(row[0], row[1]): row[2] for row in found}
-        again = {
-            topic: {part: first_of.get((topic, part), stop) for part, stop in parts.items()}
-            for topic, parts in end.items()
-        }
-        if all(
-            first[topic][part] == start.get(topic, {}).get(part, 0)
-            or 2 * (again[topic][part] - first[topic][part]) >= stop - first[topic][part]
-            for topic, parts in end.items()
-            for part, stop in parts.items()
-        ):
-            return again, sum(row[3] for row in found)
-        length *= 4
-
-
-def strays(since: int) -> Column:
-    """Return which rows are at an instant or after it."""
-    return F.unix_micros(EVENT_TIME) >= F.lit(since)
 
 
 def own(reading: Reading, offsets: Offsets) -> Offsets:

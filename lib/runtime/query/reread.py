@@ -1,14 +1,21 @@
-"""From where on the stream after a backlog reads again what its results need."""
+"""From where on the stream after a backlog reads again what its results need.
+
+Those are in each partition the rows from the first one on that is at an instant or after it. No row
+before that one is newer, so that what is late by the log among the rows that are read again follows
+from them alone.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...commit.origins import Backlog
-from ...offsets import Offsets
+from ...offsets import EventTimes, Offsets
+from ...sources.reached import first_at
 from ..job import Job
 from . import cut
 from .unread import gap, reach
@@ -18,40 +25,20 @@ _LONG_SESSION = 8
 """How many gaps before the cut a session that is open there is taken to have begun, at first."""
 
 
-def since(job: Job, backlog: Backlog) -> int | None:
-    """Return from which event time on rows are read again; None for no time at all.
+def since(job: Job, until: int) -> int:
+    """Return from which event time on rows are read again, where results before `until` are out.
 
     Of sessions it is a guess: which of them are open is known when the batch has made them.
     """
-    if backlog.until is None:
-        return None
-    return backlog.until - (_LONG_SESSION * gap(job) or reach(job))
-
-
-def again(
-    job: Job, spark: SparkSession, backlog: Backlog, at: int, start: Offsets
-) -> tuple[Offsets, dict[str, int]]:
-    """Return the offsets from which on rows have such event times, and by input how many do.
-
-    start: the offsets before which none of them is.
-    """
-    found: Offsets = {}
-    young = {}
-    for name, given in job.inputs.items():
-        end = cut.own(given.reading, backlog.end)
-        first = {topic: start[topic] for topic in end}
-        offsets, young[name] = cut.offsets_since(spark, given.reading, first, end, at)
-        found |= offsets
-    return found, young
+    return until - (_LONG_SESSION * gap(job) or reach(job))
 
 
 def of_sessions(
-    job: Job, spark: SparkSession, backlog: Backlog, waiting: DataFrame, guess: int | None
+    job: Job, spark: SparkSession, backlog: Backlog, waiting: DataFrame, guess: int
 ) -> Offsets | None:
     """Return the offsets from which on rows are of a session that is open; None where of all.
 
-    waiting: the sessions that are not the batch's.
-    guess: from which event time on all rows are known to be at `again` or after it.
+    backlog: reads again from the guess on. waiting: the sessions that are not the batch's.
     """
     start = F.unix_micros(F.col("window")["start"])
     oldest = waiting.agg(F.min(start)).head()
@@ -59,11 +46,35 @@ def of_sessions(
     if at <= 0:
         _LOG.warning("%s: a session is open since 1970; all is read as a stream", job.name)
         return None
-    known = guess is not None and guess <= at
-    first = backlog.again if known else backlog.start
-    found, _ = again(job, spark, backlog, at, first)
+    if guess <= at:
+        return backlog.again
+    found: Offsets = {}
     for given in job.inputs.values():
-        earlier = given.reading.rows(spark, first, cut.own(given.reading, found))
-        if not earlier.where(cut.strays(at)).isEmpty():
-            return first
+        # What is at the guess or after it is beyond what is looked at.
+        again = cut.own(given.reading, backlog.again)
+        rows = given.reading.timed(spark, backlog.start, again)
+        first = first_at(rows, given.reading.place, at)
+        found |= {topic: {**parts, **first.get(topic, {})} for topic, parts in again.items()}
     return found
+
+
+def newest_again(backlog: Backlog) -> EventTimes | None:
+    """Return what is newest where the stream begins, as far as its rows can hang on it.
+
+    None where no row is late by the log.
+    """
+    if backlog.newest is None:
+        return None
+    return {
+        topic: {
+            part: time
+            for part, time in parts.items()
+            if backlog.again[topic][part] == backlog.end[topic][part]
+        }
+        for topic, parts in backlog.newest.items()
+    }
+
+
+def united(found: Iterable[dict[str, dict[int, int]]]) -> dict[str, dict[int, int]]:
+    """Return the numbers of all inputs, of which no two have one topic."""
+    return {topic: parts for each in found for topic, parts in each.items()}
