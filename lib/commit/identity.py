@@ -65,7 +65,7 @@ class Identity:
     plan: what the query is, part by part, in readable text.
     latest: the newest event time that was read, in microseconds since 1970.
     newest: where rows are late by the log, that of each partition after the newest batches, by
-        batch; before the first one by NEVER, where something was read before it.
+        batch.
     resumed: where a lost checkpoint ended; None for one that began by itself.
     backlog: what was read as one batch, which is batch 0 of the tables; None for a stream alone.
     rescaling: what has begun to change the number of the state's partitions; None for nothing.

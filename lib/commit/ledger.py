@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
 from ..jvm import Folder, read_bytes
-from ..offsets import EventTimes
 from .batch import Batch
 from .commit_file import commit_file
 from .delta_log import DeltaCommitLog
@@ -74,15 +73,11 @@ class Ledger:
             )
         self.identity = replace(self.identity, streams=dict(streams))
 
-    def plans(self, backlog: Backlog, again: EventTimes | None = None) -> None:
-        """Note what a batch before the stream reads, before anything of it is written.
-
-        again: where rows are late by the log, what was newest where the stream begins.
-        """
+    def plans(self, backlog: Backlog) -> None:
+        """Note what a batch before the stream reads, before anything of it is written."""
         self.require_newest()
-        newest = {} if again is None else {NEVER: again}
         with self._writing:
-            self._write(replace(self.identity, backlog=backlog, newest=newest))
+            self._write(replace(self.identity, backlog=backlog))
 
     def worked_off(self, latest: int | None) -> None:
         """Note that the batch before the stream is in all of its tables."""

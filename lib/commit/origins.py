@@ -20,12 +20,14 @@ class Resumed:
     start: the offsets that it begins with.
     whole: results at this instant or before it are left out, since the state that they need is
         lost; in microseconds since 1970. None leaves nothing out.
+    newest: where rows are late by the log, what was newest in each partition at the start.
     """
 
     query: str
     base: int
     start: Offsets
     whole: int | None = None
+    newest: EventTimes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,23 @@ class Backlog:
         return digest(found)
 
     @property
+    def newest_again(self) -> EventTimes | None:
+        """What was newest at `again`, as far as rows from there on can hang on it.
+
+        In a partition of which rows are read again the first of them is newer than all before it.
+        """
+        if self.newest is None:
+            return None
+        return {
+            topic: {
+                part: time
+                for part, time in parts.items()
+                if self.again[topic][part] == self.end[topic][part]
+            }
+            for topic, parts in self.newest.items()
+        }
+
+    @property
     def whole(self) -> int | None:
         """The last instant whose results are the batch's, in microseconds since 1970."""
         return None if self.until is None else self.until - 1
@@ -65,13 +84,15 @@ def resumed(found: Mapping[str, Any] | None) -> Resumed | None:
     """Return what a file says of a lost checkpoint."""
     if found is None:
         return None
-    return Resumed(**{**found, "start": by_partition(found["start"])})
+    return Resumed(**{**found, **_places(found, "start", "newest")})
 
 
 def backlog(found: Mapping[str, Any] | None) -> Backlog | None:
     """Return what a file says of a batch before the stream."""
     if found is None:
         return None
-    names = ("start", "end", "again", "newest")
-    places = {name: by_partition(found[name]) for name in names if found.get(name) is not None}
-    return Backlog(**{**found, **places})
+    return Backlog(**{**found, **_places(found, "start", "end", "again", "newest")})
+
+
+def _places(found: Mapping[str, Any], *names: str) -> dict[str, dict[str, dict[int, int]]]:
+    return {name: by_partition(found[name]) for name in names if found.get(name) is not None}

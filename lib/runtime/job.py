@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame
 from ..columns import nested_names, require_storable
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ..sinks import DeadTopic, Layout, SideTable, Sink
+from ..sinks import DeadTopic, Layout, Sink
 from ..sinks.alarms import windows_of
 from ..sources import Reading
 from ..transform import Stateless, Transform
@@ -22,6 +21,7 @@ from ._backlog import require_backlog
 from ._by_log import require_by_log, require_unsplit
 from .limits import Limits
 from .locations import keep_apart, whole
+from .places import Places, places_of
 from .telemetry.metrics import LOOPBACK
 from .upkeep import Upkeep
 
@@ -169,24 +169,7 @@ class Job:
     @property
     def places(self) -> Places:
         """Where the checkpoint, the dead letters and each input's late rows are."""
-        beside = self.sink.path.rstrip("/")
-        steps = {name: f"late_{name}" for name in self.inputs}
-        given = dict(self.late) if isinstance(self.late, Mapping) else {}
-        if len(self.inputs) == 1:
-            steps = dict.fromkeys(self.inputs, "late")
-        if isinstance(self.late, str):
-            given = dict.fromkeys(self.inputs, self.late)
-        dead, gaps = self.dead or f"{beside}.dead_letters", self.gaps or f"{beside}.gaps"
-        aside = partial(SideTable, layout=self.side_layout)
-        return Places(
-            checkpoint=self.checkpoint or f"{beside}.checkpoint",
-            dead=aside(dead, step="dead", also=self.dead_topic),
-            late={
-                name: aside(given.get(name, f"{beside}.{step}"), step=step)
-                for name, step in steps.items()
-            },
-            gaps=aside(gaps, step="gaps"),
-        )
+        return places_of(self)
 
     @property
     def merges(self) -> bool:
@@ -250,13 +233,3 @@ class Job:
         beside = [("dead", places.dead.path), ("gaps", places.gaps.path)]
         beside += [(table.step, table.path) for table in places.late.values()]
         keep_apart([*((name, path) for path, name in written.items()), *beside], places.checkpoint)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Places:
-    """Where a job keeps its checkpoint, and the tables beside its target."""
-
-    checkpoint: str
-    dead: SideTable
-    late: Mapping[str, SideTable]
-    gaps: SideTable

@@ -192,3 +192,11 @@ def _sentence(error: BaseException) -> str:
     # py4j puts a line of its own before what the JVM said, which begins with its classes' names.
     text = _CALLED.sub("", re.sub(r"\s+", " ", text))
     return _CLASSES.sub("", text)[:600] or type(error).__name__
+
+
+def cause(failure: Exception | None, told: Exception) -> TidegateError:
+    """Return the library's error for a failure inside a batch.
+
+    Without one it is made of what Spark told of the query.
+    """
+    return failure if isinstance(failure, TidegateError) else plain(failure or told)

@@ -35,7 +35,7 @@ from .batch_zero import batch_of, is_done
 from .by_log import by_log
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .side_outputs import Aside, Part, behind, keep_aside, reasons, set_aside
+from .side_outputs import Aside, Part, keep_aside, reasons, set_aside
 from .streams import streams
 from .topics import Topics
 from .unread import in_sessions, planned
@@ -166,7 +166,7 @@ class _Work:
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
-            self.ledger.plans(self.backlog, reread.newest_again(self.backlog))
+            self.ledger.plans(self.backlog)
         latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
         counted = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
         batch = replace(counted, topics=self.topics.ids)
@@ -210,12 +210,11 @@ class _Work:
 
     @contextmanager
     def _aside(self, batch: Batch, parts: Sequence[Part]) -> Iterator[Mapping[str, Aside]]:
-        """Keep what is set aside of each input; no row is late by the watermark of a batch."""
+        """Keep what is set aside of each input."""
         aside: dict[str, Aside] = {}
         try:
             for part in parts:
-                late = None if part.newest is None else behind(self.job, batch, part)
-                aside[part.name] = set_aside(self.job, self.spark, batch, part, late)
+                aside[part.name] = set_aside(self.job, self.spark, batch, part)
             yield aside
         finally:
             for each in aside.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -47,6 +47,8 @@ def batch_of(job: Job, ledger: Ledger, backlog: Backlog) -> Batch:
         start=backlog.start,
         end=backlog.end,
         watermark=EPOCH + (backlog.until or 0) * _MICRO,
+        # No row of it is late by a watermark, however long ago it was.
+        late_watermark=datetime.min.replace(tzinfo=UTC),
         late=0,
         epoch=ledger.identity.epoch,
         plan=ledger.plan,

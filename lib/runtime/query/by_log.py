@@ -8,7 +8,7 @@ from datetime import timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ...commit.identity import NEVER, Identity
+from ...commit.identity import Identity
 from ...durations import microseconds
 from ...errors import ArgumentError, CheckpointError
 from ...jvm import tell_tasks
@@ -50,8 +50,7 @@ def newest_before(job: Job, identity: Identity, number: int) -> EventTimes | Non
     """
     if not any(given.by_log for given in job.inputs.values()):
         return None
-    begins = number == NEVER + 1 and identity.base == 0
-    found = {} if begins else identity.newest.get(number - 1)
+    found = identity.newest.get(number - 1) if number else _at_first(identity)
     if found is None:
         raise CheckpointError(
             f"{job.places.checkpoint} does not tell which events were the newest before batch "
@@ -60,6 +59,13 @@ def newest_before(job: Job, identity: Identity, number: int) -> EventTimes | Non
             "begin anew with a new checkpoint and new tables. Nothing was written.",
         )
     return found
+
+
+def _at_first(identity: Identity) -> EventTimes | None:
+    """Return what was newest where a checkpoint's first batch begins."""
+    if identity.resumed is not None:
+        return identity.resumed.newest
+    return {} if identity.backlog is None else identity.backlog.newest_again
 
 
 def tell(spark: SparkSession, newest: EventTimes | None) -> None:

@@ -16,29 +16,30 @@ from ...commit.identity import NEVER, Identity
 from ...commit.plan_file import first_offsets
 from ...commit.stamp import app_id
 from ...differences import Differences, differences
-from ...durations import microseconds
-from ...errors import CheckpointError, ColumnTypeError, DifferenceError
-from ...offsets import Offsets
-from ...sinks import Append, Corrected, Mapped, SideTable, Sink, Upsert
+from ...errors import CheckpointError, DifferenceError
+from ...offsets import Offsets, at_place
+from ...sinks import Mapped, SideTable, Sink
 from ...sources import Reading
-from ...transform import Stateless
-from ...windows import Cumulative, Hopping, Session, Tumbling, Windowed
+from ...sources.aside import Behind
+from ...windows import Windowed
 from ..job import Job
+from .by_log import by_log
+from .comparable import EXACT, freshness, require_comparable
 from .frames import streaming
 from .gaps import require_there
 from .preflight import Preflight
 
 _MICRO = timedelta(microseconds=1)
-_EXACT = (Tumbling, Hopping, Cumulative)
 
 
 def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Differences:
     """Compute a job's rows anew as one batch, and compare them with those in its target.
 
     The batch reads the topics from where the checkpoint began up to the end of its last whole
-    batch, without the rows that are in the late tables. Compared are the results that had to be out
-    by then, those up to the watermark. Nothing is written. The cost is that of the batch over the
-    whole range.
+    batch, without the rows that are in the late tables; where rows are late by the log, without
+    those that it says are, and the late tables are held against these. Compared are the results
+    that had to be out by then, those up to the watermark. Nothing is written. The cost is that of
+    the batch over the whole range.
 
     ignore: columns of the target that are not compared, such as estimates.
 
@@ -49,6 +50,7 @@ def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Dif
         CheckpointError: for a checkpoint without a whole batch, or with one that is in the target
             and not whole; and what the checks of a start raise.
         SourceError: where the topics no longer have all that was read.
+        DifferenceError: for a late table of other rows than are late by the log.
     """
     require_comparable(job)
     checks = Preflight(job, spark)
@@ -101,40 +103,6 @@ def require_agreement(job: Job, found: Differences) -> None:
         )
 
 
-def require_comparable(job: Job) -> None:
-    """Refuse a job whose target does not follow from its log alone.
-
-    Raises:
-        ColumnTypeError: which says what stands in the way.
-    """
-    sink = innermost(job.sink)
-    stateless = job.transform is None or isinstance(job.transform, Stateless)
-    reasons = {
-        "each_batch, which may have seen other tables then": job.each_batch is not None,
-        "windows that change after they came out": job.emission == "updates"
-        or job.corrections is not None
-        or isinstance(sink, Corrected),
-        f"the sink {type(sink).__name__}": not isinstance(sink, Append | Upsert),
-        "a sink that adds up": isinstance(sink, Upsert) and bool(sink.aggs),
-        "a sink that replaces rows without a result's time": isinstance(sink, Upsert) and stateless,
-        f"{type(job.transform).__name__}, which does not tell the time of its results": (
-            not stateless and (job.transform is None or job.transform.result_time is None)
-        ),
-    }
-    for reason, given in reasons.items():
-        if given:
-            raise ColumnTypeError(
-                f"{job.name!r} has {reason}: its target cannot be computed anew from the log.",
-                "final results of a transform that tells their time, or of one without state, in "
-                "Append; or in Upsert without aggs.",
-            )
-
-
-def innermost(sink: Sink) -> Sink:
-    """Return the sink that writes, without those that change the rows before."""
-    return innermost(sink.sink) if isinstance(sink, Mapped) else sink
-
-
 @dataclass(frozen=True)
 class _Range:
     """What a job has read up to its last whole batch."""
@@ -156,7 +124,7 @@ class _Range:
         late = 0
         inputs = {}
         for name, given in self.job.inputs.items():
-            number, inputs[name] = self._in_time(given.reading, self.job.places.late[name])
+            number, inputs[name] = self._in_time(name, given.reading)
             late += number
         expected = self._compared(_mapped(self.job.sink, streaming(self.job, inputs)))
         found = expected.limit(0)
@@ -182,18 +150,48 @@ class _Range:
         )
         return whole.of(named)
 
-    def _in_time(self, reading: Reading, table: SideTable) -> tuple[int, DataFrame]:
+    def _in_time(self, name: str, reading: Reading) -> tuple[int, DataFrame]:
         """Return the rows of an input that were not late, and how many were."""
         own = self._own(reading)
         rows = reading.rows(self.spark, own.start, own.end)
-        places = reading.place
-        number = 0
-        mark = self.identity.tables.get(table.step)
-        if mark is not None:
-            late = _at(self.spark, table.path, mark.version).select(*map(quoted, places))
-            number = late.count()
-            rows = rows.join(late, places, "left_anti")
+        late = self._late(reading, self.job.places.late[name])
+        if self.job.inputs[name].by_log:
+            late = self._late_by_log(name, reading, own, late)
+        number = late.count()
+        if number:
+            rows = rows.join(late, reading.place, "left_anti")
         return number, rows.select(*map(quoted, reading.columns))
+
+    def _late(self, reading: Reading, table: SideTable) -> DataFrame:
+        """Return the places of the rows in the late table."""
+        mark = self.identity.tables.get(table.step)
+        places = map(quoted, reading.place)
+        if mark is None:
+            return reading.rows(self.spark, {}, {}).select(*places)
+        return _at(self.spark, table.path, mark.version).select(*places)
+
+    def _late_by_log(self, name: str, reading: Reading, own: Batch, kept: DataFrame) -> DataFrame:
+        """Return the places of the rows that the log says are late.
+
+        Raises:
+            DifferenceError: where the late table has others.
+        """
+        resumed = self.identity.resumed
+        before = None if resumed is None else resumed.newest
+        behind = Behind.by_log(by_log(self.job)[name], before or {})
+        aside = reading.aside(self.spark, own.start, own.end, behind)
+        late = aside.late().select(*map(quoted, reading.place))
+        topic, partition, offset = map(quoted, reading.place)
+        # What came before a checkpoint that was lost is in the table too.
+        kept = kept.where(offset >= F.coalesce(at_place(own.start, topic, partition), F.lit(0)))
+        missing, extra = late.exceptAll(kept).count(), kept.exceptAll(late).count()
+        if missing or extra:
+            raise DifferenceError(
+                f"the late table of {name!r} lacks {missing:,} rows that are late by the log, and "
+                f"has {extra:,} that are not.",
+                "the rows that the same offsets give.",
+            )
+        return late
 
     def _compared(self, rows: DataFrame) -> DataFrame:
         """Leave out the results that are not out, and those whose state was lost."""
@@ -220,23 +218,9 @@ class _Range:
 
     def _keys(self) -> Sequence[str]:
         transform = self.job.transform
-        if isinstance(transform, Windowed) and isinstance(transform.window, _EXACT):
+        if isinstance(transform, Windowed) and isinstance(transform.window, EXACT):
             return ["window", *transform.by]
         return ()
-
-
-def freshness(job: Job) -> timedelta:
-    """Return how long after a result's time it may still be missing, at most."""
-    transform = job.transform
-    if isinstance(transform, Windowed) and isinstance(transform.window, _EXACT):
-        return timedelta(0)
-    if isinstance(transform, Windowed) and isinstance(transform.window, Session):
-        gap = transform.window.gap
-        # A gap that is a column has no longest one; sessions of a day are taken for open.
-        return timedelta(days=1) if isinstance(gap, Column) else microseconds(gap) * _MICRO
-    reach = None if transform is None else transform.reach
-    # A join waits for a pane and a slice beyond its bounds; a pane is a second at least.
-    return 3 * max(reach or timedelta(days=1), timedelta(seconds=1))
 
 
 def _mapped(sink: Sink, rows: DataFrame) -> DataFrame:

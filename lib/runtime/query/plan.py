@@ -51,7 +51,8 @@ def plan_of(job: Job) -> dict[str, str]:
         parts[f"{name}.format"] = described(given.reading.format)
         parts[f"{name}.reading"] = _reading(given.reading)
         if given.by_log:
-            parts[f"{name}.late"] = "by the log"
+            # Another lateness would make other rows late from some batch on.
+            parts[f"{name}.late"] = f"by the log, after {described(given.reading.lateness)}"
     parts["transform"] = described(job.transform)
     parts["each_batch"] = described(job.each_batch)
     parts["emission"] = job.emission

@@ -158,14 +158,9 @@ class Preflight:
         goes_on = self._resume and any(map(self._there, self.steps))
         if not goes_on:
             return Identity(job=self.job.name)
-        found, last = resumed(self.job, self.tables)
-        return Identity(
-            job=self.job.name,
-            steps=tuple(filter(self._there, self._own)),
-            resumed=found,
-            topics=last.topics or {},
-            newest={} if last.newest is None else {NEVER: last.newest},
-        )
+        found, topics = resumed(self.job, self.tables)
+        there = tuple(filter(self._there, self._own))
+        return Identity(job=self.job.name, steps=there, resumed=found, topics=topics)
 
     @cached_property
     def _adopted(self) -> Identity:

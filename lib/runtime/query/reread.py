@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...commit.origins import Backlog
-from ...offsets import EventTimes, Offsets
+from ...offsets import Offsets
 from ...sources.reached import first_at
 from ..job import Job
 from . import cut
@@ -56,23 +56,6 @@ def of_sessions(
         first = first_at(rows, given.reading.place, at)
         found |= {topic: {**parts, **first.get(topic, {})} for topic, parts in again.items()}
     return found
-
-
-def newest_again(backlog: Backlog) -> EventTimes | None:
-    """Return what is newest where the stream begins, as far as its rows can hang on it.
-
-    None where no row is late by the log.
-    """
-    if backlog.newest is None:
-        return None
-    return {
-        topic: {
-            part: time
-            for part, time in parts.items()
-            if backlog.again[topic][part] == backlog.end[topic][part]
-        }
-        for topic, parts in backlog.newest.items()
-    }
 
 
 def united(found: Iterable[dict[str, dict[int, int]]]) -> dict[str, dict[int, int]]:

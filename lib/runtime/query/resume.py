@@ -29,11 +29,12 @@ _PLACE = ("topic", "partition", "offset")
 _NEW = "begin with a new checkpoint and new tables. Nothing was written."
 
 
-def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, Stamp]:
-    """Return where a new checkpoint goes on, and the last commit's stamp, which tells it.
+def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, Mapping[str, str]]:
+    """Return where a new checkpoint goes on, by the last commit in the target of the job's sink.
 
-    The commit is that in the target of the job's sink. The tables' batches are counted on, under
-    the query that has written them: to the tables it is the same query.
+    The tables' batches are counted on, under the query that has written them: to the tables it is
+    the same query. The ids of the topics that the offsets are of come with it; none of a commit of
+    before these were stamped.
 
     Raises:
         CheckpointError: where the tables do not tell it, or a batch is not in all of them.
@@ -54,8 +55,9 @@ def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, St
         base=max(number for number in numbers if number is not None) + 1,
         start=last.end,
         whole=_whole(job, last),
+        newest=last.newest,
     )
-    return found, last
+    return found, last.topics or {}
 
 
 def _require_whole(job: Job, tables: Mapping[str, DeltaCommitLog], last: Stamp) -> None:

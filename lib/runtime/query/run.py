@@ -22,7 +22,7 @@ from ...jvm import jvm_signals, names_in, require_all_files
 from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
-from ..process.failures import is_of_a_topic
+from ..process.failures import cause, is_of_a_topic
 from ..process.local_files import bare_checkpoint
 from ..process.room import room_told
 from ..process.stop import Stop, StopAskedError, on_signals
@@ -34,7 +34,6 @@ from ..telemetry.record import Record
 from ..telemetry.report import Report
 from .backlog import work_off
 from .bridge import at_once, before
-from .by_log import by_log
 from .frames import streaming
 from .idleness import Heartbeat
 from .lagging import Lagging
@@ -43,7 +42,7 @@ from .partitions import unlike
 from .places import prepare, written
 from .preflight import Preflight
 from .resume import put_back, starting_at, told
-from .steps import Steps, cause
+from .steps import Steps
 from .streams import frames, streams
 from .topics import Topics, missing_topic
 from .watching import unseen, watch
@@ -150,8 +149,8 @@ class _Query:
             try:
                 # The heartbeats' folders must be there when the frames that read them are made.
                 heartbeat.begin(self.spark)
-                read_before = before(self.job, self.ledger.identity.backlog)
-                read = frames(inputs, self.spark, read_before, by_log(self.job))
+                known = before(self.job, self.ledger.identity.backlog)
+                read = frames(self.job, inputs, self.spark, known)
                 query = start(self.job, read, steps, self.ledger, ends=self.ends)
                 self.record.query = str(query.id)
                 lagging = Lagging(self.job, topics, self.record)

@@ -120,13 +120,12 @@ class Aside:
             self.rows.rows.unpersist()
 
 
-def set_aside(
-    job: Job, spark: SparkSession, batch: Batch, part: Part, behind: Behind | None
-) -> Aside:
+def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
     """Read the rows of an input again that are set aside: unreadable ones, and late ones.
 
-    behind: which rows are late; None where none is.
+    Late are those that the transform leaves out, by what it says of them itself.
     """
+    behind = _behind(job, batch, part)
     if behind is None and not part.seen.dead:
         return Aside()
     found = part.input.reading.aside(spark, part.batch.start, part.batch.end, behind)
@@ -159,11 +158,8 @@ def keep_aside(job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, 
     side_by_side(spark, writes)
 
 
-def behind(job: Job, batch: Batch, part: Part) -> Behind | None:
-    """Return which rows of an input are late; None where none of the batch can be.
-
-    Those are the rows that the transform leaves out, by what it says of them itself.
-    """
+def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:
+    """Return which rows of an input are late; None where none of the batch can be."""
     if part.newest is not None:
         late = by_log(job)[part.name]
         return None if not part.seen.late else Behind.by_log(late, part.newest)

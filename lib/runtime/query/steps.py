@@ -13,11 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch, last_batch, planned, require_current
 from ...commit.ledger import Ledger
-from ...errors import TidegateError
 from ...jvm import dropped_behind_watermark
 from ...offsets import EventTimes
 from ..job import Job
-from ..process.failures import plain
 from ..process.stop import Stop
 from ..summary import Counted
 from ..telemetry.record import Record
@@ -27,16 +25,7 @@ from .by_log import newest_after, newest_before, tell, within
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import (
-    Aside,
-    Part,
-    behind,
-    by_reason,
-    counted,
-    keep_aside,
-    reasons,
-    set_aside,
-)
+from .side_outputs import Aside, Part, by_reason, counted, keep_aside, reasons, set_aside
 from .streams import Stream
 from .topics import Topics
 from .upkeep import keep_up
@@ -121,13 +110,11 @@ class Steps:
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
             for part in parts:
-                late = behind(self._job, batch, part)
-                aside[part.name] = set_aside(self._job, spark, batch, part, late)
+                aside[part.name] = set_aside(self._job, spark, batch, part)
             batch = replace(batch, late=sum(each.late.count for each in aside.values()))
             if self._job.transform is not None and self._job.emission == "final":
-                # Late rows that the stream leaves out by itself are no rows for Spark to drop.
-                left = sum(each.late.count for part, each in zip(parts, aside.values(), strict=True)
-                           if part.newest is None)  # fmt: skip
+                # Rows that are late by the log are left out before Spark could drop them.
+                left = (batch.late or 0) if newest is None else 0
                 check_dropped(batch, dropped_behind_watermark(query), left)
             done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
             self._ledger.finished(batch, query.id)
@@ -255,11 +242,3 @@ def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:
     """Refuse a run whose checkpoint is older than one of its tables."""
     for step, path in steps(job).items():
         require_current(spark, path, first, step)
-
-
-def cause(failure: Exception | None, told: Exception) -> TidegateError:
-    """Return the library's error for a failure inside a batch.
-
-    Without one it is made of what Spark told of the query.
-    """
-    return failure if isinstance(failure, TidegateError) else plain(failure or told)

@@ -21,6 +21,7 @@ from ...sources.by_log import ByLog
 from ...sources.reading import OBSERVATION
 from ...sources.topics import topic_states
 from ..job import Input, Job
+from .by_log import by_log
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,21 @@ def streams(job: Job, spark: SparkSession) -> dict[str, list[Stream]]:
 
 
 def frames(
+    job: Job,
     inputs: Mapping[str, Sequence[Stream]],
     spark: SparkSession,
     before: Before | None = None,
-    by_log: Mapping[str, ByLog] | None = None,
 ) -> dict[str, DataFrame]:
-    """Return one DataFrame for each input.
-
-    before: what a batch has read already. by_log: the inputs whose rows are late by the log.
-    """
-    late = by_log or {}
+    """Return one DataFrame for each input; `before` is what a batch has read already."""
+    late = by_log(job)
     return {name: _united(each, spark, before, late.get(name)) for name, each in inputs.items()}
 
 
 def _united(
-    streams: Sequence[Stream], spark: SparkSession, before: Before | None, by_log: ByLog | None
+    streams: Sequence[Stream], spark: SparkSession, before: Before | None, late: ByLog | None
 ) -> DataFrame:
     parts = [
-        each.reading.stream(spark, each.observation, each.heartbeats, before, by_log)
+        each.reading.stream(spark, each.observation, each.heartbeats, before, late)
         for each in streams
     ]
     return reduce(DataFrame.unionByName, parts)

@@ -21,7 +21,7 @@ from ...errors import ColumnTypeError, DifferenceError, ReplayMismatchError
 from ...sinks import Corrected, Upsert
 from ...windows import Cumulative, Hopping, Tumbling, Windowed
 from ..job import Job
-from ..query.compare import freshness, innermost
+from ..query.comparable import freshness, innermost
 from .noted import Noted, at_the_end
 
 _EXACT = (Tumbling, Hopping, Cumulative)
