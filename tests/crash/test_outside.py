@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Timer
 
@@ -39,10 +39,16 @@ QUICK = {
 SECONDS = range(40)
 
 
-def job(broker: Broker, topic: str, root: Path, each_batch: object = None) -> Job:
+def job(
+    broker: Broker,
+    topic: str,
+    root: Path,
+    each_batch: object = None,
+    options: Mapping[str, str] = QUICK,
+) -> Job:
     """Return a job that copies the seconds of a topic, ten records a batch."""
     reading = Reading(
-        KafkaSource(broker.servers, topic, max_rows=10, options=QUICK),
+        KafkaSource(broker.servers, topic, max_rows=10, options=options),
         json_format("page STRING NOT NULL, event_time TIMESTAMP"),
         time="event_time",
         lateness="0 seconds",
@@ -95,15 +101,19 @@ def test_a_python_worker_that_is_killed_in_a_batch_costs_no_record(
     assert found(tmp_path) == list(SECONDS)
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.draws("patience", short=["quick"], long=["quick", "Kafka's own"])
 def test_a_broker_that_stops_for_a_while_is_waited_for_or_ends_the_job_by_name_and_costs_no_record(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, patience: str
 ) -> None:
+    """Eight seconds, with a client that gives up after two; a minute, with Kafka's own settings."""
+    options, seconds = (QUICK, 8.0) if patience == "quick" else ({}, 60.0)
     with Broker.start() as broker:
         broker.create_topic("stops", partitions=1, retention_ms=-1)
         sent(broker.servers, "stops", SECONDS)
         assert broker._process is not None
         group = broker._process.pid
-        wakes = Timer(8.0, os.killpg, (group, signal.SIGCONT))
+        wakes = Timer(seconds, os.killpg, (group, signal.SIGCONT))
 
         def stopping(seconds: DataFrame) -> DataFrame:
             if not wakes.is_alive() and wakes.ident is None:
@@ -111,7 +121,7 @@ def test_a_broker_that_stops_for_a_while_is_waited_for_or_ends_the_job_by_name_a
                 wakes.start()
             return seconds
 
-        whole = job(broker, "stops", tmp_path)
+        whole = job(broker, "stops", tmp_path, options=options)
         each = Job(name=whole.name, inputs=whole.inputs, sink=whole.sink, each_batch=stopping)
         refusal = ended(each, spark)
         wakes.join()
