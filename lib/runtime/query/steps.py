@@ -154,14 +154,14 @@ class Steps:
         """Take the batch apart by its inputs, and check what was counted of each."""
         alone = len(self._job.inputs) == 1
         backlog = self._ledger.identity.backlog
+        if backlog is not None and newest is not None and self._own(batch) == 0:
+            # What the backlog has read is not read again for what is set aside.
+            newest = backlog.newest
         parts = []
         for name, given in self._job.inputs.items():
             own = batch if alone else batch.of(given.reading.source.named)
             if backlog is not None:
                 own = unread(own, backlog.end)
-                if self._own(batch) == 0 and newest is not None:
-                    # What was read before is not read again for what is set aside.
-                    newest = backlog.newest
             before = None if newest is None else within(newest, own.end)
             parts.append(counted(query, name, given, self._inputs[name], own, before))
         return parts
