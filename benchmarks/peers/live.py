@@ -1,8 +1,10 @@
-"""The rivals of the benchmark of latency: Flink and Kafka Streams, exactly once into a topic."""
+"""The rivals of the benchmark of latency: Flink and Kafka Streams, exactly once into a topic; and
+Spark's real-time mode, at least once."""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -78,7 +80,8 @@ def _read(consumer: Consumer) -> Iterator[tuple[int, float]]:
 
 def rivals() -> dict[str, Rival]:
     """Return the rivals of each query by name, as they are installed."""
-    found = {}
+    real_time = (sys.executable, "-m", "benchmarks.real_time")
+    found = {"enrichment, Spark in real time": Rival("enrichment", real_time)}
     for query in QUERIES:
         found[f"{query}, Flink"] = Rival(query, *flink("flink_live.py"))
         found[f"{query}, Kafka Streams"] = Rival(query, streams(LIVE))
