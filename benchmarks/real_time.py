@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -35,7 +36,9 @@ def main(query: str, servers: str, topic: str, output: str, folder: str) -> None
     writer = known.select(F.to_json(F.struct("*")).alias("value")).writeStream.format("kafka")
     writer = writer.options(**kafka).option("topic", output)
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint").outputMode("update")
-    writer.trigger(realTime=BATCH).start().awaitTermination()
+    # Spark's declaration leaves out this argument.
+    timed: Any = writer.trigger
+    timed(realTime=BATCH).start().awaitTermination()
 
 
 if __name__ == "__main__":
