@@ -62,6 +62,13 @@ class Rival:
         return pd.DataFrame(found, columns=["known", "at"])
 
 
+REAL_TIME = {
+    "enrichment, Spark in real time": Rival(
+        "enrichment", (sys.executable, "-m", "benchmarks.real_time")
+    )
+}
+
+
 def answers(topic: str) -> str:
     """Return the topic that a rival writes to."""
     return f"{topic}-answers"
@@ -80,8 +87,7 @@ def _read(consumer: Consumer) -> Iterator[tuple[int, float]]:
 
 def rivals() -> dict[str, Rival]:
     """Return the rivals of each query by name, as they are installed."""
-    real_time = (sys.executable, "-m", "benchmarks.real_time")
-    found = {"enrichment, Spark in real time": Rival("enrichment", real_time)}
+    found = dict(REAL_TIME)
     for query in QUERIES:
         found[f"{query}, Flink"] = Rival(query, *flink("flink_live.py"))
         found[f"{query}, Kafka Streams"] = Rival(query, streams(LIVE))

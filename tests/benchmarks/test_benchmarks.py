@@ -30,6 +30,7 @@ from benchmarks.contestants import CONTESTANTS
 from benchmarks.enrichers import CONTESTANTS as ENRICHERS
 from benchmarks.harness import PARTITIONS
 from benchmarks.join_contestants import JOINS
+from benchmarks.late_by_log_contestants import BY_LOG
 from benchmarks.late_contestants import LATE
 from benchmarks.peers.installing import javac
 from benchmarks.table_contestants import CONTESTANTS as VIEWS
@@ -77,11 +78,11 @@ def test_a_window_contestant_runs(
     ran(spark, broker, clicks, CONTESTANTS[name], tmp_path)
 
 
-@pytest.mark.draws("name", short=["corrected"], long=list(LATE))
+@pytest.mark.draws("name", short=["corrected", "session, by the log"], long=[*LATE, *BY_LOG])
 def test_a_contestant_with_late_rows_runs(
     spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
 ) -> None:
-    ran(spark, broker, clicks, LATE[name], tmp_path)
+    ran(spark, broker, clicks, {**LATE, **BY_LOG}[name], tmp_path)
 
 
 @pytest.mark.draws(
