@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeAlias
 
 from pyspark.sql import Column
@@ -11,6 +12,11 @@ Offsets: TypeAlias = dict[str, dict[int, int]]
 """The Kafka offset of each partition, by topic and number."""
 EventTimes: TypeAlias = dict[str, dict[int, int]]
 """An event time of each partition, by topic and number, in microseconds since 1970."""
+
+
+def of_topics(numbers: Offsets | EventTimes, topics: Container[str]) -> dict[str, dict[int, int]]:
+    """Return the numbers of these topics alone."""
+    return {topic: parts for topic, parts in numbers.items() if topic in topics}
 
 
 def at_place(numbers: Offsets | EventTimes, topic: Column, partition: Column) -> Column:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from ..offsets import EventTimes, Offsets
+from ..offsets import EventTimes, Offsets, of_topics
 from .plan_file import initial_offsets, parsed, read_file, read_plan
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Batch:
 
     def of(self, topics: Collection[str]) -> Batch:
         """Return the same batch with the offsets of these topics alone."""
-        return replace(self, start=_only(self.start, topics), end=_only(self.end, topics))
+        return replace(self, start=of_topics(self.start, topics), end=of_topics(self.end, topics))
 
 
 def planned(
@@ -105,10 +105,6 @@ def planned(
         watermark=_watermark(meta),
         late_watermark=_watermark(before),
     )
-
-
-def _only(offsets: Offsets, topics: Collection[str]) -> Offsets:
-    return {topic: partitions for topic, partitions in offsets.items() if topic in topics}
 
 
 def _add_source(start: Offsets, end: Offsets, begins: Offsets, stops: Offsets) -> None:

@@ -31,7 +31,6 @@ class Stamp:
     epoch, plan: the start of the job that wrote it, and a hash of what its query was.
     latest: the newest event time that had been read, in microseconds since 1970.
     topics: by name, Kafka's id of each topic that the offsets are of; None where no broker told.
-
     newest: where rows are late by the log, the newest event time of each partition up to the end.
 
     Stamps that were written before there were epochs have none of the last five.

@@ -19,7 +19,7 @@ def require_by_log(job: Job) -> None:
     Raises:
         ArgumentError: which says what stands in the way.
     """
-    if not any(given.by_log for given in job.inputs.values()):
+    if not job.by_log:
         return
     reason = next(_reasons(job), None)
     if reason is not None:

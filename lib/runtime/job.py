@@ -172,6 +172,11 @@ class Job:
         return places_of(self)
 
     @property
+    def by_log(self) -> bool:
+        """Whether its rows are late by the log alone; all inputs have it then."""
+        return any(given.by_log for given in self.inputs.values())
+
+    @property
     def merges(self) -> bool:
         """Whether the sink merges windows with unfinished aggregates into those that it has."""
         return windows_of(self.sink) is not None

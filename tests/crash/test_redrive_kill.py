@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,11 +46,18 @@ class Redrive:
             *("--repair", "substring(value, 2)"),
         ]
 
-    def started(self) -> GuardedProcess:
-        """Start the command in a process of its own."""
-        return GuardedProcess(
-            [sys.executable, "-m", "tidegate", *self.command], self.log, name="redrive"
-        )
+    @contextmanager
+    def sending(self) -> Iterator[GuardedProcess]:
+        """Start the command in a process of its own, which is killed at the end, and return it once
+        it has noted what it is about to send."""
+        command = [sys.executable, "-m", "tidegate", *self.command]
+        process = GuardedProcess(command, self.log, name="redrive")
+        try:
+            until(self.intends, within=120, what="the intent", process=process)
+            process.require_alive()
+            yield process
+        finally:
+            process.kill()
 
     def intends(self) -> bool:
         """Return whether the command has noted what it is about to send."""
@@ -68,12 +77,8 @@ def test_a_redrive_that_is_killed_while_it_sends_sends_each_letter_once(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     redrive = Redrive(broker, topic, tmp_path, spark)
-    process = redrive.started()
-    try:
-        until(lambda: redrive.intends() or not process.alive, within=120, what="the intent")
-        assert process.alive, process.tail()
-    finally:
-        process.kill()
+    with redrive.sending():
+        pass
     code, said = called(*redrive.command)
     assert (code, "0 are left" in said) == (0, True), said
     redrive.require_each_once()
@@ -84,14 +89,10 @@ def test_a_redrive_that_slept_while_another_ran_sends_nothing_more(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     redrive = Redrive(broker, topic, tmp_path, spark)
-    process = redrive.started()
-    try:
-        until(lambda: redrive.intends() or not process.alive, within=120, what="the intent")
+    with redrive.sending() as process:
         os.killpg(process.pid, signal.SIGSTOP)
         code, said = called(*redrive.command)
         assert (code, "0 are left" in said) == (0, True), said
         os.killpg(process.pid, signal.SIGCONT)
         until(lambda: not process.alive, within=120, what="the end of the first one")
-    finally:
-        process.kill()
     redrive.require_each_once()

@@ -8,8 +8,7 @@ does the same batch again, and each table takes it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -35,7 +34,7 @@ from .batch_zero import batch_of, is_done
 from .by_log import by_log
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .side_outputs import Aside, Part, keep_aside, reasons, set_aside
+from .side_outputs import Part, all_set_aside, keep_aside, reasons
 from .streams import streams
 from .topics import Topics
 from .unread import in_sessions, planned
@@ -144,7 +143,7 @@ class _Work:
             if again is None:
                 return False
             self.backlog = replace(self.backlog, again=again)
-        if by_log(self.job):
+        if self.job.by_log:
             newest = reread.united(each.newest() for each in reached.values())
             self.backlog = replace(self.backlog, newest=newest)
         return True
@@ -172,7 +171,7 @@ class _Work:
         batch = replace(counted, topics=self.topics.ids)
         self.ledger.require_newest()
         self.ledger.require_tables(self.spark)
-        with self._aside(batch, parts) as aside:
+        with all_set_aside(job, self.spark, batch, parts) as aside:
             late = sum(each.late.count for each in aside.values())
             batch = replace(batch, late=late)
             keep_aside(job, self.spark, batch, aside)
@@ -207,18 +206,6 @@ class _Work:
         # The batch begins with the first record that counts.
         newest: EventTimes | None = {} if given.by_log else None
         return Part(name, given, own, tally(own, [counts]), {}, newest)
-
-    @contextmanager
-    def _aside(self, batch: Batch, parts: Sequence[Part]) -> Iterator[Mapping[str, Aside]]:
-        """Keep what is set aside of each input."""
-        aside: dict[str, Aside] = {}
-        try:
-            for part in parts:
-                aside[part.name] = set_aside(self.job, self.spark, batch, part)
-            yield aside
-        finally:
-            for each in aside.values():
-                each.release()
 
     def _own(self, name: str) -> Batch:
         if len(self.job.inputs) == 1:

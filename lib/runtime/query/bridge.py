@@ -24,7 +24,7 @@ def before(job: Job, backlog: Backlog | None) -> Before | None:
     """Return what a stream has to know of the batch before it; None where there is nothing."""
     if backlog is None or backlog.until is None or job.transform is None:
         return None
-    if any(given.by_log for given in job.inputs.values()):
+    if job.by_log:
         # What is late for the batch's results is late by the log.
         return Before(end=backlog.end)
     late_at = job.transform.late_at(F.col(EVENT_TIME))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def newest_before(job: Job, identity: Identity, number: int) -> EventTimes | Non
     Raises:
         CheckpointError: where the checkpoint does not tell it.
     """
-    if not any(given.by_log for given in job.inputs.values()):
+    if not job.by_log:
         return None
     found = identity.newest.get(number - 1) if number else _at_first(identity)
     if found is None:
@@ -85,8 +85,3 @@ def newest_after(before: EventTimes | None, seen: Iterable[EventTimes]) -> Event
             for part, time in parts.items():
                 own[part] = max(time, own.get(part, time))
     return found
-
-
-def within(newest: EventTimes, topics: Mapping[str, object]) -> EventTimes:
-    """Return the times of these topics alone."""
-    return {topic: parts for topic, parts in newest.items() if topic in topics}

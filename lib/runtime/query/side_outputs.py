@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial, reduce
@@ -118,6 +119,21 @@ class Aside:
         """Let the memory go."""
         if self.rows is not None:
             self.rows.rows.unpersist()
+
+
+@contextmanager
+def all_set_aside(
+    job: Job, spark: SparkSession, batch: Batch, parts: Iterable[Part]
+) -> Iterator[Mapping[str, Aside]]:
+    """Return what is set aside of each input, by its name, which is kept while the block runs."""
+    aside: dict[str, Aside] = {}
+    try:
+        for part in parts:
+            aside[part.name] = set_aside(job, spark, batch, part)
+        yield aside
+    finally:
+        for each in aside.values():
+            each.release()
 
 
 def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:

@@ -14,18 +14,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...commit import Batch, last_batch, planned, require_current
 from ...commit.ledger import Ledger
 from ...jvm import dropped_behind_watermark
-from ...offsets import EventTimes
+from ...offsets import EventTimes, of_topics
 from ..job import Job
 from ..process.stop import Stop
 from ..summary import Counted
 from ..telemetry.record import Record
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .bridge import after_backlog, unread
-from .by_log import newest_after, newest_before, tell, within
+from .by_log import newest_after, newest_before, tell
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import Aside, Part, by_reason, counted, keep_aside, reasons, set_aside
+from .side_outputs import Aside, Part, all_set_aside, by_reason, counted, keep_aside, reasons
 from .streams import Stream
 from .topics import Topics
 from .upkeep import keep_up
@@ -95,7 +95,6 @@ class Steps:
     def _taken(self, frame: DataFrame, query: StreamingQuery, batch: Batch) -> Counted:
         spark = frame.sparkSession
         gaps = self._topics.lost(batch)
-        aside: dict[str, Aside] = {}
         newest = newest_before(self._job, self._ledger.identity, self._own(batch))
         tell(spark, newest)
         frame.persist()
@@ -109,22 +108,19 @@ class Steps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
-            for part in parts:
-                aside[part.name] = set_aside(self._job, spark, batch, part)
-            batch = replace(batch, late=sum(each.late.count for each in aside.values()))
-            if self._job.transform is not None and self._job.emission == "final":
-                # Rows that are late by the log are left out before Spark could drop them.
-                left = (batch.late or 0) if newest is None else 0
-                check_dropped(batch, dropped_behind_watermark(query), left)
-            done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
-            self._ledger.finished(batch, query.id)
-            if not self._stop.asked:
-                keep_up(self._job, spark, batch.number)
-            return done
+            with all_set_aside(self._job, spark, batch, parts) as aside:
+                batch = replace(batch, late=sum(each.late.count for each in aside.values()))
+                if self._job.transform is not None and self._job.emission == "final":
+                    # Rows that are late by the log are left out before Spark could drop them.
+                    left = (batch.late or 0) if newest is None else 0
+                    check_dropped(batch, dropped_behind_watermark(query), left)
+                done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
+                self._ledger.finished(batch, query.id)
+                if not self._stop.asked:
+                    keep_up(self._job, spark, batch.number)
+                return done
         finally:
             frame.unpersist()
-            for each in aside.values():
-                each.release()
 
     def _planned(self, spark: SparkSession, query: StreamingQuery, number: int) -> Batch:
         ledger = self._ledger
@@ -162,7 +158,7 @@ class Steps:
             own = batch if alone else batch.of(given.reading.source.named)
             if backlog is not None:
                 own = unread(own, backlog.end)
-            before = None if newest is None else within(newest, own.end)
+            before = None if newest is None else of_topics(newest, own.end)
             parts.append(counted(query, name, given, self._inputs[name], own, before))
         return parts
 
