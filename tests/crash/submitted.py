@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.runtime.config.job_config import Config
 from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import command, environment, with_options
+from tidegate.runtime.process.submit import QUICK, command, environment, with_options
 from tidegate.runtime.query.run import run
 from tidegate.runtime.summary import Summary
 from tidegate.testing.process import GuardedProcess, until
@@ -95,7 +95,7 @@ class SubmittedJob:
         script = project_root() / "jobs" / f"{self.name}.py"
         options = with_options({"output.root": self.root, **self.options})
         return GuardedProcess(
-            command(script, *arguments, *options, conf={"spark.ui.enabled": "false"}),
+            command(script, *arguments, *options, conf={"spark.ui.enabled": "false"}, java=QUICK),
             self.log,
             name="the job",
             env=environment(),
