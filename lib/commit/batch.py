@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ class Batch:
     rows_in, dead, late: the counts of its rows that are known, for the commit stamp.
     epoch, plan, latest, topics, newest: as in the commit stamp.
     claim: what the driver that writes the batch has claimed; None where no runner writes it.
+    ahead: returns once all that must be committed before the target is, and raises what went wrong
+        with it; None where there is nothing of that kind.
     """
 
     job: str
@@ -55,6 +57,7 @@ class Batch:
     topics: Mapping[str, str] | None = None
     newest: EventTimes | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
+    ahead: Callable[[], None] | None = field(default=None, compare=False, repr=False)
 
     def of(self, topics: Collection[str]) -> Batch:
         """Return the same batch with the offsets of these topics alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from delta.exceptions.base import (
     ConcurrentAppendException,
@@ -16,7 +17,7 @@ from delta.exceptions.base import (
 )
 from pyspark.sql import SparkSession
 
-from ..errors import ConflictError, TableError
+from ..errors import AccountingError, ConflictError, TableError
 from ..jvm import (
     TRANSACTION_RETENTION,
     DeltaState,
@@ -51,14 +52,20 @@ class DeltaCommitLog:
     """The log of the Delta table at `path`.
 
     `write` makes one commit on the table with the options that it is given.
+    adds: how many rows that commit must add; None for any number.
     """
 
     def __init__(
-        self, spark: SparkSession, path: str, write: Callable[[CommitOptions], None]
+        self,
+        spark: SparkSession,
+        path: str,
+        write: Callable[[CommitOptions], None],
+        adds: int | None = None,
     ) -> None:
         self.spark = spark
         self.path = path
         self.write = write
+        self.adds = adds
         self.state: DeltaState | None = None
         self._newest: bytes | None = None
         self._files: Folder | None = None
@@ -195,7 +202,8 @@ class DeltaCommitLog:
             ConflictError: where another writer's commit came between.
         """
         seen = self._looked_at()
-        numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch)
+        rows = None if self.adds is None else partial(self._require_rows, stamp)
+        numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch, rows)
 
         def still_open() -> None:
             self._require_open(stamp, seen.version)
@@ -207,6 +215,17 @@ class DeltaCommitLog:
                 self.write(CommitOptions(stamp.text(), lambda: next_bears(numbered)))
         except CONFLICTS as error:
             raise self._conflict(stamp, message(error)) from error
+
+    def _require_rows(self, stamp: Stamp, found: int) -> None:
+        """Refuse a commit that adds another number of rows than was counted of them."""
+        if found != self.adds:
+            raise AccountingError(
+                f"batch {stamp.batch} counted {self.adds} {stamp.step} rows, and {found} were to "
+                f"be written to {self.path}; none of them was.",
+                "the same number.",
+                "start the job again, which runs the batch anew; if it stays so, the topic was "
+                "changed.",
+            )
 
     def _require_open(self, stamp: Stamp, seen: int) -> None:
         """Refuse a commit of a number that the table has got since it was looked at.

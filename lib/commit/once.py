@@ -21,6 +21,8 @@ def commit_once(
     step: str,
     write: Callable[[CommitOptions], None],
     rows: Mapping[str, int],
+    *,
+    adds: int | None = None,
 ) -> Outcome:
     """Run `write` so that the table gets this step of this batch exactly once.
 
@@ -40,19 +42,21 @@ def commit_once(
         step: the name of what is written, of which a batch may have several.
         write: makes the commit.
         rows: counts of the batch's rows, by name, for the stamp.
+        adds: how many rows the commit must add, for a write that only appends; None for any.
 
     Returns:
         "written", or "skipped" where the table had the batch already.
 
     Raises:
+        AccountingError: for a commit that would add other than `adds` rows.
         ReplayMismatchError: where the table has another batch of this number, or its stamp is gone;
             for a table that is gone, replaced or older than the checkpoint.
         LostCheckpointError: for a table that another checkpoint of the job has filled.
         FencedError: where a later driver has claimed the checkpoint.
         ConflictError: where another writer came first each time.
     """
-    log = DeltaCommitLog(spark, path, write)
-    return once(log, Stamp.of(batch, step, rows), claim=batch.claim)
+    log = DeltaCommitLog(spark, path, write, adds)
+    return once(log, Stamp.of(batch, step, rows), claim=batch.claim, ahead=batch.ahead)
 
 
 def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:

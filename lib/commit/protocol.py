@@ -55,27 +55,42 @@ def once(
     stamp: Stamp,
     *,
     claim: Claim | None = None,
+    ahead: Look | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Commit what the stamp stands for, unless the table has it.
 
     The heart of `commit_once`, for any CommitLog. With a claim, each look at the table asks
     besides whether the driver may still write, and whether the table is the one that it knows.
+
+    ahead: returns once what must be committed before this is; what it raises stops the commit. The
+        rows are written meanwhile.
     """
-    outcome = _committed(log, stamp, claim, pause)
+
+    def look() -> None:
+        if ahead is not None:
+            ahead()
+        if claim is not None:
+            claim.require_newest()
+
+    outcome = _committed(log, stamp, claim, look, pause)
     if claim is not None:
         claim.note(log, stamp)
     return outcome
 
 
 def _committed(
-    log: CommitLog, stamp: Stamp, claim: Claim | None, pause: Callable[[float], None]
+    log: CommitLog,
+    stamp: Stamp,
+    claim: Claim | None,
+    look: Look,
+    pause: Callable[[float], None],
 ) -> Outcome:
     for attempt in range(ATTEMPTS):
         if _may(log, stamp, claim):
             return "skipped" if attempt == 0 else "written"
         try:
-            log.commit(stamp, None if claim is None else claim.require_newest)
+            log.commit(stamp, look)
         except ConflictError:
             # The answer to our own commit may have been lost: the next look at the log tells.
             if attempt == ATTEMPTS - 1 and not _has(log, stamp):

@@ -18,7 +18,7 @@ from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import has_class, java_version, reads_state, repartition_state
-from .settings import require_all_files, tell_tasks, with_settings
+from .settings import require_all_files, require_statistics, tell_tasks, with_settings
 from .signals import SignalHandler, jvm_signals
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "release",
     "repartition_state",
     "require_all_files",
+    "require_statistics",
     "scans",
     "tell_tasks",
     "touch_transaction",

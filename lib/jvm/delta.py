@@ -112,11 +112,13 @@ class Numbered:
     """A number that a commit on a table gives to an application id.
 
     log_path: the table's log, as Delta names it.
+    rows: called with how many rows the commit adds, before it is made; None where nobody asks.
     """
 
     log_path: str
     app_id: str
     number: int
+    rows: Callable[[int], None] | None = None
 
 
 class _AtTheCommit:
@@ -170,6 +172,8 @@ class _AtTheCommit:
                 "one commit, on the sink's own table.",
                 "write other tables under steps of their own; nothing was written.",
             )
+        if numbered.rows is not None:
+            numbered.rows(_rows_added(actions))
         # As a transaction that has asked for the number: it meets a commit that gives another.
         self._begun.readTxn().addOne(numbered.app_id)
         return actions.appended(_number_of(self._jvm, numbered.app_id, numbered.number))
@@ -211,6 +215,13 @@ def at_the_commit(
         raise (mine.failure or error) from error
     finally:
         observers.setObserver(before)
+
+
+def _rows_added(actions: Any) -> int:
+    """Return how many rows the files of a commit add, as their statistics have it."""
+    each = (actions.apply(at) for at in range(actions.size()))
+    files = (action for action in each if action.getClass().getSimpleName() == "AddFile")
+    return sum(int(file.numLogicalRecords().get()) for file in files)
 
 
 def _number_of(jvm: Any, app_id: str, number: int) -> Any:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ..errors import ConfigError
 
 _LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+_STATISTICS = "spark.databricks.delta.stats.collect"
 
 
 @contextmanager
@@ -35,6 +36,17 @@ def require_all_files(spark: SparkSession) -> None:
                 "a session that reads every file or stops.",
                 f'spark.conf.set("{name}", "false")',
             )
+
+
+def require_statistics(spark: SparkSession) -> None:
+    """Refuse a session that writes tables without saying how many rows their files have."""
+    if (spark.conf.get(_STATISTICS, None) or "true").lower() == "false":
+        raise ConfigError(
+            f"{_STATISTICS} is false: how many rows a commit adds could not be told.",
+            "a session that has Delta note the rows of each file.",
+            f'spark.conf.set("{_STATISTICS}", "true"); the property '
+            "delta.dataSkippingNumIndexedCols = 0 leaves out all other statistics of a table.",
+        )
 
 
 def tell_tasks(spark: SparkSession, name: str, value: str) -> None:

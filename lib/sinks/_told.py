@@ -33,6 +33,9 @@ def told_once(
     def commit(options: CommitOptions) -> None:
         # After a conflict on the table the rows were sent already.
         if not sent:
+            # What has been sent cannot be held back until the side tables are written.
+            if batch.ahead is not None:
+                batch.ahead()
             sent.append(send())
         table.append(note(sent[0]), path, options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ..commit import table
 from ..commit.batch import Batch
@@ -12,7 +12,7 @@ from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
-from ..errors import AccountingError
+from ..jvm import delta_state
 from ._targets import require_target
 from .dead_topic import DeadTopic
 
@@ -24,12 +24,10 @@ class SideTable:
     step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
     also: a topic that dead letters are sent to before the table has them.
 
-    The rows are kept in memory while they are counted and written, so that an offset range is read
-    from Kafka once more, and not twice; unless whoever has them has counted them. Columns that a
-    later version adds are let in.
+    Columns that a later version adds are let in.
 
     Raises:
-        AccountingError: before writing, where there are not `expected` rows: the range reads
+        AccountingError: before the commit, where there are not `expected` rows: the range reads
             differently than it did in the stream, or Spark ran part of the stream twice.
         ReplayMismatchError, ConflictError: as for `Append`.
 
@@ -57,51 +55,23 @@ class SideTable:
         )
         table.existing(frame, self.path, self.layout, evolve=True, remedy=remedy)
 
-    def write(
-        self,
-        frame: DataFrame,
-        batch: Batch,
-        *,
-        expected: int | None = None,
-        found: int | None = None,
-    ) -> Outcome:
-        """Append the rows, or skip them when the table already has this batch.
+    def is_made_apart(self, spark: SparkSession) -> bool:
+        """Return whether the table is yet to be made, by a commit of its own before its rows."""
+        return bool(self.layout.cluster_by) and delta_state(spark, self.path).version < 0
 
-        found: how many rows the frame has, where the caller has counted and kept them.
-        """
+    def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
+        """Append the rows, or skip them when the table already has this batch."""
         sent: list[str] = []
-
-        def append(rows: DataFrame, options: CommitOptions) -> None:
-            # After a conflict on the table the rows were sent already.
-            if self.also is not None and not sent:
-                sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
-                self.also.send(rows, sender)
-                sent.append(sender)
-            table.append(rows, self.path, options, self.layout, evolve=True)
 
         def commit(options: CommitOptions) -> None:
             self.require_fits(frame)
-            if expected is None or found is not None:
-                self._require(found, expected, batch)
-                append(frame, options)
-                return
-            kept = frame.persist()
-            try:
-                self._require(kept.count(), expected, batch)
-                append(kept, options)
-            finally:
-                kept.unpersist()
+            # After a conflict on the table the rows were sent already.
+            if self.also is not None and not sent:
+                sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
+                self.also.send(frame, sender)
+                sent.append(sender)
+            table.append(frame, self.path, options, self.layout, evolve=True)
 
+        spark = frame.sparkSession
         rows: dict[str, int] = {} if expected is None else {self.step: expected}
-        return commit_once(frame.sparkSession, self.path, batch, self.step, commit, rows)
-
-    def _require(self, found: int | None, expected: int | None, batch: Batch) -> None:
-        """Refuse another number of rows than the stream counted."""
-        if expected is not None and found != expected:
-            raise AccountingError(
-                f"batch {batch.number} counted {expected} {self.step} rows, and its offsets hold "
-                f"{found}.",
-                "the same number.",
-                "start the job again, which runs the batch anew; if it stays so, the topic was "
-                "changed.",
-            )
+        return commit_once(spark, self.path, batch, self.step, commit, rows, adds=expected)

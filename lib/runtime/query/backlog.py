@@ -34,7 +34,7 @@ from .batch_zero import batch_of, is_done
 from .by_log import by_log
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .side_outputs import Part, all_set_aside, keep_aside, reasons
+from .side_outputs import Part, all_set_aside, kept_aside, reasons
 from .streams import streams
 from .topics import Topics
 from .unread import in_sessions, planned
@@ -174,10 +174,12 @@ class _Work:
         with all_set_aside(job, self.spark, batch, parts) as aside:
             late = sum(each.late.count for each in aside.values())
             batch = replace(batch, late=late)
-            keep_aside(job, self.spark, batch, aside)
-        with handed_on(job, out, []) as frames:
-            known = None if job.each_batch is not None else number
-            outcome = job.sink.write(frames, batch, rows_out=known)
+            with (
+                kept_aside(job, self.spark, batch, aside) as waiting,
+                handed_on(job, out, []) as frames,
+            ):
+                known = None if job.each_batch is not None else number
+                outcome = job.sink.write(frames, waiting, rows_out=known)
         self.ledger.worked_off(latest)
         _LOG.info("%s: a backlog of %s rows was worked off", job.name, f"{rows_in:,}")
         return Counted(

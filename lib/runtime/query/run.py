@@ -18,7 +18,7 @@ from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
 from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
-from ...jvm import jvm_signals, names_in, require_all_files
+from ...jvm import jvm_signals, names_in, require_all_files, require_statistics
 from ...sinks.sink import remade
 from .._checks import require_type
 from ..job import Job
@@ -79,6 +79,7 @@ def run(
         )
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
     require_all_files(spark)
+    require_statistics(spark)
     stop = stop or Stop()
     looked_at = job.metrics_port is not None or job.report is not None
     record = Record(Summary(job=job.name), detailed=looked_at)

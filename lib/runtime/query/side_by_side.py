@@ -1,8 +1,9 @@
-"""Several writes at once, each in a thread of its own."""
+"""Several writes at once, each in a thread of its own, beside what goes on meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -23,24 +24,32 @@ class _Aside(InheritableThread):
             self.failure = error
 
 
-def side_by_side(spark: SparkSession, writes: Sequence[Callable[[], object]]) -> None:
-    """Do all writes at once, the first in this thread; return when all have ended.
+@contextmanager
+def under_way(
+    spark: SparkSession, writes: Sequence[Callable[[], object]]
+) -> Iterator[Callable[[], None]]:
+    """Do all writes while the block runs, whose end waits for them.
+
+    Yields what returns once all of them have ended, and raises what one of them raised, of several
+    the first. The end of the block raises it too.
 
     Each must be to a table of its own, and right wherever the others fail. Their Spark jobs are
-    those of this thread's query, so that what stops it stops them. What a write raised is raised
-    here, of several the first.
+    those of this thread's query, so that what stops it stops them.
     """
-    if not writes:
-        return
-    first, *others = writes
-    threads = [_Aside(write, spark) for write in others]
+    threads = [_Aside(write, spark) for write in writes]
+
+    def ended() -> None:
+        for thread in threads:
+            thread.join()
+        for thread in threads:
+            if thread.failure is not None:
+                raise thread.failure
+
     for thread in threads:
         thread.start()
     try:
-        first()
+        yield ended
     finally:
         for thread in threads:
             thread.join()
-    for thread in threads:
-        if thread.failure is not None:
-            raise thread.failure
+    ended()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 
@@ -22,9 +22,9 @@ from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from ..telemetry.record import MOST_REASONS
-from .accounting import Observed, check_late, tally
+from .accounting import Observed, check_dead, check_late, tally
 from .by_log import by_log
-from .side_by_side import side_by_side
+from .side_by_side import under_way
 from .streams import Stream
 
 
@@ -97,12 +97,12 @@ class Late:
             too_late = self.rows
             if self.since is not None:
                 too_late = too_late.where(F.col("closes") <= F.lit(self.since))
-            table.write(too_late, batch, expected=kept, found=kept)
+            table.write(too_late, batch, expected=kept)
 
 
 @dataclass(frozen=True)
 class Aside:
-    """What a batch sets aside of one input, kept in memory until `release`.
+    """What a batch sets aside of one input, until `release`.
 
     rows: both kinds, read once; None where there are none. dead: how many cannot be read.
     """
@@ -123,28 +123,40 @@ class Aside:
 
 @contextmanager
 def all_set_aside(
-    job: Job, spark: SparkSession, batch: Batch, parts: Iterable[Part]
+    job: Job, spark: SparkSession, batch: Batch, parts: Iterable[Part], *, told: bool = False
 ) -> Iterator[Mapping[str, Aside]]:
-    """Return what is set aside of each input, by its name, which is kept while the block runs."""
+    """Return what is set aside of each input, by its name, to be used while the block runs.
+
+    told: whether the dead letters are to be read once more when they are written, by their reasons.
+    """
     aside: dict[str, Aside] = {}
+    kept = told or job.dead_topic is not None
     try:
         for part in parts:
-            aside[part.name] = set_aside(job, spark, batch, part)
+            aside[part.name] = set_aside(job, spark, batch, part, kept=kept)
         yield aside
     finally:
         for each in aside.values():
             each.release()
 
 
-def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
+def set_aside(
+    job: Job, spark: SparkSession, batch: Batch, part: Part, *, kept: bool = False
+) -> Aside:
     """Read the rows of an input again that are set aside: unreadable ones, and late ones.
 
-    Late are those that the transform leaves out, by what it says of them itself.
+    Late are those that the transform leaves out, by what it says of them itself. Their number is in
+    the stamps of the batch, so they are read and kept in memory before anything is written.
+
+    kept: whether the dead letters are kept too where none is late. Otherwise they are read as they
+        are written, and counted by that commit.
     """
     behind = _behind(job, batch, part)
     if behind is None and not part.seen.dead:
         return Aside()
     found = part.input.reading.aside(spark, part.batch.start, part.batch.end, behind)
+    if behind is None and not kept:
+        return Aside(found, part.seen.dead)
     found.rows.persist()
     by_watermark = behind is not None and behind.log is None
     since = batch.late_watermark - _limit(job) if by_watermark else None
@@ -158,20 +170,34 @@ def set_aside(job: Job, spark: SparkSession, batch: Batch, part: Part) -> Aside:
     return Aside(found, dead, Late(late, corrected, since, found.late() if late else None))
 
 
-def keep_aside(job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, Aside]) -> None:
-    """Write the dead letters of all inputs, and the late rows of each, side by side."""
-    writes: list[Callable[[], object]] = []
-    found = sum(each.dead for each in aside.values())
-    # Also where none is found of those that were counted, which the table then refuses.
-    if found or batch.dead:
+@contextmanager
+def kept_aside(
+    job: Job, spark: SparkSession, batch: Batch, aside: Mapping[str, Aside]
+) -> Iterator[Batch]:
+    """Write the dead letters of all inputs, and the late rows of each, while the block runs.
+
+    Yields the batch whose target can be written meanwhile, and is committed after them.
+    """
+    writes: list[tuple[SideTable, Callable[[], object]]] = []
+    check_dead(batch, sum(each.dead for each in aside.values()))
+    if batch.dead:
         letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
         united = reduce(DataFrame.unionByName, letters)
         dead = job.places.dead
-        writes.append(partial(dead.write, united, batch, expected=batch.dead, found=found))
+        writes.append((dead, partial(dead.write, united, batch, expected=batch.dead)))
     for name, each in aside.items():
         if each.late.count > each.late.corrected:
-            writes.append(partial(each.late.write, job.places.late[name], batch))
-    side_by_side(spark, writes)
+            late = job.places.late[name]
+            writes.append((late, partial(each.late.write, late, batch)))
+    meanwhile = []
+    for table, write in writes:
+        # A merge into the target lets the session's other commits bear its stamp, but for appends.
+        if table.is_made_apart(spark):
+            write()
+        else:
+            meanwhile.append(write)
+    with under_way(spark, meanwhile) as ended:
+        yield replace(batch, ahead=ended) if meanwhile else batch
 
 
 def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:

@@ -25,7 +25,7 @@ from .by_log import newest_after, newest_before, tell
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import Aside, Part, all_set_aside, by_reason, counted, keep_aside, reasons
+from .side_outputs import Aside, Part, all_set_aside, by_reason, counted, kept_aside, reasons
 from .streams import Stream
 from .topics import Topics
 from .upkeep import keep_up
@@ -49,7 +49,7 @@ class Steps:
     """The function that Spark calls with each micro-batch.
 
     `failure` keeps what went wrong inside, since Spark hands on no more than its text. Dead letters
-    and late rows are written before the target: a batch that the target holds is complete.
+    and late rows are committed before the target: a batch that the target holds is complete.
     """
 
     def __init__(
@@ -108,7 +108,8 @@ class Steps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
-            with all_set_aside(self._job, spark, batch, parts) as aside:
+            told = self._record.detailed
+            with all_set_aside(self._job, spark, batch, parts, told=told) as aside:
                 batch = replace(batch, late=sum(each.late.count for each in aside.values()))
                 if self._job.transform is not None and self._job.emission == "final":
                     # Rows that are late by the log are left out before Spark could drop them.
@@ -178,7 +179,10 @@ class Steps:
         return replace(batch, rows_in=rows_in, dead=dead, latest=latest)
 
     def _written(self, frame: DataFrame, found: _Found) -> Counted:
-        """Write what was lost, then the dead letters and late rows, then the target."""
+        """Write what was lost, then the dead letters and late rows, and the target beside them.
+
+        The target is committed last.
+        """
         job, batch = self._job, found.batch
         self._ledger.require_newest()
         self._ledger.require_tables(frame.sparkSession)
@@ -186,12 +190,12 @@ class Steps:
         if gaps:
             _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
             keep_gaps(job.places.gaps, frame.sparkSession, batch, gaps)
-        keep_aside(job, frame.sparkSession, batch, found.aside)
-        why = by_reason(found.aside.values()) if self._record.detailed else {}
         alarm = too_late(batch, job.limits)
         if alarm is not None:
             _LOG.warning("%s: %s", job.name, alarm)
-        outcome = self._target(frame, found)
+        with kept_aside(job, frame.sparkSession, batch, found.aside) as waiting:
+            outcome = self._target(frame, replace(found, batch=waiting))
+        why = by_reason(found.aside.values()) if self._record.detailed else {}
         return Counted(
             number=batch.number,
             rows_in=batch.rows_in or 0,
