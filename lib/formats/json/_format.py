@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any, ClassVar, Literal
 
@@ -101,10 +101,20 @@ class JsonFormat:
             read = raw.withColumns(self._of_text())
             record = _struct(self._fields(F.col))
             return read.withColumns({"record": record, "bad": self._bad(F.col)}).drop(*_OF_TEXT)
+        slow, found = self._after_arrow
+        read = self._read_quickly(raw, reader).withColumn(_SLOW, slow)
+        return read.withColumns(found).drop(_QUICK, _SLOW)
+
+    @cached_property
+    def _after_arrow(self) -> tuple[Column, dict[str, Column]]:
+        """What Spark's parser reads where Arrow's has left a value, and what `decode` adds.
+
+        Kept, since Python makes these columns by some thousand calls of the JVM, which would take
+        longer than a small batch.
+        """
         left = F.col(_QUICK).isNull()
         # Within one condition, nothing of Spark's parser runs for a value that Arrow's has read.
         slow = F.when(left, _struct(self._of_text()))
-        read = self._read_quickly(raw, reader).withColumn(_SLOW, slow)
         fields = {
             name: F.when(left, field).otherwise(F.col(_QUICK).getField(name))
             for name, field in self._fields(F.col(_SLOW).getField).items()
@@ -113,7 +123,7 @@ class JsonFormat:
         # there whenever its text is, and fail where it is null. It moves no filter through columns
         # of which one is not deterministic; the number of a partition counts as such.
         bad = left & self._bad(F.col(_SLOW).getField) & (F.spark_partition_id() >= 0)
-        return read.withColumns({"record": _struct(fields), "bad": bad}).drop(_QUICK, _SLOW)
+        return slow, {"record": _struct(fields), "bad": bad}
 
     def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:
         """Add the records that Arrow's parser reads; null where a value is left."""
@@ -166,10 +176,14 @@ class JsonFormat:
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         """Add `reason`."""
+        parsed, told = self._diagnosis
+        return dead.withColumn(_PARSED, parsed).withColumn("reason", told).drop(_PARSED)
+
+    @cached_property
+    def _diagnosis(self) -> tuple[Column, Column]:
+        """What Spark's parser makes of a value, and why that is no record; kept as above."""
         text = F.col("value").cast("string")
-        judged = dead.withColumn(_PARSED, read_as(text, self.schema))
-        told = reason(F.col("value"), F.col(_PARSED), self.schema)
-        return judged.withColumn("reason", told).drop(_PARSED)
+        return read_as(text, self.schema), reason(F.col("value"), F.col(_PARSED), self.schema)
 
 
 def _struct(fields: Mapping[str, Column]) -> Column:
