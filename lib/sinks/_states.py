@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from ..changes.fold import MARK, MARKED, differing
 from ..changes.folding import FAULT, WAS
 from ..columns import escaped, quoted, quoted_in, same_key
 from ..commit import table
+from ..commit.guarded import NEW, OLD, guarded, set_to
 from ..commit.layout import ANY, Layout
-from ..commit.options import CHANGED, CommitOptions
+from ..commit.options import CommitOptions
 from ..errors import ColumnError, TableError
-
-_OLD, _NEW = "old", "new"
 
 
 @dataclass(frozen=True)
@@ -73,22 +71,18 @@ class StateTable:
 
     def _merge(self, rows: DataFrame, options: CommitOptions) -> None:
         spark = rows.sparkSession
-        values: dict[str, str | Column] = {
-            escaped(name): quoted_in(_NEW, name) for name in rows.columns if name != WAS
-        }
-        # The state that was read must still be the one that is replaced. The comparison stands in
-        # a value, since Delta evaluates the conditions of clauses for rows that they do not concern
-        # as well.
-        offset = quoted_in(_NEW, "offset")
-        was = quoted_in(_NEW, WAS)
-        refuse = F.raise_error(F.lit(CHANGED)).cast("bigint")
-        unchanged = quoted_in(_OLD, "offset").eqNullSafe(was)
-        updated = {**values, escaped("offset"): F.when(unchanged, offset).otherwise(refuse)}
-        inserted = {**values, escaped("offset"): F.when(was.isNull(), offset).otherwise(refuse)}
+        columns = [name for name in rows.columns if name != WAS]
+        offset = quoted_in(NEW, "offset")
+        was = quoted_in(NEW, WAS)
+        unchanged = quoted_in(OLD, "offset").eqNullSafe(was)
+        updated = set_to(columns)
+        updated[escaped("offset")] = guarded(offset, unchanged, "bigint")
+        inserted = set_to(columns)
+        inserted[escaped("offset")] = guarded(offset, was.isNull(), "bigint")
         merge = (
             DeltaTable.forPath(spark, self.path)
-            .alias(_OLD)
-            .merge(rows.alias(_NEW), same_key(self.key))
+            .alias(OLD)
+            .merge(rows.alias(NEW), same_key(self.key))
             .whenMatchedUpdate(set=updated)
             .whenNotMatchedInsert(values=inserted)
         )

@@ -13,9 +13,10 @@ from pyspark.sql.types import NumericType
 from ..columns import escaped, quoted, quoted_in, require, require_free, require_storable, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.guarded import guarded
 from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
-from ..commit.options import CHANGED, CommitOptions
+from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnTypeError
 from ..frames import sole
@@ -154,12 +155,13 @@ class Corrected:
         """Append the answers that are final now, or were, to the log."""
         old = quoted("old")
         new = quoted("new")
-        # An answer was given if it has a version: windows that are still open have none.
-        was = F.coalesce(old[VERSION], F.lit(0).cast("bigint")) > 0
-        now = F.coalesce(new[VERSION], F.lit(0).cast("bigint")) > 0
+        was = _is_answered(old)
+        now = _is_answered(new)
+        # A window that is withdrawn has no new version: its entry is the one after the last.
+        version = F.coalesce(new[VERSION], old[VERSION] + F.lit(1))
         entries = changes.where(was | now).select(
             *map(quoted, self.keys),
-            F.coalesce(new[VERSION], old[VERSION] + F.lit(1)).alias(VERSION),
+            version.alias(VERSION),
             F.when(was, old[VERSION]).alias("supersedes"),
             F.when(was, self._answers(old)).alias("old"),
             F.when(now, self._answers(new)).alias("new"),
@@ -215,11 +217,8 @@ class Corrected:
         values: dict[str, str | Column] = {
             escaped(name): new[name] for name in (*self.windowed.aggs, *OWN)
         }
-        # The window that was read must still be the one that is replaced. The comparison stands in
-        # a value, since Delta evaluates the conditions of clauses for other rows as well.
         unchanged = quoted_in(_STORED, VERSION).eqNullSafe(old[VERSION])
-        refuse = F.raise_error(F.lit(CHANGED)).cast("bigint")
-        checked = F.when(unchanged, new[VERSION]).otherwise(refuse)
+        checked = guarded(new[VERSION], unchanged, "bigint")
         keys: dict[str, str | Column] = {
             escaped(name): quoted_in(_CHANGED, name) for name in self.keys
         }
@@ -235,3 +234,8 @@ class Corrected:
             .whenNotMatchedInsert(new.isNotNull(), values={**values, **keys})
         )
         options.merge(spark, self.path, merge)
+
+
+def _is_answered(side: Column) -> Column:
+    """Return whether a window's answer was given: windows that are still open have no version."""
+    return F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0

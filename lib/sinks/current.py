@@ -17,6 +17,7 @@ from ..changes.change import key_names
 from ..columns import escaped, quoted, quoted_in, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.guarded import NEW, OLD, set_to
 from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
@@ -29,7 +30,6 @@ from .append import counts
 FORGET_EVERY = 50
 """Batches between two that delete old rows of deleted keys, and scan the table for them."""
 
-_OLD, _NEW = "old", "new"
 _TOMBSTONE = "tombstone"
 _TRUNCATED = "__tidegate_truncated"
 
@@ -118,21 +118,17 @@ class Current:
     ) -> None:
         spark = rows.sparkSession
         target = DeltaTable.forPath(spark, self.path)
-        truncates = target.toDF().where(_keyless(keys))
-        truncated = truncates.agg(F.max("position").alias(_TRUNCATED))
-        source = rows.crossJoin(F.broadcast(truncated))
-
-        columns = [name for name in rows.columns if name != _TOMBSTONE]
-        values: dict[str, str | Column] = {escaped(name): quoted_in(_NEW, name) for name in columns}
-        position = quoted_in(_NEW, "position")
-        newer = position >= quoted_in(_OLD, "position")
-        tombstone = quoted_in(_NEW, _TOMBSTONE)
-        buried = tombstone.isNotNull() & ~quoted_in(_OLD, "deleted")
+        source = _beside_truncate(rows, target.toDF(), keys)
+        values = set_to(name for name in rows.columns if name != _TOMBSTONE)
+        position = quoted_in(NEW, "position")
+        newer = position >= quoted_in(OLD, "position")
+        tombstone = quoted_in(NEW, _TOMBSTONE)
+        buried = tombstone.isNotNull() & ~quoted_in(OLD, "deleted")
         # A key that the table does not know stays away if the table was truncated after its change.
-        unknown = F.coalesce(position >= quoted_in(_NEW, _TRUNCATED), position.isNotNull())
+        unknown = F.coalesce(position >= quoted_in(NEW, _TRUNCATED), position.isNotNull())
         merge = (
-            target.alias(_OLD)
-            .merge(source.alias(_NEW), same_key(keys))
+            target.alias(OLD)
+            .merge(source.alias(NEW), same_key(keys))
             .whenMatchedUpdate(condition=newer, set=values)
             .whenMatchedUpdate(condition=buried, set=_ended(rows, keys, tombstone))
             .whenNotMatchedInsert(condition=unknown, values=values)
@@ -143,6 +139,13 @@ class Current:
             _emptied(merge, rows, keys).execute()
 
 
+def _beside_truncate(rows: DataFrame, stored: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the rows, each with the position of the table's last truncate, or null."""
+    truncates = stored.where(_keyless(keys))
+    truncated = truncates.agg(F.max("position").alias(_TRUNCATED))
+    return rows.crossJoin(F.broadcast(truncated))
+
+
 def _forgotten(
     merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str], keep: str | timedelta
 ) -> DeltaMergeBuilder:
@@ -151,8 +154,8 @@ def _forgotten(
     if newest_change is None or newest_change["at"] is None:
         return merge
     limit = F.timestamp_micros(F.lit(newest_change["at"] - microseconds(keep, "keep_deleted")))
-    is_key = reduce(or_, [quoted_in(_OLD, name).isNotNull() for name in keys])
-    old = quoted_in(_OLD, "deleted") & is_key & (quoted_in(_OLD, "changed_at") < limit)
+    is_key = reduce(or_, [quoted_in(OLD, name).isNotNull() for name in keys])
+    old = quoted_in(OLD, "deleted") & is_key & (quoted_in(OLD, "changed_at") < limit)
     return merge.whenNotMatchedBySourceDelete(old)
 
 
@@ -164,7 +167,7 @@ def _emptied(merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str]) -> 
     position = F.array(*[F.lit(number).cast("bigint") for number in truncate["position"]])
     ended = _ended(rows, keys, F.lit(truncate["changed_at"]))
     return merge.whenNotMatchedBySourceUpdate(
-        condition=quoted_in(_OLD, "position") < position, set={**ended, "position": position}
+        condition=quoted_in(OLD, "position") < position, set={**ended, "position": position}
     )
 
 

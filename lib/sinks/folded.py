@@ -24,8 +24,6 @@ from ._states import StateTable
 from ._targets import require_target
 from .append import counts
 
-_OLD, _NEW = "old", "new"
-
 
 @dataclass(frozen=True)
 class Folded:

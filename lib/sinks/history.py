@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..changes import revised, versions
@@ -14,15 +14,15 @@ from ..changes.change import TRUNCATE, key_names
 from ..columns import escaped, quoted_in, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.guarded import NEW, OLD, guarded, set_to
 from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
-from ..commit.options import CHANGED, CommitOptions
+from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..frames import sole
 from ._targets import require_target
 from .append import counts
 
-_OLD, _NEW = "old", "new"
 _STATE = ("valid_to", "op", "position")
 """What tells whether a stored version is still the one that was read."""
 
@@ -100,22 +100,21 @@ class History:
         truncated = changes.where(F.col("op") == F.lit(TRUNCATE)).head() is not None
         rows = revised(target.toDF(), changes, truncated=truncated)
 
-        # What was read must still be what is replaced. The comparison stands in a value, since
-        # Delta evaluates the conditions of clauses for rows that they do not concern as well.
-        was = quoted_in(_NEW, "was")
-        stored = F.struct(*[quoted_in(_OLD, name).alias(name) for name in _STATE])
+        # The version that the table had when it was read, null for a new one.
+        was = quoted_in(NEW, "was")
+        stored = F.struct(*[quoted_in(OLD, name).alias(name) for name in _STATE])
         unchanged = stored.eqNullSafe(F.struct(*[was.getField(name) for name in _STATE]))
-        refuse = F.raise_error(F.lit(CHANGED)).cast("timestamp")
+        valid_to = quoted_in(NEW, "valid_to")
+        updated = set_to(columns)
+        updated[escaped("valid_to")] = guarded(valid_to, unchanged, "timestamp")
+        inserted = set_to(columns)
+        inserted[escaped("valid_to")] = guarded(valid_to, was.isNull(), "timestamp")
 
-        values: dict[str, str | Column] = {escaped(name): quoted_in(_NEW, name) for name in columns}
-        valid_to = quoted_in(_NEW, "valid_to")
-        updated = {**values, escaped("valid_to"): F.when(unchanged, valid_to).otherwise(refuse)}
-        inserted = {**values, escaped("valid_to"): F.when(was.isNull(), valid_to).otherwise(refuse)}
-        same_start = quoted_in(_OLD, "valid_from") == quoted_in(_NEW, "valid_from")
-        goes = quoted_in(_NEW, "op").isNull()
+        same_start = quoted_in(OLD, "valid_from") == quoted_in(NEW, "valid_from")
+        goes = quoted_in(NEW, "op").isNull()
         merge = (
-            target.alias(_OLD)
-            .merge(rows.alias(_NEW), same_key(keys) & same_start)
+            target.alias(OLD)
+            .merge(rows.alias(NEW), same_key(keys) & same_start)
             .whenMatchedDelete(condition=goes & unchanged)
             .whenMatchedUpdate(set=updated)
             .whenNotMatchedInsert(values=inserted)

@@ -13,16 +13,16 @@ from ..aggregates import Aggregate, merged, merges
 from ..columns import escaped, names, quoted, quoted_in, require, same_key
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.guarded import NEW, OLD, guarded, set_to
 from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
-from ..commit.options import CHANGED, CommitOptions
+from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnError
 from ..frames import sole
 from ._targets import require_target
 from .append import counts
 
-_OLD, _NEW = "old", "new"
 _SEEN = "__tidegate_seen"
 _PRINT = "__tidegate_print"
 
@@ -108,7 +108,7 @@ class Upsert:
         if state is None:
             table.append(rows, self.path, options, self.layout)
             return
-        values = _values(rows)
+        values = set_to(rows.columns)
         updated = self._but_keys(values)
         self._merge(rows, updated, values, options)
 
@@ -122,18 +122,15 @@ class Upsert:
         target = DeltaTable.forPath(rows.sparkSession, self.path).toDF()
         source = self._added(target, rows, aggs)
 
-        # The row that was read must still be the row that is replaced, or two writers' partials
-        # would be lost. The comparison stands in a value, since Delta evaluates the conditions of
-        # clauses for rows that they do not concern as well.
-        values = _values(rows)
+        # One aggregate's value bears the guard of the whole row.
         guard = next(iter(aggs))
-        value = quoted_in(_NEW, guard)
-        refuse = F.raise_error(F.lit(CHANGED)).cast(rows.schema[guard].dataType)
-        unchanged = _print(_OLD, aggs).eqNullSafe(quoted_in(_NEW, _PRINT))
-        gone = quoted_in(_NEW, _SEEN)
-        updated = self._but_keys(values)
-        updated[escaped(guard)] = F.when(unchanged, value).otherwise(refuse)
-        inserted = {**values, escaped(guard): F.when(gone, refuse).otherwise(value)}
+        value = quoted_in(NEW, guard)
+        kind = rows.schema[guard].dataType
+        unchanged = _print(OLD, aggs).eqNullSafe(quoted_in(NEW, _PRINT))
+        updated = self._but_keys(set_to(rows.columns))
+        updated[escaped(guard)] = guarded(value, unchanged, kind)
+        inserted = set_to(rows.columns)
+        inserted[escaped(guard)] = guarded(value, ~quoted_in(NEW, _SEEN), kind)
         self._merge(source, updated, inserted, options)
 
     def _merge(
@@ -145,7 +142,7 @@ class Upsert:
     ) -> None:
         spark = source.sparkSession
         target = DeltaTable.forPath(spark, self.path)
-        merge = target.alias(_OLD).merge(source.alias(_NEW), same_key(self.keys, _OLD, _NEW))
+        merge = target.alias(OLD).merge(source.alias(NEW), same_key(self.keys, OLD, NEW))
         if self.evolve:
             merge = merge.withSchemaEvolution()
         if updated:
@@ -159,13 +156,13 @@ class Upsert:
 
         Beside them: whether the table had the key, and a print of what it had.
         """
-        touched = target.alias(_OLD).join(
-            rows.alias(_NEW), same_key(self.keys, _OLD, _NEW), "left_semi"
+        touched = target.alias(OLD).join(
+            rows.alias(NEW), same_key(self.keys, OLD, NEW), "left_semi"
         )
         old = touched.select(
             *[quoted(name) for name in rows.columns],
             F.lit(True).alias(_SEEN),
-            _print(_OLD, aggs).alias(_PRINT),
+            _print(OLD, aggs).alias(_PRINT),
         )
         new = rows.withColumns({_SEEN: F.lit(False), _PRINT: F.lit(None).cast("bigint")})
         both = old.unionByName(new)
@@ -188,11 +185,6 @@ class Upsert:
                 "one row a key.",
                 "aggregate or deduplicate before the sink, or give aggs= to add partials up.",
             )
-
-
-def _values(rows: DataFrame) -> dict[str, str | Column]:
-    """Return what a merge sets each column of the rows to."""
-    return {escaped(name): quoted_in(_NEW, name) for name in rows.columns}
 
 
 def _print(alias: str, aggs: Mapping[str, Aggregate]) -> Column:

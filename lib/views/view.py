@@ -11,11 +11,12 @@ from functools import partial
 from typing import get_args
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..columns import escaped, names, quoted, quoted_in, same_key
+from ..columns import names, quoted, quoted_in, same_key
 from ..commit.batch import Batch
+from ..commit.guarded import NEW, OLD, set_to
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
@@ -33,7 +34,6 @@ from ._evaluation import Change, Evaluation, Lookup, Relation
 from ._row_log import GONE, require_free_names
 from .keyed_table import KeyedTable
 
-_OLD, _NEW = "old", "new"
 _ROW = "__tidegate_row"
 
 
@@ -216,15 +216,14 @@ class View:
     def _merge(
         self, rows: DataFrame, change: Change, options: CommitOptions, spark: SparkSession
     ) -> None:
-        columns = [name for name in rows.columns if name != GONE]
-        values: dict[str, str | Column] = {escaped(name): quoted_in(_NEW, name) for name in columns}
+        values = set_to(name for name in rows.columns if name != GONE)
         # A row that goes is in its bucket, or was written by one of the last batches.
-        near = quoted_in(_OLD, BUCKET).isin([RECENT, *change.leaving])
-        gone = quoted_in(_NEW, GONE)
+        near = quoted_in(OLD, BUCKET).isin([RECENT, *change.leaving])
+        gone = quoted_in(NEW, GONE)
         merge = (
             DeltaTable.forPath(spark, self.path)
-            .alias(_OLD)
-            .merge(rows.alias(_NEW), near & same_key(self.keys, _OLD, _NEW))
+            .alias(OLD)
+            .merge(rows.alias(NEW), near & same_key(self.keys))
             .whenMatchedDelete(gone)
             .whenMatchedUpdate(set=values)
             .whenNotMatchedInsert(~gone, values)
