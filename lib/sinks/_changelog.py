@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import quoted
@@ -56,7 +56,22 @@ def passed(
         instants.append(newest - microseconds(lateness, "lateness", least=0))
     if lag is not None:
         # The newest event of all is still among these, or the changelog has long passed it.
-        times = reduce(DataFrame.unionByName, [frame.select(quoted(time)) for frame in events])
-        last: int | None = times.agg(F.max(F.unix_micros(quoted(time)))).collect()[0][0]
-        instants += [] if last is None else [last - microseconds(lag, "lag", least=0)]
+        last = _last(events, time)
+        if last is not None:
+            instants.append(last - microseconds(lag, "lag", least=0))
     return max(instants, default=None)
+
+
+def _last(events: Sequence[DataFrame], time: str) -> int | None:
+    """Return the newest time of these events, in microseconds since 1970."""
+    times = reduce(DataFrame.unionByName, [frame.select(quoted(time)) for frame in events])
+    found: int | None = times.agg(F.max(F.unix_micros(quoted(time)))).collect()[0][0]
+    return found
+
+
+def is_due(time: str, instant: int) -> Column:
+    """Return whether an event is decided once the changelog has passed this instant.
+
+    An event without a time waits for nothing.
+    """
+    return F.coalesce(quoted(time) < F.timestamp_micros(F.lit(instant)), F.lit(True))

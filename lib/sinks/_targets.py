@@ -1,6 +1,8 @@
-"""What is asked of a sink's table when the sink is made: a path, a step, a layout."""
+"""What is asked of a sink's tables when the sink is made: a path, a step, a layout."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..commit.layout import ANY, Layout
 from ..errors import ArgumentError, ColumnTypeError
@@ -30,3 +32,10 @@ def require_target(
         )
     if changing is not None:
         layout.require_rewritable(type(changing).__name__)
+
+
+def require_apart(tables: Sequence[tuple[str, str]]) -> None:
+    """Refuse a sink of which two tables have one path."""
+    paths = [path for path, _ in tables]
+    if len(set(paths)) < len(paths):
+        raise ArgumentError(f"the tables are {', '.join(paths)}.", "a path of its own for each.")

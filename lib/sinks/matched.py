@@ -7,18 +7,17 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from ..columns import quoted, require, require_storable
+from ..columns import require, require_storable
 from ..commit.batch import Batch
 from ..commit.layout import ANY, Layout
 from ..commit.outcome import Outcome
 from ..durations import microseconds
-from ..errors import ArgumentError, ColumnTypeError
+from ..errors import ColumnTypeError
 from ..frames import ROWS, named
 from ..patterns import SearchFields, matches
-from ._changelog import finished, passed
-from ._targets import require_target
+from ._changelog import finished, is_due, passed
+from ._targets import require_apart, require_target
 from ._waiting_events import WAITING, WaitingEvents
 from .append import Append
 from .version_table import VersionTable
@@ -85,11 +84,7 @@ class Matched:
         require_target(self.waiting, WAITING)
         if not isinstance(self.fields, SearchFields):
             raise ColumnTypeError(f"fields is {self.fields!r}.", "SearchFields.")
-        paths = [path for path, _ in self.tables()]
-        if len(set(paths)) < len(paths):
-            raise ArgumentError(
-                f"the tables are {', '.join(paths)}.", "a path of its own for each."
-            )
+        require_apart(self.tables())
         microseconds(self.lateness, "lateness", least=0)
         if self.lag is not None:
             microseconds(self.lag, "lag", least=0)
@@ -109,6 +104,7 @@ class Matched:
         self.fields.require(documents)
         require_storable(documents.columns, f"the input {self.documents}")
         spark = documents.sparkSession
+        # A batch without a match leaves no commit in the target, so the target cannot tell.
         versions, _, last = self.tables()
         if finished(spark, [versions, last], batch):
             return "skipped"
@@ -123,8 +119,12 @@ class Matched:
         if instant is None:
             waiting.store(arrived, batch, [])
             return "written"
+        return self._decide(arrived, held, instant, batch)
 
-        due = F.coalesce(quoted(self.time) < F.timestamp_micros(F.lit(instant)), F.lit(True))
+    def _decide(self, arrived: DataFrame, held: DataFrame, instant: int, batch: Batch) -> Outcome:
+        """Write the matches of the documents that are due by now, and store those that wait on."""
+        waiting = WaitingEvents(self.waiting)
+        due = is_due(self.time, instant)
         opened = waiting.opened(held, due)
         candidates = arrived.unionByName(waiting.of(held, opened))
         outcome = self._issue(waiting.plain(candidates.where(due)), batch)

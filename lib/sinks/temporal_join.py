@@ -21,8 +21,8 @@ from ..durations import microseconds
 from ..errors import ArgumentError
 from ..frames import ROWS, named
 from ..joins import stream_table
-from ._changelog import finished, passed
-from ._targets import require_target
+from ._changelog import finished, is_due, passed
+from ._targets import require_apart, require_target
 from ._waiting_events import WAITING, WaitingEvents
 from .append import Append
 from .version_table import VersionTable
@@ -104,11 +104,7 @@ class TemporalJoin:
 
     def __post_init__(self) -> None:
         require_target(self.path, self.step, self.layout)
-        paths = [path for path, _ in self.tables()]
-        if len(set(paths)) < len(paths):
-            raise ArgumentError(
-                f"the tables are {', '.join(paths)}.", "a path of its own for each."
-            )
+        require_apart(self.tables())
         if self.how not in ("inner", "left"):
             raise ArgumentError(f"how is {self.how!r}.", "'inner' or 'left'.")
         if self.how == "inner" and self.misses is not None:
@@ -117,10 +113,10 @@ class TemporalJoin:
                 "a table for the misses of a left join.",
                 "how='left'",
             )
-        lateness = microseconds(self.lateness, "lateness", least=0)
         microseconds(self.patience, "patience", least=0)
         if self.lag is not None:
             microseconds(self.lag, "lag", least=0)
+        lateness = microseconds(self.lateness, "lateness", least=0)
         keep = self.versions.keep
         if keep is not None and microseconds(keep, "keep", least=0) < lateness:
             raise ArgumentError(
@@ -153,8 +149,12 @@ class TemporalJoin:
         if instant is None:
             waiting.store(arrived, batch, [])
             return "written"
+        return self._decide(arrived, held, instant, batch)
 
-        due = F.coalesce(quoted(self.time) < F.timestamp_micros(F.lit(instant)), F.lit(True))
+    def _decide(self, arrived: DataFrame, held: DataFrame, instant: int, batch: Batch) -> Outcome:
+        """Write the events that are due by now, and store those that wait on."""
+        waiting = WaitingEvents(self.waiting)
+        due = is_due(self.time, instant)
         opened = waiting.opened(held, due)
         candidates = arrived.unionByName(waiting.of(held, opened))
         tried = self._tried(candidates.where(due), instant).persist()
@@ -203,23 +203,23 @@ class TemporalJoin:
     def _issue(self, tried: DataFrame, columns: Sequence[str], batch: Batch) -> Outcome:
         """Write the misses to their table, and then the rows of the target."""
         counts = {row[0]: row[1] for row in tried.groupBy(_STATE).count().collect()}
-        met = counts.get("met", 0)
         missed = counts.get("missed", 0)
         waiting = WaitingEvents(self.waiting)
         if self.misses is not None and missed:
             events = tried.where(_is("missed")).select(*map(quoted, columns))
-            kept = {ROWS: waiting.plain(events)}
-            Append(self.misses, step=_MISSES).write(kept, batch, rows_out=missed)
+            misses = Append(self.misses, step=_MISSES)
+            misses.write({ROWS: waiting.plain(events)}, batch, rows_out=missed)
 
-        misses_too = self.how == "left" and self.misses is None
-        count = met + missed if misses_too else met
+        issued = _is("met")
+        count = counts.get("met", 0)
+        if self.how == "left" and self.misses is None:
+            issued = issued | _is("missed")
+            count += missed
         if not count:
             return "written"
-        issued = _is("met") | _is("missed") if misses_too else _is("met")
-        rows = {ROWS: waiting.plain(tried.where(issued).drop(_STATE))}
-        return Append(self.path, layout=self.layout, step=self.step).write(
-            rows, batch, rows_out=count
-        )
+        rows = tried.where(issued).drop(_STATE)
+        target = Append(self.path, layout=self.layout, step=self.step)
+        return target.write({ROWS: waiting.plain(rows)}, batch, rows_out=count)
 
 
 def _is(state: str) -> Column:
