@@ -20,9 +20,11 @@ from .columns import column, first_line, names, quoted, require
 from .errors import ColumnTypeError
 
 Kind = Literal["any", "number", "ordered"]
+Build = Callable[[Column], Column]
+Input = tuple[str | Column, Kind]
 Operation = Literal["sum", "min", "max"]
-ITSELF = ""
-"""The name of the sole field of a partial that is no struct."""
+UNNAMED = ""
+"""The name of a reduction that has none, since the partial is its value alone."""
 _ALL = "__tidegate_all"
 _AGGREGATE: dict[Operation, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
 
@@ -34,8 +36,12 @@ class Reduction:
     `lift` gives the row's value from its event time; `operation` joins two such values.
     """
 
-    lift: Callable[[Column], Column]
+    lift: Build
     operation: Operation
+
+    def over(self, values: Column) -> Column:
+        """Return the aggregate expression that joins values."""
+        return _AGGREGATE[self.operation](values)
 
 
 @dataclass(frozen=True)
@@ -46,15 +52,16 @@ class Aggregate:
     merge: from a column of partials, the aggregate expression that gives their common partial.
     finish: from a partial, the answer.
     inputs: the columns that it reads, and what they must be; checked when a transform is called.
-    reductions: by name, the fields of the partial, where each is one; empty for a sketch. A sole
-    field named ITSELF is the partial, which is no struct then.
+    reductions: what the partial is made of, each by its name; empty for a sketch.
+    is_struct: whether the partial is a struct of these; otherwise it is the value of the only one.
     """
 
-    partial: Callable[[Column], Column]
-    merge: Callable[[Column], Column]
-    finish: Callable[[Column], Column]
-    inputs: tuple[tuple[str | Column, Kind], ...] = ()
+    partial: Build
+    merge: Build
+    finish: Build
+    inputs: tuple[Input, ...] = ()
     reductions: tuple[tuple[str, Reduction], ...] = ()
+    is_struct: bool = True
 
     def __post_init__(self) -> None:
         for value, _ in self.inputs:
@@ -65,48 +72,57 @@ class Aggregate:
                     'total("ms")',
                 )
 
+    def made_of(self, values: Mapping[str, Column]) -> Column:
+        """Return the partial that has these values of its reductions."""
+        return _struct(values) if self.is_struct else values[UNNAMED]
+
 
 def _itself(partial: Column) -> Column:
     return partial
 
 
 def reduced(
-    reductions: Mapping[str, Reduction],
+    reductions: Reduction | Mapping[str, Reduction],
     *,
-    finish: Callable[[Column], Column] = _itself,
-    inputs: Sequence[tuple[str | Column, Kind]] = (),
+    finish: Build = _itself,
+    inputs: Sequence[Input] = (),
 ) -> Aggregate:
-    """Return the aggregate whose partial is made of reductions, by the names of its fields."""
-    fields = tuple(reductions.items())
-
-    def build(value: Callable[[str, Reduction], Column]) -> Column:
-        made = [_AGGREGATE[part.operation](value(name, part)).alias(name) for name, part in fields]
-        return made[0] if fields[0][0] == ITSELF else F.struct(*made)
-
+    """Return the aggregate whose partial is one reduction, or a struct of several by name."""
+    if isinstance(reductions, Reduction):
+        return _reduced_to_one(reductions, finish, tuple(inputs))
+    parts = dict(reductions)
     return Aggregate(
-        partial=lambda time: build(lambda name, part: part.lift(time)),
-        merge=lambda partials: build(
-            lambda name, part: partials if name == ITSELF else partials[name]
-        ),
+        partial=lambda time: _struct({n: part.over(part.lift(time)) for n, part in parts.items()}),
+        merge=lambda partials: _struct({n: part.over(partials[n]) for n, part in parts.items()}),
         finish=finish,
         inputs=tuple(inputs),
-        reductions=fields,
+        reductions=tuple(parts.items()),
     )
+
+
+def _reduced_to_one(part: Reduction, finish: Build, inputs: tuple[Input, ...]) -> Aggregate:
+    reductions = ((UNNAMED, part),)
+    return Aggregate(
+        lambda time: part.over(part.lift(time)), part.over, finish, inputs, reductions, False
+    )
+
+
+def _struct(values: Mapping[str, Column]) -> Column:
+    return F.struct(*[value.alias(name) for name, value in values.items()])
 
 
 def _ones(value: str | Column | None) -> Column:
     one = F.lit(1).cast("bigint")
-    return (
-        one
-        if value is None
-        else F.when(column(value).isNotNull(), one).otherwise(F.lit(0).cast("bigint"))
-    )
+    if value is None:
+        return one
+    zero = F.lit(0).cast("bigint")
+    return F.when(column(value).isNotNull(), one).otherwise(zero)
 
 
 def count(value: str | Column | None = None) -> Aggregate:
     """Count the rows, or the rows in which `value` is not null. A whole number."""
     return reduced(
-        {ITSELF: Reduction(lambda time: _ones(value), "sum")},
+        Reduction(lambda time: _ones(value), "sum"),
         inputs=[] if value is None else [(value, "any")],
     )
 
@@ -118,9 +134,7 @@ def total(value: str | Column) -> Aggregate:
     rounding, which depends on the order of the rows. A sum beyond its type is an error, as Spark's
     ANSI mode has it.
     """
-    return reduced(
-        {ITSELF: Reduction(lambda time: column(value), "sum")}, inputs=[(value, "number")]
-    )
+    return reduced(Reduction(lambda time: column(value), "sum"), inputs=[(value, "number")])
 
 
 def mean(value: str | Column) -> Aggregate:
@@ -139,16 +153,12 @@ def mean(value: str | Column) -> Aggregate:
 
 def smallest(value: str | Column) -> Aggregate:
     """Take the least value that is not null; NaN is above all numbers."""
-    return reduced(
-        {ITSELF: Reduction(lambda time: column(value), "min")}, inputs=[(value, "ordered")]
-    )
+    return reduced(Reduction(lambda time: column(value), "min"), inputs=[(value, "ordered")])
 
 
 def largest(value: str | Column) -> Aggregate:
     """Take the greatest value that is not null; NaN is above all numbers."""
-    return reduced(
-        {ITSELF: Reduction(lambda time: column(value), "max")}, inputs=[(value, "ordered")]
-    )
+    return reduced(Reduction(lambda time: column(value), "max"), inputs=[(value, "ordered")])
 
 
 def first(value: str | Column) -> Aggregate:
@@ -168,10 +178,10 @@ def last(value: str | Column) -> Aggregate:
 
 
 def _by_time(value: str | Column, operation: Operation) -> Aggregate:
-    lift = Reduction(
+    timed = Reduction(
         lambda time: F.struct(time.alias("time"), column(value).alias("value")), operation
     )
-    return reduced({ITSELF: lift}, finish=lambda p: p["value"], inputs=[(value, "ordered")])
+    return reduced(timed, finish=lambda p: p["value"], inputs=[(value, "ordered")])
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:

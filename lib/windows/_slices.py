@@ -68,19 +68,9 @@ def layout(rows: Grouping, size: int) -> Layout:
 
 def collected(rows: Grouping, layout: Layout, kept: Sequence[str]) -> DataFrame:
     """Collect the events of each slice in the column EVENTS, in parts by their keys."""
-    lifted = [
-        _widened(rows.events, part.lift(rows.at), part.operation).alias(f"{index}:{name}")
-        for index, agg in enumerate(rows.aggs.values())
-        if isinstance(agg, Aggregate)
-        for name, part in agg.reductions
-    ]
     inner = [quoted(rows.by[at]).alias(key(at)) for at in layout.inner]
-    event = F.struct(
-        rows.at.alias("time"),
-        *inner,
-        *[quoted(name).alias(f"keep:{name}") for name in kept],
-        *lifted,
-    )
+    along = [quoted(name).alias(f"keep:{name}") for name in kept]
+    event = F.struct(rows.at.alias("time"), *inner, *along, *_lifted(rows))
     own = F.window(rows.at, interval(layout.slice)).alias(WINDOW)
     # Whatever a key is called, the function of Arrow batches finds it by a name of ours.
     outer = [rows.groups[at].alias(key(at)) for at in layout.outer]
@@ -88,6 +78,16 @@ def collected(rows: Grouping, layout: Layout, kept: Sequence[str]) -> DataFrame:
         hashed = F.xxhash64(*[quoted(rows.by[at]) for at in layout.inner])
         outer.append(F.pmod(hashed, F.lit(BUCKETS)).cast("int").alias(_BUCKET))
     return rows.events.groupBy(own, *outer).agg(F.collect_list(event).alias(EVENTS))
+
+
+def _lifted(rows: Grouping) -> list[Column]:
+    """Return what each event gives to the aggregates, by the aggregate's number and the field."""
+    return [
+        _widened(rows.events, part.lift(rows.at), part.operation).alias(f"{index}:{name}")
+        for index, agg in enumerate(rows.aggs.values())
+        if isinstance(agg, Aggregate)
+        for name, part in agg.reductions
+    ]
 
 
 def reaching(slices: DataFrame, layout: Layout) -> DataFrame:
@@ -99,14 +99,16 @@ def reaching(slices: DataFrame, layout: Layout) -> DataFrame:
     start = F.unix_micros(quoted(WINDOW)["start"])
     begins = [start - F.lit(number * layout.slice) for number in range(layout.slices + 1)]
     spread = slices.select("*", F.explode(F.array(*begins)).alias(_BEGIN))
+    begin = quoted(_BEGIN)
     span = F.struct(
-        F.timestamp_micros(quoted(_BEGIN)).alias("start"),
-        F.timestamp_micros(quoted(_BEGIN) + F.lit(layout.span)).alias("end"),
+        F.timestamp_micros(begin).alias("start"),
+        F.timestamp_micros(begin + F.lit(layout.span)).alias("end"),
     )
-    parts = [name for name in slices.columns if name not in (WINDOW, EVENTS)]
-    spans = marked(spread, WINDOW, span).groupBy(quoted(SPAN).alias(WINDOW), *map(quoted, parts))
+    spans = marked(spread, WINDOW, span)
+    parts = [quoted(name) for name in slices.columns if name not in (WINDOW, EVENTS)]
+    grouped = spans.groupBy(quoted(SPAN).alias(WINDOW), *parts)
+    found = grouped.agg(F.collect_list(EVENTS).alias(EVENTS))
     keys = [quoted(key(at)) for at in layout.outer]
-    found = spans.agg(F.collect_list(EVENTS).alias(EVENTS))
     return found.select(quoted(WINDOW), *keys, quoted(EVENTS))
 
 

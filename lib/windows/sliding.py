@@ -8,10 +8,9 @@ from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ..aggregates import ITSELF, Aggregate
+from ..aggregates import Aggregate
 from ..columns import names, quoted, require, require_free
 from ..durations import microseconds
 from ..errors import ArgumentError
@@ -203,13 +202,8 @@ def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
     answers = []
     for index, (name, agg) in enumerate(rows.aggs.items()):
         if isinstance(agg, Aggregate):
-            fields = {field: quoted(f"{index}:{field}") for field, _ in agg.reductions}
-            partial = (
-                fields[ITSELF]
-                if ITSELF in fields
-                else F.struct(*[value.alias(key) for key, value in fields.items()])
-            )
-            answers.append(agg.finish(partial).alias(name))
+            values = {field: quoted(f"{index}:{field}") for field, _ in agg.reductions}
+            answers.append(agg.finish(agg.made_of(values)).alias(name))
     keys = [quoted(key(at)).alias(name) for at, name in enumerate(rows.by)]
     bears = [quoted(f"keep:{name}").alias(name) for name in kept]
     return rolled.select(quoted(WINDOW), *keys, *bears, *answers)
