@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tidegate.formats import debezium, json_format, maxwell
+from tidegate.formats import debezium, maxwell
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import Config, InputSection, Names, OutputSection, Table, Wait
 from tidegate.sinks import Current, FanOut, History
@@ -45,10 +45,10 @@ class CustomerHistory(Config, name="customer_history"):
 
 def job(config: CustomerHistory) -> Job:
     """Return the job of a configuration: each batch's changes are merged into the tables."""
-    asked, output = config.changes, config.output
-    envelope = FORMATS[asked.format](
-        asked.event_schema, key=asked.key, using=json_format, position=asked.position
-    )
+    asked = config.changes
+    output = config.output
+    form = FORMATS[asked.format]
+    envelope = form(asked.event_schema, key=asked.key, position=asked.position)
     return config.as_job(
         inputs={"changes": config.as_input(asked, format=envelope)},
         sink=FanOut(Current(output.table), also=[History(output.history)]),

@@ -45,6 +45,7 @@ _SPECIAL = re.compile(
     r"\b(?:date|timestamp\w*)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE
 )
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _VALUES: dict[type[DataType], tuple[type, ...]] = {
     BooleanType: (bool,),
     DecimalType: (int, Decimal),
@@ -62,7 +63,7 @@ Rules: TypeAlias = "Fold | Commands"
 
 
 def require_text(what: str, text: object) -> None:
-    """Refuse what is no expression as text, and one that asks a clock or who runs the job."""
+    """Refuse all but expressions as text, and those that ask a clock or who runs the job."""
     if not isinstance(text, str) or not text.strip():
         raise ColumnTypeError(
             f"{what} is {text!r}.", "an expression of Spark's SQL, as text.", '"state.n + 1"'
@@ -78,27 +79,39 @@ def require_text(what: str, text: object) -> None:
 
 def require_value(name: str, value: Any, kind: DataType) -> None:
     """Refuse a first value that the type does not hold as it is."""
-    wanted = (int,) if isinstance(kind, IntegralType) else _VALUES.get(type(kind), ())
-    fits = value is None or (
-        isinstance(value, wanted)
-        and (not isinstance(value, bool) or bool in wanted)
-        and not (isinstance(kind, DateType) and isinstance(value, datetime))
-    )
-    if fits and isinstance(kind, TimestampType) and value is not None:
-        fits = value.tzinfo is not None
-    if fits and isinstance(kind, ArrayType) and value is not None:
-        for each in value:
-            require_value(name, each, kind.elementType)
-    if fits and isinstance(kind, DecimalType) and value is not None:
-        fits = _in_decimal(Decimal(value), kind)
-    if fits and isinstance(kind, IntegralType) and value is not None:
-        bits = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}[kind.simpleString()]
-        fits = -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
-    if not fits:
+    if value is None:
+        return
+    if not _is_of(value, kind) or not _is_held(value, kind):
         raise ArgumentError(
             f"initial[{name!r}] is {value!r} of type {kind.simpleString()}.",
             "a value that the type holds as it is (a time with its zone), or None.",
         )
+    if isinstance(kind, ArrayType):
+        for each in value:
+            require_value(name, each, kind.elementType)
+
+
+def _is_of(value: Any, kind: DataType) -> bool:
+    """Return whether a value is of a class that Python has for the type."""
+    wanted = (int,) if isinstance(kind, IntegralType) else _VALUES.get(type(kind), ())
+    # To Python a bool is an int, and a datetime is a date.
+    if isinstance(value, bool):
+        return bool in wanted
+    if isinstance(kind, DateType) and isinstance(value, datetime):
+        return False
+    return isinstance(value, wanted)
+
+
+def _is_held(value: Any, kind: DataType) -> bool:
+    """Return whether a value of the right class is within the type's bounds."""
+    if isinstance(kind, TimestampType):
+        return value.tzinfo is not None
+    if isinstance(kind, DecimalType):
+        return _in_decimal(Decimal(value), kind)
+    if isinstance(kind, IntegralType):
+        beyond: int = 2 ** (_BITS[kind.simpleString()] - 1)
+        return bool(-beyond <= value < beyond)
+    return True
 
 
 def _in_decimal(value: Decimal, kind: DecimalType) -> bool:
@@ -144,12 +157,18 @@ def _probe(rows: DataFrame, rules: Rules) -> DataFrame:
             "spark.sql.ansi.enabled is off, so that a sum which does not fit becomes null.",
             "a session that has it on, as Spark has by itself.",
         )
-    wanted = {rules.kind: ("string",), rules.time: ("timestamp",)}
-    wanted |= {rules.place[0]: ("string",), rules.place[1]: ("int",), rules.place[2]: ("bigint",)}
-    for name, kinds in wanted.items():
+    topic, partition, offset = rules.place
+    wanted = {
+        rules.kind: "string",
+        rules.time: "timestamp",
+        topic: "string",
+        partition: "int",
+        offset: "bigint",
+    }
+    for name, kind in wanted.items():
         found = rows.schema[name].dataType.simpleString()
-        if found not in kinds:
-            raise ColumnTypeError(f"{name} is of type {found}.", f"{' or '.join(kinds)}.")
+        if found != kind:
+            raise ColumnTypeError(f"{name} is of type {found}.", f"{kind}.")
     for name in [*rules.key, *needed(rows, rules)]:
         _require_ordered(name, rows.schema[name].dataType)
     return rows.select(
@@ -201,7 +220,7 @@ def _fits(found: DataType, wanted: DataType) -> bool:
 
 
 def needed(rows: DataFrame, rules: Rules) -> list[str]:
-    """List the columns of the rows that expressions may ask for; rather one too many."""
+    """List the columns that the expressions may read, and rather one too many."""
     texts = " ".join(rules.texts)
     word = rf"(?<![.\w]){rules.word}\b"
     whole = rf"{word}(?!\s*\.)|{word}\s*\.\s*\*|`{rules.word}`"

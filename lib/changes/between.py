@@ -18,10 +18,13 @@ from .change import CHANGE, CREATE, DELETE, UPDATE, row_type
 IS_OLD = "__tidegate_is_old"
 """The mark of a row as it was before its change."""
 
-_BEFORE, _AFTER = "__tidegate_before", "__tidegate_after"
-_OLD, _NEW = "__tidegate_old", "__tidegate_new"
+_BEFORE = "__tidegate_before"
+_AFTER = "__tidegate_after"
+_OLD = "__tidegate_old"
+_NEW = "__tidegate_new"
 _LAST = "__tidegate_last"
-_AT, _PLACE = "__tidegate_at", "__tidegate_place"
+_AT = "__tidegate_at"
+_PLACE = "__tidegate_place"
 NOT_UNIQUE = "is the key of several rows, or is null"
 
 
@@ -118,24 +121,32 @@ def netted(steps: DataFrame, keys: Sequence[str]) -> DataFrame:
 
     A key whose rows are the same before and after has none.
     """
-    first = F.min_by(F.struct(_BEFORE, _OLD), F.col(_LAST))
-    last = F.max_by(F.struct(_AFTER, _NEW, _LAST, _AT, _PLACE), F.col(_LAST))
-    gain = F.sum(F.col(_NEW) - F.col(_OLD))
-    whole = steps.groupBy("key").agg(
+    by_key = _whole(steps)
+    first = F.col("first")
+    last = F.col("last")
+    unkeyed = reduce(or_, [F.col("key")[name].isNull() for name in keys])
+    # Each step has so many rows of the key as the steps before it have left.
+    broken = first[_OLD] + F.col("gain") != last[_NEW]
+    sound = unique(by_key, (F.col("most") > 1) | broken | unkeyed)
+    before = first[_BEFORE]
+    after = last[_AFTER]
+    op = F.when(before.isNull(), CREATE).when(after.isNull(), DELETE).otherwise(UPDATE)
+    changed = sound.where(~before.eqNullSafe(after))
+    values = (op, F.col("key"), before, after, last[_LAST], last[_AT], last[_PLACE])
+    return changed.select(*[value.alias(name) for name, value in zip(CHANGE, values, strict=True)])
+
+
+def _whole(steps: DataFrame) -> DataFrame:
+    """Return of each key its first and last step, the most rows it had, and how many it gained."""
+    order = F.col(_LAST)
+    first = F.min_by(F.struct(_BEFORE, _OLD), order)
+    last = F.max_by(F.struct(_AFTER, _NEW, _LAST, _AT, _PLACE), order)
+    return steps.groupBy("key").agg(
         first.alias("first"),
         last.alias("last"),
         F.max(F.greatest(_OLD, _NEW)).alias("most"),
-        gain.alias("gain"),
+        F.sum(F.col(_NEW) - F.col(_OLD)).alias("gain"),
     )
-    unkeyed = reduce(or_, [F.col("key")[name].isNull() for name in keys])
-    broken = F.col("first")[_OLD] + F.col("gain") != F.col("last")[_NEW]
-    sound = unique(whole, (F.col("most") > 1) | broken | unkeyed)
-    before, after = F.col("first")[_BEFORE], F.col("last")[_AFTER]
-    op = F.when(before.isNull(), CREATE).when(after.isNull(), DELETE).otherwise(UPDATE)
-    changed = sound.where(~before.eqNullSafe(after))
-    last_of = F.col("last")
-    told = (op, F.col("key"), before, after, last_of[_LAST], last_of[_AT], last_of[_PLACE])
-    return changed.select(*[value.alias(name) for name, value in zip(CHANGE, told, strict=True)])
 
 
 def unique(rows: DataFrame, fault: Column) -> DataFrame:
@@ -167,7 +178,7 @@ def _require_batches(*frames: DataFrame) -> None:
 
 
 def whole_numbers(given: Sequence[int], what: str) -> list[int]:
-    """Return a position's numbers; refuse what is none."""
+    """Return a position as a list of whole numbers, and refuse any other value."""
     if (
         isinstance(given, str)
         or not isinstance(given, Sequence)

@@ -20,7 +20,7 @@ WORD = "command"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """When a type of command is refused, and which event it becomes where it is not.
+    """When a type of command is refused, and which event it becomes otherwise.
 
     Expressions are Spark's SQL over `state.<column>` and `command.<column>`.
 
@@ -108,7 +108,7 @@ class Commands:
 
     @property
     def word(self) -> str:
-        """What an expression calls a row."""
+        """The name by which an expression refers to a row."""
         return WORD
 
     @property

@@ -72,12 +72,13 @@ def decided_by_key(
 ) -> DataFrame:
     """Return the state of each key after its commands: a table's columns, WAS, OUTCOMES, FAULT."""
     fold = rules.fold
-    joined = with_states(by_key(commands, rules), fold, states, commands, False)
+    joined = with_states(by_key(commands, rules), fold, states, commands, whole=False)
     stored = quoted(STORED)
     emits = F.array(*[F.lit(command.emits) for command in rules.on.values()])
     started = joined.withColumns({STORED: F.coalesce(stored, start(fold)), _EMITS: emits})
-    none = F.array().cast(ArrayType(_outcome(commands, rules))).alias(OUTCOMES)
-    zero = F.struct(*[stored[name].alias(name) for name in kept(fold).names], none)
+    no_outcomes = F.array().cast(ArrayType(_outcome(commands, rules)))
+    fields = [stored[name].alias(name) for name in kept(fold).names]
+    zero = F.struct(*fields, no_outcomes.alias(OUTCOMES))
     deciding = F.expr(f"aggregate({EVENTS}, {_DECIDED}, {_step(commands, rules)})")
     done = started.withColumn(_DECIDED, zero).withColumn(_DECIDED, deciding)
     state = quoted(_DECIDED)

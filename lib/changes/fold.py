@@ -101,7 +101,7 @@ class Fold:
 
     @property
     def word(self) -> str:
-        """What an expression calls a row."""
+        """The name by which an expression refers to a row."""
         return "event"
 
     @property

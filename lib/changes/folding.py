@@ -47,13 +47,14 @@ def advanced(
 
     Returns the columns of the table, WAS, SNAPSHOTS and FAULT.
     """
-    joined = with_states(by_key(events, fold), fold, states, events, whole)
+    joined = with_states(by_key(events, fold), fold, states, events, whole=whole)
     stored = quoted(STORED)
     seen = F.coalesce(stored["events"], F.lit(0).cast("bigint"))
     started = joined.withColumns({STORED: F.coalesce(stored, start(fold)), _SEEN: seen})
     fields = kept(fold).names
-    none = F.array().cast(ArrayType(kept(fold))).alias(SNAPSHOTS)
-    zero = F.struct(*[stored[name].alias(name) for name in fields], none)
+    no_snapshots = F.array().cast(ArrayType(kept(fold)))
+    own = [stored[name].alias(name) for name in fields]
+    zero = F.struct(*own, no_snapshots.alias(SNAPSHOTS))
     folding = F.expr(f"aggregate({EVENTS}, {_FOLDED}, {_step(fold, every)})")
     folded = started.withColumn(_FOLDED, zero).withColumn(_FOLDED, folding)
     state = quoted(_FOLDED)
@@ -89,12 +90,10 @@ def by_key(events: DataFrame, fold: Rules) -> DataFrame:
     """Return the rows of each key in the order of their offsets, and where they are."""
     rows = events if fold.unknown == "refuse" else events.where(~is_strange(fold))
     topic, partition, offset = map(quoted, fold.place)
-    kind = F.lit(None).cast("int")
-    for number, name in enumerate(fold.on):
-        kind = F.when(quoted(fold.kind) == F.lit(name), F.lit(number)).otherwise(kind)
+    # Sorted as structs, events are in the order of their offsets.
     event = F.struct(
         offset.alias(OFFSET),
-        kind.alias(KIND),
+        _number_of_kind(fold).alias(KIND),
         quoted(fold.time).alias(TIME),
         *map(quoted, needed(events, fold)),
     )
@@ -109,19 +108,20 @@ def by_key(events: DataFrame, fold: Rules) -> DataFrame:
     )
 
 
+def _number_of_kind(fold: Rules) -> Column:
+    """Return the number that an event's type has among those of the fold; null for others."""
+    number = F.lit(None).cast("int")
+    for at, name in enumerate(fold.on):
+        number = F.when(quoted(fold.kind) == F.lit(name), F.lit(at)).otherwise(number)
+    return number
+
+
 def with_states(
-    grouped: DataFrame, fold: Fold, states: DataFrame | None, events: DataFrame, whole: bool
+    grouped: DataFrame, fold: Fold, states: DataFrame | None, events: DataFrame, *, whole: bool
 ) -> DataFrame:
     """Add the state that each key has, where it has one."""
     if states is None:
-        nothing = F.lit(None)
-        return grouped.withColumns(
-            {
-                STORED: nothing.cast(kept(fold)),
-                _HOME: nothing.cast(grouped.schema[FIRST].dataType),
-                WAS: nothing.cast("bigint"),
-            }
-        )
+        return _stateless(grouped, fold)
     stored = states.select(
         *map(quoted, fold.key),
         F.struct(*[quoted(name) for name in kept(fold).names]).alias(STORED),
@@ -136,6 +136,18 @@ def with_states(
     # The keys of the batch are few beside the table, which is read and not sorted.
     touched = stored.join(events.select(*map(quoted, keys)).distinct(), keys, "left_semi")
     return grouped.join(touched, keys, "left")
+
+
+def _stateless(grouped: DataFrame, fold: Fold) -> DataFrame:
+    """Add what `with_states` adds, where no key has a state."""
+    nothing = F.lit(None)
+    return grouped.withColumns(
+        {
+            STORED: nothing.cast(kept(fold)),
+            _HOME: nothing.cast(grouped.schema[FIRST].dataType),
+            WAS: nothing.cast("bigint"),
+        }
+    )
 
 
 def kept(fold: Fold) -> StructType:

@@ -39,12 +39,13 @@ def newest(changes: DataFrame) -> DataFrame:
     Raises:
         ColumnError, ColumnTypeError: at the call.
 
-    >>> from tidegate.formats import debezium, json_format
-    >>> customers = debezium("id INT, name STRING", key="id", using=json_format)
+    >>> from tidegate.formats import debezium
+    >>> customers = debezium("id INT, name STRING", key="id")
     >>> newest(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'changed_at', 'deleted', 'position', 'tombstone']
     """
-    known = moved(changes).where(has_key(changes) | (F.col("op") == F.lit(TRUNCATE)))
+    is_truncate = F.col("op") == F.lit(TRUNCATE)
+    known = moved(changes).where(has_key(changes) | is_truncate)
     is_placed = F.col("position").isNotNull()
     log_order = F.when(is_placed, F.struct("position", "place"))
     last = F.struct("position", "place", "event_time", "op", "after")
@@ -52,16 +53,18 @@ def newest(changes: DataFrame) -> DataFrame:
     of_keys = known.groupBy("key").agg(
         F.max_by(last, log_order).alias(_LAST), F.max(tombstone).alias(_TOMBSTONE)
     )
-    truncates = known.where(F.col("op") == F.lit(TRUNCATE))
-    last_truncate = truncates.agg(F.max(F.struct("position", "event_time")).alias(_TRUNCATE))
+    truncate = F.struct("position", "event_time")
+    last_truncate = known.where(is_truncate).agg(F.max(truncate).alias(_TRUNCATE))
     both = of_keys.crossJoin(F.broadcast(last_truncate))
     return _rows(both, key_names(changes), row_names(changes))
 
 
 def _rows(found: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
+    """Return the rows of a table: of each key what its last change left, and when it ended."""
     last = F.col(_LAST)
     tombstone = F.col(_TOMBSTONE)
     truncate = F.col(_TRUNCATE)
+    # What ended a key: a tombstone after its last change, a truncate after it, or this change.
     by_tombstone = F.coalesce(tombstone["place"] > last["place"], last.isNull())
     by_truncate = F.coalesce(last["position"] < truncate["position"], F.lit(False))
     by_itself = F.coalesce(no_row(last["op"]), F.lit(False))
@@ -73,13 +76,15 @@ def _rows(found: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
         return F.when(~ended, last["after"].getField(name)).alias(name)
 
     # A tombstone after a delete says nothing new, so that the delete's time stands.
-    own_time = F.when(by_tombstone & ~by_itself, tombstone["event_time"])
-    own_time = own_time.otherwise(last["event_time"])
-    position = F.when(by_truncate | last.isNull(), truncate["position"])
+    is_newer = by_tombstone & ~by_itself
+    own_time = F.when(is_newer, tombstone["event_time"]).otherwise(last["event_time"])
+    changed_at = F.when(by_truncate, truncate["event_time"]).otherwise(own_time)
+    of_truncate = by_truncate | last.isNull()
+    position = F.when(of_truncate, truncate["position"]).otherwise(last["position"])
     return found.select(
         *map(value, names),
-        F.when(by_truncate, truncate["event_time"]).otherwise(own_time).alias("changed_at"),
+        changed_at.alias("changed_at"),
         ended.alias("deleted"),
-        position.otherwise(last["position"]).alias("position"),
+        position.alias("position"),
         tombstone["event_time"].alias("tombstone"),
     )

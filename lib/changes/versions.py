@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..columns import quoted
+from ._revising import VALIDITY, differing, touched
 from .change import TOMBSTONE, TRUNCATE, has_key, key_names, moved, no_row, row_names
 
-VALIDITY = ("valid_from", "valid_to", "is_current", "op", "position")
 _ARRIVAL = "__tidegate_arrival"
 _LAST = "__tidegate_last"
 _AGAIN = "__tidegate_again"
 _RANK = "__tidegate_rank"
 _TRUNCATES = "__tidegate_cuts"
-_FIRST = "__tidegate_first"
-_NEW = "__tidegate_new"
-_WAS = "__tidegate_was"
 _ARRIVAL_TYPE = "struct<age:int,topic:string,partition:int,offset:bigint>"
 _TRUNCATES_TYPE = "array<struct<at:timestamp,position:array<bigint>>>"
 # How long ago a change came: changes that the table holds before those of this batch, and of
@@ -64,8 +58,8 @@ def versions(changes: DataFrame) -> DataFrame:
     Raises:
         ColumnError, ColumnTypeError: at the call.
 
-    >>> from tidegate.formats import debezium, json_format
-    >>> customers = debezium("id INT, name STRING", key="id", using=json_format)
+    >>> from tidegate.formats import debezium
+    >>> customers = debezium("id INT, name STRING", key="id")
     >>> versions(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'valid_from', 'valid_to', 'is_current', 'op', 'position']
     """
@@ -88,13 +82,15 @@ def revised(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFra
     """
     keys = key_names(changes)
     names = row_names(changes)
-    known = _touched(table.select(*map(quoted, names), *VALIDITY), changes, keys, truncated)
+    known = touched(
+        table.select(*map(quoted, names), *VALIDITY), changes, keys, truncated=truncated
+    )
     age = F.when(F.col("op") == F.lit(TOMBSTONE), _STORED_TOMBSTONE).otherwise(_STORED)
     nowhere = F.lit(None)
     arrival = _arrival(age, nowhere, nowhere, nowhere)
     stored = known.drop("valid_to", "is_current").withColumn(_ARRIVAL, arrival)
     timeline = _timeline(stored.unionByName(_rows(changes)), keys, names)
-    return _differences(timeline, known, keys, names)
+    return differing(timeline, known, keys, names)
 
 
 def _rows(changes: DataFrame) -> DataFrame:
@@ -121,30 +117,6 @@ def _rows(changes: DataFrame) -> DataFrame:
 def _arrival(age: Column, topic: Column, partition: Column, offset: Column) -> Column:
     """Return a value that is greater for the later of two changes to come."""
     return F.struct(age, topic, partition, offset).cast(_ARRIVAL_TYPE)
-
-
-def _touched(table: DataFrame, changes: DataFrame, keys: list[str], truncated: bool) -> DataFrame:
-    """Return the table's rows of the keys that get other versions, and its truncates."""
-    touched = moved(changes).select(*[F.col("key").getField(name).alias(name) for name in keys])
-    # The key of truncates is null.
-    no_key = [F.lit(None).cast(touched.schema[name].dataType).alias(name) for name in keys]
-    touched = touched.unionByName(touched.sparkSession.range(1).select(*no_key))
-    if truncated:
-        touched = touched.unionByName(_lived(table, changes).select(*map(quoted, keys)))
-    asked = touched.distinct().select(*[quoted(name).alias(_asked(name)) for name in keys])
-    same = reduce(and_, [quoted(name).eqNullSafe(quoted(_asked(name))) for name in keys])
-    return table.join(asked, same, "left_semi")
-
-
-def _lived(table: DataFrame, changes: DataFrame) -> DataFrame:
-    """Return the versions that were valid when the table was emptied, or later."""
-    first = changes.where(F.col("op") == F.lit(TRUNCATE)).agg(F.min("event_time").alias(_FIRST))
-    later = F.col("valid_to").isNull() | (F.col("valid_to") > F.col(_FIRST))
-    return table.crossJoin(F.broadcast(first)).where(later)
-
-
-def _asked(name: str) -> str:
-    return f"__tidegate_asked_{name}"
 
 
 def _timeline(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
@@ -221,29 +193,3 @@ def _truncates(rows: DataFrame) -> DataFrame:
     truncates = rows.where(F.col("op") == F.lit(TRUNCATE))
     found = F.collect_set(F.struct(F.col("valid_from").alias("at"), "position"))
     return truncates.agg(found.cast(_TRUNCATES_TYPE).alias(_TRUNCATES))
-
-
-def _differences(
-    timeline: DataFrame, known: DataFrame, keys: list[str], names: list[str]
-) -> DataFrame:
-    """Return the versions that the table does not have as they are, each beside the one it has."""
-    columns = [*names, *VALIDITY]
-    identity = [*keys, "valid_from"]
-    row = F.struct(*[quoted(name) for name in columns if name not in identity])
-    kind = known.select(row.alias("row")).schema["row"].dataType
-    nothing = F.lit(None).cast(kind)
-    of_version = [quoted(name) for name in identity]
-    new = timeline.select(*of_version, row.cast(kind).alias(_NEW), nothing.alias(_WAS))
-    was = known.select(*of_version, nothing.alias(_NEW), row.alias(_WAS))
-    both = new.unionByName(was).groupBy(*of_version).agg(_known(_NEW), _known(_WAS))
-    differing = both.where(~F.col(_NEW).eqNullSafe(F.col(_WAS)))
-
-    def value(name: str) -> Column:
-        return quoted(name) if name in identity else F.col(_NEW).getField(name).alias(name)
-
-    return differing.select(*map(value, columns), F.col(_WAS).alias("was"))
-
-
-def _known(name: str) -> Column:
-    """Return the value of a group's rows that is not null; null where there is none."""
-    return F.max_by(name, F.col(name).isNotNull()).alias(name)

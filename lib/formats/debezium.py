@@ -13,6 +13,7 @@ from ..errors import ColumnError
 from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import DEBEZIUM_SOURCE, debezium_position
 from .format import Format
+from .json import json_format
 
 _OPS = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
@@ -21,7 +22,7 @@ def debezium(
     columns: str | StructType,
     *,
     key: str | Sequence[str],
-    using: Callable[[StructType], Format],
+    using: Callable[[StructType], Format] | None = None,
     position: Position = "log",
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
@@ -76,7 +77,7 @@ def debezium(
         columns: the table's columns, as DDL text or StructType; no maps and variants.
         key: the columns of its primary key. None can be called "payload", the name in which
             Debezium may wrap a record's own key.
-        using: how bytes become fields, such as `tidegate.formats.json_format`.
+        using: how bytes become fields, as `avro_format` does; JSON where nothing is said.
         position: what orders the changes of a key.
 
     Raises:
@@ -84,8 +85,7 @@ def debezium(
 
     Source: Debezium 3, "Data change events" of its connectors.
 
-    >>> from tidegate.formats import json_format
-    >>> customers = debezium("id INT NOT NULL, name STRING", key="id", using=json_format)
+    >>> customers = debezium("id INT NOT NULL, name STRING", key="id")
     >>> customers.schema.names
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
@@ -110,7 +110,7 @@ def debezium(
         ops=_OPS,
         none=("m",),
     )
-    return ChangeFormat(given, tuple(keys), dialect, using, checked(position))
+    return ChangeFormat(given, tuple(keys), dialect, using or json_format, checked(position))
 
 
 def _require_key(keys: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_
 from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
 from ._positions import maxwell_position
 from .format import Format
-from .json import fields
+from .json import fields, json_format
 
 _OPS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
 _NONE = (
@@ -31,7 +31,7 @@ def maxwell(
     columns: str | StructType,
     *,
     key: str | Sequence[str],
-    using: Callable[[StructType], Format],
+    using: Callable[[StructType], Format] | None = None,
     position: Position = "log",
 ) -> ChangeFormat:
     """Read the changes of one MySQL table, as Maxwell's daemon writes them.
@@ -67,7 +67,7 @@ def maxwell(
     Args:
         columns: the table's columns, as DDL text or StructType; no maps and variants.
         key: the columns of its primary key.
-        using: how bytes become fields, such as `tidegate.formats.json_format`.
+        using: how bytes become fields, as `avro_format` does; JSON where nothing is said.
         position: what orders the changes of a key.
 
     Raises:
@@ -75,8 +75,7 @@ def maxwell(
 
     Source: Maxwell's daemon, "Data format".
 
-    >>> from tidegate.formats import json_format
-    >>> customers = maxwell("id INT, name STRING", key="id", using=json_format)
+    >>> customers = maxwell("id INT, name STRING", key="id")
     >>> customers.schema["key"].dataType.simpleString()
     'struct<id:int>'
     """
@@ -101,7 +100,7 @@ def maxwell(
         ops=_OPS,
         none=_NONE,
     )
-    return ChangeFormat(given, tuple(keys), dialect, using, checked(position))
+    return ChangeFormat(given, tuple(keys), dialect, using or json_format, checked(position))
 
 
 def _parts(record: Column, row: StructType) -> Parts:

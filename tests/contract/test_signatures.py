@@ -33,8 +33,7 @@ CALENDAR = "offset: str | timedelta = '0 seconds', zone: str | None = None"
 BOUNDS = "(stored: str | Column, *, deviations: int = 2) -> Column"
 FORMAT = (
     "(columns: str | StructType, *, key: str | Sequence[str], using: Callable[[StructType], "
-    "Format], "
-    "position: Position = 'log') -> ChangeFormat"
+    "Format] | None = None, position: Position = 'log') -> ChangeFormat"
 )
 SET = "(left: str | Column, right: str | Column, *, precision: int = 12) -> Column"
 OF_A_VALUE: tuple[Callable[..., object], ...] = (

@@ -263,6 +263,10 @@ def test_columns_that_can_not_be_kept_are_refused_at_the_call(spark: SparkSessio
     assert form("id INT, `a.b` STRING", ["id", "a.b"]).schema["key"].dataType.names == ["id", "a.b"]  # type: ignore[attr-defined]
 
 
+def test_events_are_json_where_nothing_else_is_said(by_log: ChangeFormat) -> None:
+    assert debezium(COLUMNS, key="id") == by_log
+
+
 def test_names_with_dots_and_keys_of_two_columns_are_read(spark: SparkSession) -> None:
     form = debezium("`a.b` INT, id STRING, n INT", key=["id", "a.b"], using=json_format)
     key = {"id": "x", "a.b": 2}
