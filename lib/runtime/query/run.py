@@ -14,12 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...columns import nested_names, require_storable
-from ...commit.identity import NEVER
 from ...commit.ledger import Ledger
 from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
-from ...jvm import jvm_signals, names_in, require_all_files, require_statistics
-from ...sinks.sink import remade
+from ...jvm import jvm_signals, require_all_files, require_statistics
 from .._checks import require_type
 from ..job import Job
 from ..process.failures import cause, is_of_a_topic
@@ -34,14 +32,13 @@ from ..telemetry.record import Record
 from ..telemetry.report import Report
 from .backlog import work_off
 from .bridge import at_once, before
+from .claiming import claimed, going_on, reads_again
 from .frames import streaming
 from .idleness import Heartbeat
 from .lagging import Lagging
 from .names import Names
-from .partitions import unlike
 from .places import prepare, written
 from .preflight import Preflight
-from .resume import put_back, starting_at, told
 from .steps import Steps
 from .streams import frames, streams
 from .topics import Topics, missing_topic
@@ -70,6 +67,19 @@ def run(
     A stop lets the running batch finish. Raises the library's errors: those of a batch as they are,
     Spark's own as the one that fits, with Spark's as its cause; Interrupted on a second signal.
     """
+    _require_classic(spark)
+    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
+    require_all_files(spark)
+    require_statistics(spark)
+    asked = stop or Stop()
+    looked_at = job.metrics_port is not None or job.report is not None
+    record = Record(Summary(job=job.name), detailed=looked_at)
+    page = Report(record, job.report, lambda: asked.asked)
+    with room_told(written(job)), bare_checkpoint(spark, job.places.checkpoint), page:
+        return _run(job, spark, asked, show or Show(), record, page, resume_from_table, recreate)
+
+
+def _require_classic(spark: SparkSession) -> None:
     if not isinstance(spark, SparkSession):
         raise SetupError(
             f"the session is a {type(spark).__module__}.{type(spark).__name__}.",
@@ -77,15 +87,6 @@ def run(
             "Delta's log and to the running query.",
             "spark_session(...) of tidegate.runtime, or spark-submit.",
         )
-    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    require_all_files(spark)
-    require_statistics(spark)
-    stop = stop or Stop()
-    looked_at = job.metrics_port is not None or job.report is not None
-    record = Record(Summary(job=job.name), detailed=looked_at)
-    page = Report(record, job.report, lambda: stop.asked)
-    with room_told(written(job)), bare_checkpoint(spark, job.places.checkpoint), page:
-        return _run(job, spark, stop, show or Show(), record, page, resume_from_table, recreate)
 
 
 def _run(
@@ -110,15 +111,25 @@ def _run(
     with on_signals(stop), signals, numbers, show:
         work_off(checks.job, spark, ledger, checks.logs.newest, record)
         job = going_on(checks.job, spark, ledger)
+        query = partial(
+            _Query,
+            spark=spark,
+            ledger=ledger,
+            names=names,
+            stop=stop,
+            record=record,
+            page=page,
+            show=show,
+        )
         if reads_again(spark, ledger) and not stop.asked:
-            _Query(at_once(job), spark, ledger, names, stop, record, page, show, ends=True).run()
+            query(at_once(job), ends=True).run()
         if not stop.asked:
-            ends = job.every is None
-            _Query(job, spark, ledger, names, stop, record, page, show, ends=ends).run()
+            query(job, ends=job.every is None).run()
         ledger.committed()
     names.look()
     ledger.ended()
-    summary.seconds, summary.stopped = round(time.monotonic() - began, 3), stop.asked
+    summary.seconds = round(time.monotonic() - began, 3)
+    summary.stopped = stop.asked
     return summary
 
 
@@ -130,6 +141,7 @@ class _Query:
     """
 
     job: Job
+    _: KW_ONLY
     spark: SparkSession
     ledger: Ledger
     names: Names
@@ -137,7 +149,6 @@ class _Query:
     record: Record
     page: Report
     show: Show
-    _: KW_ONLY
     ends: bool
 
     def run(self) -> None:
@@ -188,49 +199,6 @@ class _Query:
             self.ledger.require_newest()
         missing = missing_topic(self.job, self.spark) if is_of_a_topic(failure) else None
         raise (missing or failure) from (steps.failure or error)
-
-
-def claimed(checks: Preflight) -> Ledger:
-    """Check the job against its checkpoint and its tables, and claim the checkpoint."""
-    identity = checks.require()
-    name = checks.job.name
-    for change in [*checks.replanned.told, *unlike(checks.spark, checks.logs)]:
-        _LOG.warning("%s: %s", name, change)
-    for step in sorted((checks.noted or identity).tables.keys() - identity.tables.keys()):
-        _LOG.warning("%s: the table of step %r begins anew, empty", name, step)
-    if checks.begins and identity.resumed is not None:
-        _LOG.warning("%s: the checkpoint was lost; the job %s", name, told(identity.resumed))
-    # A table that its sink makes anew may be gone, so that nothing is noted of it.
-    noted = {
-        step: path for step, path in checks.steps.items() if step not in remade(checks.job.sink)
-    }
-    ledger = Ledger.claimed(checks.files, identity, noted)
-    before = checks.noted
-    if before is not None and not before.ended and checks.query is not None:
-        ledger.fence(checks.tables, checks.query)
-    return ledger
-
-
-def going_on(job: Job, spark: SparkSession, ledger: Ledger) -> Job:
-    """Return the job as it goes on after a lost checkpoint or a backlog; any other as it is.
-
-    Until the first batch is planned, what a lost batch has left beside the target is put back.
-    """
-    resumed, backlog = ledger.identity.resumed, ledger.identity.backlog
-    if (resumed or backlog) is None or names_in(spark, f"{job.places.checkpoint}/offsets"):
-        return job
-    if resumed is not None:
-        put_back(job, spark, resumed)
-        return starting_at(job, spark, resumed.start)
-    return job if backlog is None else starting_at(job, spark, backlog.again)
-
-
-def reads_again(spark: SparkSession, ledger: Ledger) -> bool:
-    """Return whether the stream has yet to read again what its results need of a backlog."""
-    identity = ledger.identity
-    if identity.backlog is None or identity.backlog.until is None or identity.resumed is not None:
-        return False
-    return identity.batch == NEVER
 
 
 def start(
