@@ -159,13 +159,24 @@ def test_a_row_whose_session_has_come_out_makes_no_second_one(spark: SparkSessio
     assert sorted(found) == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize("by", [(), "event_time"])
-def test_sessions_of_all_events_together_or_by_their_time_run_as_a_stream(
-    spark: SparkSession, by: Any
+KEYED: dict[str, tuple[Window, Any]] = {
+    "sessions, all together": (Session("5 seconds"), ()),
+    "sessions": (Session("5 seconds"), "event_time"),
+    "tumbling": (Tumbling("5 seconds"), "event_time"),
+    "hopping": (Hopping("6 seconds", "2 seconds"), "event_time"),
+    "cumulative": (Cumulative("2 seconds", "6 seconds"), "event_time"),
+    "sliding": (Sliding("3 seconds"), "event_time"),
+}
+
+
+@pytest.mark.draws("name", short=["sessions, all together", "sliding"], long=list(KEYED))
+def test_windows_of_all_events_together_or_by_their_time_run_as_a_stream(
+    spark: SparkSession, name: str
 ) -> None:
+    window, by = KEYED[name]
     rows = [Event(BASE + at * SECOND, "a", at) for at in (0, 1, 20)]
-    sessions = Windowed(Session("5 seconds"), by=by, aggs={"n": AGGS["n"]})
-    with StreamDriver(spark, SCHEMA, sessions, lateness="0 seconds") as stream:
+    windows = Windowed(window, by=by, aggs={"n": AGGS["n"]})
+    with StreamDriver(spark, SCHEMA, windows, lateness="0 seconds") as stream:
         stream.feed(batch(spark, rows))
         stream.advance_to(instant(BASE + 60 * SECOND))
-        assert told(stream.results()) == told(sessions(batch(spark, rows)))
+        assert told(stream.results()) == told(windows(batch(spark, rows)))
