@@ -10,7 +10,9 @@ class TidegateError(Exception):
     """
 
     def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
-        self.given, self.allowed, self.hint = given, allowed, hint
+        self.given = given
+        self.allowed = allowed
+        self.hint = hint
         lines = [
             given,
             f"  allowed: {allowed}" if allowed else "",

@@ -30,7 +30,7 @@ class SilentError(Exception):
 
 
 def answered(call: Callable[[], Answer], *, attempts: int, pause: float) -> Answer:
-    """Return what a call gives that makes one request; make it again where that may help.
+    """Make a request, again where that may help, and return what it gives.
 
     pause: the seconds before the second attempt; each further one waits twice as long.
 
@@ -52,7 +52,7 @@ def answered(call: Callable[[], Answer], *, attempts: int, pause: float) -> Answ
 
 
 def opener(certificates: str | None) -> OpenerDirector:
-    """Return what opens requests; a file of authorities takes the place of the machine's own."""
+    """Return what opens requests; a file of certificates takes the place of the machine's own."""
     context = ssl.create_default_context(cafile=certificates)
     return build_opener(_NoRedirection(), HTTPSHandler(context=context))
 
@@ -77,7 +77,8 @@ def require_address(url: str, instead: str, *, query: bool = False) -> str:
         fine = fine and (query or not parts.query)
         secret = parts.username is not None or parts.password is not None
     except (ValueError, AttributeError, TypeError):
-        fine, secret = False, False
+        fine = False
+        secret = False
     if secret:
         raise ArgumentError("url has a user in it.", "an address alone.", instead)
     if not fine:

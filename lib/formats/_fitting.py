@@ -64,24 +64,29 @@ def unfit(value: Column, kind: DataType) -> Column:
 
 
 def _faults(value: Column, kind: DataType) -> list[Column]:
-    found: list[Column] = []
+    """Return the conditions of which each says that a value does not fit its type."""
+    return [F.coalesce(fault, F.lit(False)) for fault in _may_be_faults(value, kind)]
+
+
+def _may_be_faults(value: Column, kind: DataType) -> list[Column]:
+    """Return the same conditions, of which some are null where the value is."""
     if isinstance(kind, DecimalType):
-        found = [~value.try_cast(kind).eqNullSafe(value)]
-    elif isinstance(kind, FloatType | DoubleType):
-        found = [F.abs(value) == F.lit(float("inf"))]
-    elif kind in _YEARS:
+        return [~value.try_cast(kind).eqNullSafe(value)]
+    if isinstance(kind, FloatType | DoubleType):
+        return [F.abs(value) == F.lit(float("inf"))]
+    if kind in _YEARS:
         first, last = _YEARS[kind]
-        found = [~value.between(F.lit(first).cast(kind), F.lit(last).cast(kind))]
-    elif isinstance(kind, StructType):
-        for field in kind:
-            found += _faults(value.getField(field.name), field.dataType)
-    elif isinstance(kind, ArrayType):
-        found = _faults_within(value, kind.elementType)
-    elif isinstance(kind, MapType):
+        return [~value.between(F.lit(first).cast(kind), F.lit(last).cast(kind))]
+    if isinstance(kind, StructType):
+        inner = [_faults(value.getField(field.name), field.dataType) for field in kind]
+        return [fault for faults in inner for fault in faults]
+    if isinstance(kind, ArrayType):
+        return _faults_within(value, kind.elementType)
+    if isinstance(kind, MapType):
         keys = F.map_keys(value)
         twice = F.size(F.array_distinct(keys)) < F.size(keys)
-        found = [twice, *_faults_within(F.map_values(value), kind.valueType)]
-    return [F.coalesce(fault, F.lit(False)) for fault in found]
+        return [twice, *_faults_within(F.map_values(value), kind.valueType)]
+    return []
 
 
 def _faults_within(values: Column, kind: DataType) -> list[Column]:

@@ -131,7 +131,8 @@ class Registry:
         """Yield the schemas that one names, each after those that it names in turn."""
         for reference in answer.get("references") or []:
             try:
-                name, subject = str(reference["name"]), quote(reference["subject"], safe="")
+                name = str(reference["name"])
+                subject = quote(reference["subject"], safe="")
                 place = f"/subjects/{subject}/versions/{int(reference['version'])}"
             except (KeyError, TypeError, ValueError):
                 raise self._unlike(f"a reference {reference!r}") from None

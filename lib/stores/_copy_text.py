@@ -36,9 +36,11 @@ from ._within_json import has_odd_number, has_odd_text
 
 UNFIT = "a value that PostgreSQL cannot hold"
 _NULL = "\\N"
-_ROWS, _BYTES = 5_000, 8 << 20
+_ROWS = 5_000
+_BYTES = 8 << 20
 """What comes to the driver as one text: so many rows, or fewer of rows that are large."""
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+_FIRST = -62_135_596_800_000_000
+_LAST = 253_402_300_799_999_999
 """The years 1 to 9999 in UTC, in microseconds since 1970."""
 _NOTHING = r"(?<!\\)(\\\\)*\\u0000"
 """The character U+0000 as JSON writes it, and not a backslash with the same digits behind it."""

@@ -16,14 +16,17 @@ _AGAIN = (
     "25006",  # read-only: the server was a standby when it answered
     "42P07",  # a table that two make at once
 )
-_TWICE, _NULL, _NOT_UNIQUE, _NO_SUCH_CHARACTER = "21000", "23502", "23505", "22P05"
+_TWICE = "21000"
+_NULL = "23502"
+_NOT_UNIQUE = "23505"
+_NO_SUCH_CHARACTER = "22P05"
 
 
 class ShutError(Exception):
     """The server does not answer, or another transaction is in the way."""
 
 
-def told(error: Any, shown: str, keys: list[str]) -> Exception:
+def explained(error: Any, shown: str, keys: list[str]) -> Exception:
     """Return the library's error for one of the server's.
 
     The server's own has the values of a row, so that it must not be the new one's cause.

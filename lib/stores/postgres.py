@@ -16,8 +16,7 @@ from ..columns import require_whole
 from ..errors import ArgumentError, ColumnError, StoreError
 from ._copy_text import UNFIT, Texts, type_of
 from ._postgres_batch import LONGEST_NAME, NOTES, Batch, fits
-from ._postgres_errors import ShutError
-from ._postgres_errors import told as told_of
+from ._postgres_errors import ShutError, explained
 from ._postgres_line import connected, driver
 from .store import Applied
 
@@ -152,7 +151,7 @@ class PostgresStore:
             finally:
                 server.close()
         except native.DatabaseError as error:
-            return told_of(error, self.name, list(keys))
+            return explained(error, self.name, list(keys))
         except ssl.SSLCertVerificationError as error:
             return StoreError(
                 f"{self.name} has a certificate that does not hold: {error.verify_message}.",

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-POSITION, DELETED = "tidegate_position", "tidegate_deleted"
+POSITION = "tidegate_position"
+DELETED = "tidegate_deleted"
 """The columns that a store has besides those of the rows: where a row stands, and if it is gone."""
 
 

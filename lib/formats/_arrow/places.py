@@ -50,8 +50,11 @@ class Places:
     def __init__(
         self, data: Numbers, at: Numbers, end: Numbers, fault: Numbers, faults: Faults
     ) -> None:
-        self.data, self.at, self.end = data, at, end
-        self.fault, self.faults = fault, faults
+        self.data = data
+        self.at = at
+        self.end = end
+        self.fault = fault
+        self.faults = faults
         self._buffer = pa.py_buffer(data)
 
     def __len__(self) -> int:
@@ -166,7 +169,8 @@ def places(values: Any, faults: Faults, missing: str) -> Places:
     _, offsets, content = values.buffers()
     edges = np.frombuffer(offsets, np.int64 if wide else np.int32)
     edges = edges[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    first, last = int(edges[0]), int(edges[-1])
+    first = int(edges[0])
+    last = int(edges[-1])
     data = np.zeros(last - first + _PADDING, np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(content, np.uint8)[first:last]

@@ -172,7 +172,8 @@ def _map(writer: Avro, reader: Avro, path: str) -> Read:
     def read(all_of_them: Places) -> Any:
         parts = list(blocks(all_of_them, entry, over))
         offsets, entries = grouped(parts, len(all_of_them), kind)
-        keys, values = entries.field(0), entries.field(1)
+        keys = entries.field(0)
+        values = entries.field(1)
         all_of_them.fail(repeats(offsets, keys), wrong_type(path))
         return pa.MapArray.from_arrays(offsets, keys, values)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-MILLIS, MICROS = "timestamp-millis", "timestamp-micros"
+MILLIS = "timestamp-millis"
+MICROS = "timestamp-micros"
 LOCAL = "local-"
 NUMBERS = ("int", "long", "float", "double")
 """The numbers, each of which may be read as any that comes after it."""
@@ -204,7 +205,8 @@ def _logical(base: Avro, given: dict[str, Any]) -> Avro:
     if named in _LOGICAL.get(base.kind, ()) or (named == "uuid" and base.size == 16):
         return replace(base, logical=str(named))
     if named == "decimal" and base.kind in ("bytes", "fixed"):
-        precision, scale = given.get("precision"), given.get("scale", 0)
+        precision = given.get("precision")
+        scale = given.get("scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision:
             if 0 < precision <= _MOST_DIGITS:
                 return replace(base, logical="decimal", precision=precision, scale=scale)

@@ -105,12 +105,17 @@ def stretch(places: Places, left: Numbers, over: Step, read: Read) -> tuple[Numb
 
     Returns the number of the row of each element, and what was read.
     """
-    rows, starts, ends = [], [], []
+    rows = []
+    starts = []
+    ends = []
     for row, count in enumerate(left.tolist()):
-        first, last = int(places.at[row]), int(places.end[row])
-        edges = [first + edge for edge in _edges(places.data[first:last].tobytes(), count, over)]
+        first = int(places.at[row])
+        last = int(places.end[row])
+        content = places.data[first:last].tobytes()
+        edges = [first + edge for edge in _edges(content, count, over)]
         # What cannot be stepped over is read up to the end, and its fault is found.
-        edges += [last] if len(edges) <= count else []
+        if len(edges) <= count:
+            edges.append(last)
         rows.append(np.full(len(edges) - 1, row))
         starts.append(np.array(edges[:-1], np.int64))
         ends.append(np.array(edges[1:], np.int64))

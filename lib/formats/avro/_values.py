@@ -68,7 +68,8 @@ def instant(logical: str, path: str) -> Read:
     """Read a time of the years 1 to 9999, in microseconds."""
     unit = 1_000 if logical.endswith(MILLIS) else 1
     kind = pa.timestamp("us", None if logical.startswith(LOCAL) else "UTC")
-    first, last = _FIRST_DAY * _DAY // unit, ((_LAST_DAY + 1) * _DAY - 1) // unit
+    first = _FIRST_DAY * _DAY // unit
+    last = ((_LAST_DAY + 1) * _DAY - 1) // unit
 
     def read(places: Places) -> pa.Array:
         found = places.zigzag()
@@ -163,9 +164,12 @@ def symbol(writer: Avro, reader: Avro, path: str) -> Read:
 def decimal(writer: Avro, reader: Avro, path: str) -> Read:
     """Read a decimal: the bytes of a whole number of its smallest digit."""
     span = sized(writer)
+    # Arrow's widest type takes the bytes as they are; whether they fit is seen in it.
     wide = pa.decimal128(38, reader.scale)
-    most = pa.scalar(Decimal(10**reader.precision - 1).scaleb(-reader.scale, _EXACT), wide)
-    least = pa.scalar(Decimal(1 - 10**reader.precision).scaleb(-reader.scale, _EXACT), wide)
+    largest = Decimal(10**reader.precision - 1).scaleb(-reader.scale, _EXACT)
+    most = pa.scalar(largest, wide)
+    least = pa.scalar(-largest, wide)
+    zero = pa.scalar(Decimal(0), wide)
 
     def read(places: Places) -> pa.Array:
         starts, lengths = span(places)
@@ -178,7 +182,6 @@ def decimal(writer: Avro, reader: Avro, path: str) -> Read:
         inside = pc.and_(pc.greater_equal(found, least), pc.less_equal(found, most))
         fits &= inside.to_numpy(zero_copy_only=False)
         places.fail(~fits & (lengths > 0), wrong_type(path))
-        zero = pa.scalar(Decimal(0), wide)
         kept = pc.if_else(pa.array(fits), found, zero)
         return kept.cast(pa.decimal128(reader.precision, reader.scale))
 

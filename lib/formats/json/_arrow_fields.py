@@ -156,8 +156,9 @@ def _require_all(texts: Any, pattern: str) -> None:
 
 
 def _require_within(made: Any, bounds: tuple[Any, Any]) -> None:
-    first, last = (pa.scalar(bound, made.type) for bound in bounds)
-    within = pc.and_(pc.greater_equal(made, first), pc.less_equal(made, last))
+    first, last = bounds
+    begun = pc.greater_equal(made, pa.scalar(first, made.type))
+    within = pc.and_(begun, pc.less_equal(made, pa.scalar(last, made.type)))
     require(pc.all(within, min_count=0).as_py())
 
 

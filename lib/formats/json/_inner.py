@@ -12,7 +12,7 @@ from ._texts import has_times, odd_times, times_as_text
 
 
 def fields(text: Column, schema: StructType) -> dict[str, Column]:
-    """Return the fields of an object that stands in a text; null each that is not of its type."""
+    """Return the fields of an object that stands in a text; a field of another type is null."""
     shape = StructType([StructField(each.name, widened(each.dataType)) for each in schema])
     read = F.from_json(text, shape, PLAIN)
     times = times_as_text(text, schema, PLAIN) if has_times(schema) else F.lit(None)

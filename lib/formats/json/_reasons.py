@@ -24,24 +24,27 @@ def reason(value: Column, parsed: Column, schema: StructType) -> Column:
     """
     text = value.cast("string")
     read = parsed.getField(CORRUPT).isNull()
-    wrong = [F.when(_wrong_type(text, field), field.name) for field in schema.fields]
-    missing = [F.when(field.isNull(), name) for name, field in required(schema, parsed)]
+    followed = read & ~is_single(text)
     none_is_wrong = ~reduce(or_, [_wrong_type(text, field) for field in schema.fields])
+    missing = [F.when(field.isNull(), name) for name, field in required(schema, parsed)]
+    wrong = [F.when(_wrong_type(text, field), field.name) for field in schema.fields]
     return (
         F.when(value.isNull(), "null value")
         .when(parsed.isNull(), "empty value")
         .when(~F.is_valid_utf8(text), "invalid UTF-8")
-        .when(read & ~is_single(text) & ~_may_be_deep(text), "text after the JSON object")
-        .when(read & ~is_single(text), "malformed JSON")
+        .when(followed & ~_may_be_deep(text), "text after the JSON object")
+        .when(followed, "malformed JSON")
         .when(read & lone_surrogate(text, schema, PLAIN), "lone surrogate")
-        .when(
-            read & none_is_wrong,
-            F.concat(F.lit("missing field: "), F.concat_ws(", ", *missing)),
-        )
-        .when(is_single(text), F.concat(F.lit("wrong type: "), F.concat_ws(", ", *wrong)))
+        .when(read & none_is_wrong, _listed("missing field: ", missing))
+        .when(is_single(text), _listed("wrong type: ", wrong))
         .when(~F.ltrim(text).startswith("{"), "not a JSON object")
         .otherwise("malformed JSON")
     )
+
+
+def _listed(begin: str, names: list[Column]) -> Column:
+    """Return a reason that ends with the names that are not null."""
+    return F.concat(F.lit(begin), F.concat_ws(", ", *names))
 
 
 def _wrong_type(text: Column, field: StructField) -> Column:

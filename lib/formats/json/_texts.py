@@ -49,9 +49,11 @@ def lone_surrogate(text: Column, schema: StructType, options: Mapping[str, str])
     # Escaped backslashes go first, so that each \u that is left is an escape; then whole pairs.
     halves = F.regexp_replace(F.regexp_replace(text, r"\\\\", "_"), _PAIR, "_")
     others = F.regexp_replace(halves, _HALF, "x")
-    one, other = (F.to_json(F.from_json(each, schema, options)) for each in (halves, others))
+    # What is in no field of the schema reads the same with a half and without it.
+    with_halves = F.to_json(F.from_json(halves, schema, options))
+    without = F.to_json(F.from_json(others, schema, options))
     possible = text.contains("\\ud") | text.contains("\\uD")
-    return possible & halves.rlike(_HALF) & ~one.eqNullSafe(other)
+    return possible & halves.rlike(_HALF) & ~with_halves.eqNullSafe(without)
 
 
 def times_as_text(

@@ -184,9 +184,9 @@ _PARTS = Message(f"{TIMESTAMP}.", (_SECONDS, _NANOS))
 
 def _instant(within: Places, path: str) -> Any:
     """Read a google.protobuf.Timestamp of the years 1 to 9999, to the microsecond."""
-    seconds, nanos = (
-        each.to_numpy(zero_copy_only=False) for each in message_fields(_PARTS, path)(within)
-    )
+    seconds, nanos = message_fields(_PARTS, path)(within)
+    seconds = seconds.to_numpy(zero_copy_only=False)
+    nanos = nanos.to_numpy(zero_copy_only=False)
     wrong = (seconds < _FIRST_SECOND) | (seconds > _LAST_SECOND)
     wrong |= (nanos < 0) | (nanos > 999_999_999)
     within.fail(wrong, wrong_type(path))

@@ -48,18 +48,27 @@ def unpacked(
     given: ProtoField, one: Places, rows: Numbers, packed: Packed
 ) -> list[tuple[Numbers, Any]]:
     """Return the values of packed stretches."""
-    starts, lengths = packed.starts, packed.lengths
     if given.kind in FIXED:
-        kind = np.dtype(FIXED[given.kind])
-        wrong = lengths % kind.itemsize != 0
-        one.fail(wrong, BROKEN)
-        lengths = np.where(wrong, 0, lengths)
-        data, of_row, _ = _content(one, starts, lengths)
-        return [(rows[of_row[:: kind.itemsize]], data.view(kind))]
-    open_end = (lengths > 0) & (one.data[np.maximum(starts + lengths - 1, 0)] >= 0x80)
+        return [_unpacked_fixed(np.dtype(FIXED[given.kind]), one, rows, packed)]
+    return _unpacked_varints(one, rows, packed)
+
+
+def _unpacked_fixed(kind: Any, one: Places, rows: Numbers, packed: Packed) -> tuple[Numbers, Any]:
+    """Return the values of stretches of numbers that are all of one width."""
+    wrong = packed.lengths % kind.itemsize != 0
+    one.fail(wrong, BROKEN)
+    lengths = np.where(wrong, 0, packed.lengths)
+    data, of_row, _ = _content(one, packed.starts, lengths)
+    return rows[of_row[:: kind.itemsize]], data.view(kind)
+
+
+def _unpacked_varints(one: Places, rows: Numbers, packed: Packed) -> list[tuple[Numbers, Any]]:
+    """Return the values of stretches of varints, in which a byte's highest bit says: one more."""
+    last_byte = one.data[np.maximum(packed.starts + packed.lengths - 1, 0)]
+    open_end = (packed.lengths > 0) & (last_byte >= 0x80)
     one.fail(open_end, BROKEN)
-    lengths = np.where(open_end, 0, lengths)
-    data, of_row, _ = _content(one, starts, lengths)
+    lengths = np.where(open_end, 0, packed.lengths)
+    data, of_row, _ = _content(one, packed.starts, lengths)
     ends = np.flatnonzero(data < 0x80) + 1
     if not len(ends):
         return []
@@ -84,7 +93,8 @@ def _content(one: Places, starts: Numbers, lengths: Numbers) -> tuple[Numbers, N
 def mapped(offsets: Any, entries: Any) -> Any:
     """Return maps; of a key that is there twice the last value counts."""
     edges = offsets.to_numpy()
-    keys, values = entries.field(0), entries.field(1)
+    keys = entries.field(0)
+    values = entries.field(1)
     rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
     pairs = rows * 2**31 + codes

@@ -11,7 +11,10 @@ from .._arrow.places import BROKEN, Numbers, Places
 from ._schema import ProtoField
 from ._values import FIXED, Packed, unpacked
 
-_VARINT, _EIGHT, LENGTH, _FOUR = 0, 1, 2, 5
+_VARINT = 0
+_EIGHT = 1
+LENGTH = 2
+_FOUR = 5
 _MOST_FIELDS = 2**29 - 1
 
 
@@ -37,27 +40,32 @@ def one_field(
 ) -> None:
     """Read the next field of each row."""
     tags = part.varint()
-    part.fail((tags >> np.uint64(3) == 0) | (tags >> np.uint64(3) > _MOST_FIELDS), BROKEN)
+    numbers = tags >> np.uint64(3)
+    part.fail((numbers == 0) | (numbers > _MOST_FIELDS), BROKEN)
     fine = part.fault == 0
     for tag in np.unique(tags[fine]).tolist():
         rows = np.flatnonzero(fine & (tags == np.uint64(tag)))
         one = part.take(rows)
-        number, wire = tag >> 3, tag & 7
+        number = tag >> 3
         given = by_number.get(number)
-        value = None
-        if given is not None and wire == wire_of(given):
-            value = _single(given, one)
-        elif given is not None and given.repeated and wire == LENGTH:
-            value = Packed(*one.span(_lengths(one)))
-        else:
-            # What is of another type than the field's is no such field.
-            _pass(one, wire)
+        value = _value(given, tag & 7, one)
         if given is not None and value is not None:
             kept = np.flatnonzero(one.fault == 0)
             target = found[number]
             target.last[active[rows[kept]]] = turn
             _note(target, given, one, active[rows], value, kept)
         part.put(rows, one)
+
+
+def _value(given: ProtoField | None, wire: int, one: Places) -> Any:
+    """Read the value behind a tag; None for what is no field of the message, and is passed over."""
+    if given is not None and wire == wire_of(given):
+        return _single(given, one)
+    if given is not None and given.repeated and wire == LENGTH:
+        return Packed(*one.span(_lengths(one)))
+    # What is of another type than the field's is no such field.
+    _pass(one, wire)
+    return None
 
 
 def wire_of(given: ProtoField) -> int:
