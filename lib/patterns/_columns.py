@@ -49,22 +49,23 @@ class Columns:
 
         skips: whether events of which no condition holds can be left out.
         """
+        flags = [self._flag(conditions) for conditions in self.asked.flags]
+        values = self._compared()
+        for at, each in enumerate(self.valued):
+            values[f"value:{at}"] = value(self.events, each.value)
         read = {f"key:{at}": quoted(name) for at, name in enumerate(self.by)}
         read["time"] = F.unix_micros(quoted(self.time))
         read |= {f"order:{at}": quoted(name) for at, name in enumerate(self.order)}
-        flags = [self._flag(conditions) for conditions in self.asked.flags]
-        values = self._compared() | {
-            f"value:{at}": value(self.events, each.value) for at, each in enumerate(self.valued)
-        }
-        bits = [F.when(flag, F.lit(1 << at)).otherwise(F.lit(0)) for at, flag in enumerate(flags)]
-        read["flags"] = reduce(lambda one, more: one.bitwiseOR(more), bits).cast("bigint")
+        read["flags"] = _as_bits(flags)
         # Events that are alike in all that is read may change places.
         read["tie"] = F.xxhash64(read["flags"], *values.values())
+        read |= values
+
         wanted = quoted(self.time).isNotNull()
         if skips:
             wanted &= reduce(or_, flags)
         return self.events.where(wanted).select(
-            *[column.alias(name) for name, column in (read | values).items()]
+            *[column.alias(name) for name, column in read.items()]
         )
 
     @property
@@ -153,3 +154,9 @@ def _summed(found: DataType) -> str | DataType:
     if isinstance(found, DecimalType):
         return DecimalType(min(38, found.precision + 10), found.scale)
     return "double" if isinstance(found, FractionalType) else "bigint"
+
+
+def _as_bits(flags: Sequence[Column]) -> Column:
+    """Return flags as the bits of one whole number, the first of them as the lowest bit."""
+    bits = [F.when(flag, F.lit(1 << at)).otherwise(F.lit(0)) for at, flag in enumerate(flags)]
+    return reduce(lambda one, more: one.bitwiseOR(more), bits).cast("bigint")

@@ -10,7 +10,9 @@ from pyspark.sql import Column
 from ..measures import Comparison
 from ..pattern import Absent, Condition, Pattern, Step
 
-LACKING, FREE, FULL = 0, 1, 2
+LACKING = 0
+FREE = 1
+FULL = 2
 """A step has taken too few events; may take more; can take no more."""
 
 

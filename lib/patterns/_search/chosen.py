@@ -27,7 +27,7 @@ class Chosen:
 def to_next(found: Found, until: int, *, timeouts: bool) -> Chosen:
     """Choose every match, whatever other ones hold the same events."""
     known = found.decided < until
-    return Chosen(known & _told(found, timeouts=timeouts), ~known, found.decided)
+    return Chosen(known & _comes_out(found, timeouts=timeouts), ~known, found.decided)
 
 
 def past_last(found: Found, events: Events, until: int, *, timeouts: bool) -> Chosen:
@@ -41,11 +41,11 @@ def past_last(found: Found, events: Events, until: int, *, timeouts: bool) -> Ch
     reached = _reached(first, _followers(found, known, code))
     blocked = _from_first(first, reached & ~known)
     decided = _highest_so_far(first, np.where(reached, found.decided, found.decided.min(initial=0)))
-    out = reached & known & _told(found, timeouts=timeouts)
+    out = reached & known & _comes_out(found, timeouts=timeouts)
     return Chosen(out, blocked, np.where(reached, decided, found.decided))
 
 
-def _told(found: Found, *, timeouts: bool) -> Flags:
+def _comes_out(found: Found, *, timeouts: bool) -> Flags:
     return found.matched | found.waited if timeouts else found.matched
 
 

@@ -70,20 +70,22 @@ class Matching:
         rows: in order, with the column DONE. All events before `until` must be among them, of the
         keys that they hold.
         """
-        known = rows.column("time").to_numpy() < until
-        past = rows.filter(pa.array(known))
+        is_past = rows.column("time").to_numpy() < until
+        past = rows.filter(pa.array(is_past))
         events = self._events(past)
         done = past.column(DONE).to_numpy()
         begin = np.flatnonzero(events.holding(0) & ~done)
         found = search(events, self.automaton, begin, self.within)
         chosen = self._chosen(found, events, until)
-        needed = known.copy()
-        needed[known] = _covered(found, chosen, len(events))
-        over = np.zeros(len(known), dtype=bool)
-        over[known] = _over(found, chosen, len(events))
-        over = pa.array(over[needed | ~known])
-        held = rows.filter(pa.array(needed | ~known))
-        held = held.set_column(held.schema.get_field_index(DONE), DONE, over)
+
+        # Events that are yet to come are needed all of them, and no match has begun with them.
+        needed = np.ones(len(is_past), dtype=bool)
+        needed[is_past] = _covered(found, chosen, len(events))
+        over = np.zeros(len(is_past), dtype=bool)
+        over[is_past] = _over(found, chosen, len(events))
+        held = rows.filter(pa.array(needed))
+        place = held.schema.get_field_index(DONE)
+        held = held.set_column(place, DONE, pa.array(over[needed]))
         return self._results(past, events, found, chosen), held
 
     def _events(self, rows: pa.Table) -> Events:
@@ -100,6 +102,7 @@ class Matching:
         return past_last(found, events, until, timeouts=self.timeouts)
 
     def _results(self, rows: pa.Table, events: Events, found: Found, chosen: Chosen) -> pa.Table:
+        """Return a row for each match that comes out: its key, its times, and the measures."""
         out = np.flatnonzero(chosen.out)
         begin = found.begin[out]
         matched = found.matched[out]
@@ -124,6 +127,7 @@ class _Taken:
     event: Ints
 
     def read(self, rows: pa.Table, reading: Reading, matches: int) -> pa.Array:
+        """Return a measure of each match: a count of events, or values of theirs."""
         here = np.arange(len(self.event))
         if reading.step != NONE:
             here = np.flatnonzero(self.step == reading.step)
@@ -153,7 +157,8 @@ def _taken(found: Found, last: Ints) -> _Taken:
         node = node[node != NONE]
     if not parts:
         return _Taken(last, last, last)
-    matches, path = (np.concatenate(part) for part in zip(*parts, strict=True))
+    matches = np.concatenate([match for match, _ in parts])
+    path = np.concatenate([node for _, node in parts])
     event = nodes.row(Nodes.EVENT)[path]
     order = np.lexsort((event, matches))
     return _Taken(matches[order], nodes.row(Nodes.STEP)[path][order], event[order])
@@ -169,6 +174,7 @@ def _covered(found: Found, chosen: Chosen, length: int) -> Flags:
 
 
 def _over(found: Found, chosen: Chosen, length: int) -> Flags:
+    """Return with which events no match begins any more."""
     over = np.ones(length, dtype=bool)
     over[found.begin[chosen.open]] = False
     return over

@@ -96,21 +96,10 @@ class _Search:
         return np.where(count < least, LACKING, np.where(count >= most, FULL, FREE))
 
     def _go_on(self, walkers: Ints, options: Sequence[Option]) -> None:
+        """Take each walker one step on by the first option that passes, or one step back."""
         node = self.at[walkers]
         tries = self._tries(walkers, node, options)
-        order = tries.order(options)
-        tried = self.nodes.row(Nodes.TRIED)[node]
-        chosen = np.full(len(walkers), NONE, dtype=np.int64)
-        for turn in range(len(options)):
-            asked = np.flatnonzero((chosen == NONE) & (turn >= tried))
-            way = order[turn, asked]
-            looked = tries.looked[way, asked]
-            self.decided[walkers[asked]] = np.maximum(self.decided[walkers[asked]], looked)
-            self.waited[walkers[asked]] |= tries.waited[way, asked]
-            tried[asked] = turn + 1
-            passing = tries.passes[way, asked]
-            chosen[asked[passing]] = way[passing]
-        self.nodes.row(Nodes.TRIED)[node] = tried
+        chosen = self._choose(walkers, node, tries, tries.order(options))
         for way, option in enumerate(options):
             here = np.flatnonzero(chosen == way)
             if option.step is None:
@@ -118,6 +107,26 @@ class _Search:
             elif len(here):
                 self._take(walkers[here], node[here], option.step, tries.event[way, here])
         self._go_back(walkers[chosen == NONE])
+
+    def _choose(self, walkers: Ints, node: Ints, tries: Tries, order: Ints) -> Ints:
+        """Return the first option that passes, of those that are untried at a walker's node.
+
+        order: by turn and walker, the option that is asked. NONE where no option is left.
+        """
+        tried = self.nodes.row(Nodes.TRIED)[node]
+        chosen = np.full(len(walkers), NONE, dtype=np.int64)
+        for turn in range(len(order)):
+            asked = np.flatnonzero((chosen == NONE) & (turn >= tried))
+            way = order[turn, asked]
+            asking = walkers[asked]
+            # Whether the option passes or not, the answer rests on what was looked at.
+            self.decided[asking] = np.maximum(self.decided[asking], tries.looked[way, asked])
+            self.waited[asking] |= tries.waited[way, asked]
+            tried[asked] = turn + 1
+            passing = tries.passes[way, asked]
+            chosen[asked[passing]] = way[passing]
+        self.nodes.row(Nodes.TRIED)[node] = tried
+        return chosen
 
     def _tries(self, walkers: Ints, node: Ints, options: Sequence[Option]) -> Tries:
         shape = (len(options), len(walkers))
@@ -132,6 +141,7 @@ class _Search:
         return tries
 
     def _try(self, tries: Tries, way: int, option: Option, walkers: Ints, node: Ints) -> None:
+        """Note which event each walker would take by an option, and whether it may."""
         at = self.nodes.row(Nodes.EVENT)[node]
         stop = self.stop[walkers]
         earlier = self.nodes.earlier(node)
@@ -139,16 +149,17 @@ class _Search:
         forbidden = np.full(len(at), NEVER, dtype=np.int64)
         for guard in option.guards:
             forbidden = np.minimum(forbidden, self.events.next(guard, at, stop, earlier))
+        seen = np.minimum(event, forbidden)
         if option.direct:
             # The very next event is looked at, and none behind it.
-            first = np.where(at + 1 < stop, at + 1, NEVER)
-            forbidden = np.where(forbidden == first, forbidden, NEVER)
-            seen = first
-        else:
-            seen = np.minimum(event, forbidden)
-        tries.waited[way] = (seen == NEVER) & (option.step is not None)
-        times = self.events.time[np.where(seen == NEVER, 0, seen)]
-        tries.looked[way] = np.where(seen == NEVER, self.deadline[walkers], times)
+            seen = np.where(at + 1 < stop, at + 1, NEVER)
+            forbidden = np.where(forbidden == seen, forbidden, NEVER)
+
+        # Where nothing is there to be seen, the answer is known when the time is up.
+        nothing = seen == NEVER
+        tries.waited[way] = nothing & (option.step is not None)
+        times = self.events.time[np.where(nothing, 0, seen)]
+        tries.looked[way] = np.where(nothing, self.deadline[walkers], times)
         if option.step is None:
             tries.passes[way] = forbidden == NEVER
             if not option.guards:
@@ -201,9 +212,9 @@ class _Search:
         node = self.at[walkers]
         parent = self.nodes.row(Nodes.PARENT)[node]
         if self.remembers and (parent != NONE).any():
-            event, step, count = (
-                self.nodes.row(row)[node] for row in (Nodes.EVENT, Nodes.STEP, Nodes.COUNT)
-            )
+            event = self.nodes.row(Nodes.EVENT)[node]
+            step = self.nodes.row(Nodes.STEP)[node]
+            count = self.nodes.row(Nodes.COUNT)[node]
             failed = self._states(walkers, event, step, count)
             self.failed = np.union1d(self.failed, failed)
         self.at[walkers] = parent

@@ -19,7 +19,8 @@ from .matching import DONE, FOREVER, Matching
 
 BUCKETS = 64
 """How many parts the events that wait are kept in."""
-BUCKET, ROWS = "bucket", "rows"
+BUCKET = "bucket"
+ROWS = "rows"
 PACKED = f"{BUCKET} int, {ROWS} binary"
 FOUND = f"{ROWS} binary"
 STATE = "held binary, watermark bigint"

@@ -35,16 +35,17 @@ class Slots:
         return (self.width, self.start) == (others.width, others.start)
 
     def is_any_over(self, after: datetime, until: datetime) -> bool:
-        """Return whether a window may end after an instant, and at another or before it."""
+        """Return whether a window may end after the first instant, and not after the second."""
         if isinstance(self.width, Calendar):
             return until > after
-        first, last = ((_micros(each) - self.start) // self.width for each in (after, until))
+        first = (_micros(after) - self.start) // self.width
+        last = (_micros(until) - self.start) // self.width
         return first < last
 
     def nearby(
         self, after: datetime, until: datetime, past: Past
     ) -> list[tuple[datetime, datetime]]:
-        """Return in which spans windows begin that are compared with those that end in between.
+        """Return the spans in which windows begin that those ending in between are compared with.
 
         The spans are wide enough for any change of clocks.
         """
@@ -101,14 +102,18 @@ class Slots:
         """Return an array of the beginnings of all windows that have this one so far before."""
         if isinstance(self.width, Calendar):
             steps = number * F.lit(self._periods(self.width, past))
-            return F.array_compact(F.array(_period(self.width, self.width.begun(begin) + steps)))
+            later = _period(self.width, self.width.begun(begin) + steps)
+            return F.array_compact(F.array(later))
         micros = self._distance(past)
         if self.zone is None or past.every is None:
             return F.array(_moved(begin, number * F.lit(micros)))
+        # A time that the clocks show twice is that of two windows.
         shown = _moved(self._shown(begin), number * F.lit(micros))
         first = F.to_utc_timestamp(shown, F.lit(self.zone))
-        every = F.array(*[_moved(first, F.lit(seconds * 1_000_000)) for seconds in _CHANGES])
-        found = F.filter(every, lambda at: (self._shown(at) == shown) & self._on_grid(at))
+        may_be = [_moved(first, F.lit(seconds * 1_000_000)) for seconds in _CHANGES]
+        found = F.filter(
+            F.array(*may_be), lambda at: (self._shown(at) == shown) & self._on_grid(at)
+        )
         return F.when(number == 0, F.array(begin)).otherwise(found)
 
     def require_distance(self, past: Past) -> None:

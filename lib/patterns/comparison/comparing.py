@@ -59,10 +59,10 @@ class Comparing:
         begun = self._all(facts) if only is None else only
         wanted = self._ended(begun, facts, until)
         seen = self._seen(self._looked_at(wanted), facts)
-        return self._told(seen)
+        return self._verdicts(seen)
 
     def reached(self, windows: DataFrame) -> DataFrame:
-        """Return the windows that these change: themselves, and those of whose past they are.
+        """Return the windows whose verdict these may change: themselves, and those after them.
 
         Columns: the keys, and where the window begins. Windows that no row is of are among them.
         """
@@ -74,7 +74,7 @@ class Comparing:
         return every.select(*self._keys(), after).distinct()
 
     def looked_at(self, wanted: DataFrame) -> DataFrame:
-        """Return where the windows begin that windows are compared with, the first and the last.
+        """Return when the first and the last window begin that these windows are compared with.
 
         Columns: `number`, so many distances before; `first` and `last`.
         """
@@ -99,12 +99,9 @@ class Comparing:
     def _facts(self, windows: DataFrame) -> DataFrame:
         """Return of each window its keys, where it begins, and its value."""
         window = quoted("window")
-        foreign = F.raise_error(
-            F.concat(F.lit("a window is not of the size that is compared: "), window.cast("string"))
-        )
-        begin = F.when(self.slots.is_one(window), window["start"]).otherwise(
-            foreign.cast("timestamp")
-        )
+        told = F.lit("a window is not of the size that is compared: ")
+        foreign = F.raise_error(F.concat(told, window.cast("string"))).cast("timestamp")
+        begin = F.when(self.slots.is_one(window), window["start"]).otherwise(foreign)
         value = finite(quoted(self.rule.value))
         if self.rule.per is not None:
             length = F.unix_micros(window["end"]) - F.unix_micros(window["start"])
@@ -138,12 +135,11 @@ class Comparing:
 
     def _seen(self, looked: DataFrame, facts: DataFrame) -> DataFrame:
         """Return for each window an array of what there is of it and of its past."""
-        old, new = looked.alias("old"), facts.alias("new")
         at = F.col(f"old.{_AT}")
         same = at == F.col(f"new.{BEGIN}")
         if self.by:
             same = same & same_key(self.by)
-        joined = old.join(new, same, "left")
+        joined = looked.alias("old").join(facts.alias("new"), same, "left")
         filled = F.lit(False)
         if self.rule.past.zero_from is not None:
             filled = F.col(_ROW).isNull() & (at >= F.lit(self.rule.past.zero_from))
@@ -167,22 +163,23 @@ class Comparing:
     def _escaped(self) -> list[tuple[str, str]]:
         return [(name, "`" + name.replace("`", "``") + "`") for name in self.by]
 
-    def _told(self, seen: DataFrame) -> DataFrame:
+    def _verdicts(self, seen: DataFrame) -> DataFrame:
         """Return what the rule says of each window that there is, by what was seen of its past."""
         every = quoted(_SEEN)
-        numbers = F.transform(every, lambda each: each["number"])
-        twice = F.size(F.array_distinct(numbers)) < F.size(numbers)
+        # In the order of their numbers, so that the window itself, number 0, comes first if it is
+        # there.
+        first = F.get(every, F.lit(0))
         refuse = F.raise_error(F.lit("a window of a key is there twice: one row is allowed"))
-        own = F.when(twice, refuse.cast("boolean")).otherwise(F.get(every, F.lit(0))["number"] == 0)
+        there = F.when(_is_twice(every), refuse.cast("boolean")).otherwise(first["number"] == 0)
+        known = F.filter(every, lambda each: (each["number"] > 0) & each["value"].isNotNull())
         past = F.transform(
-            F.filter(every, lambda each: (each["number"] > 0) & each["value"].isNotNull()),
-            lambda each: F.struct(each["start"], each["value"], each["filled"]),
+            known, lambda each: F.struct(each["start"], each["value"], each["filled"])
         )
-        found = seen.where(own).select(
+        found = seen.where(there).select(
             F.lit(self.name).alias("rule"),
             self.slots.window(quoted(BEGIN)).alias("window"),
             *self._keys(),
-            F.get(every, F.lit(0))["value"].alias(_VALUE),
+            first["value"].alias(_VALUE),
             past.cast(_PAST).alias("past"),
         )
         values = F.transform(quoted("past"), lambda each: each["value"])
@@ -196,6 +193,12 @@ class Comparing:
             F.lit(self.rule.told()).alias("limits"),
             said["verdict"].alias("verdict"),
         )
+
+
+def _is_twice(every: Column) -> Column:
+    """Return whether a window of a key is there twice among what was seen."""
+    numbers = F.transform(every, lambda each: each["number"])
+    return F.size(F.array_distinct(numbers)) < F.size(numbers)
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -92,7 +92,7 @@ class Deviation:
 
     @property
     def least(self) -> int:
-        """With fewer values in the past there is no alarm."""
+        """How many values of the past an alarm needs at least."""
         count = self.past.count
         return min(count, max(2, (count + 1) // 2)) if self.at_least is None else self.at_least
 

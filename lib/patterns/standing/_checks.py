@@ -45,7 +45,7 @@ def require_text(queries: DataFrame, query: str) -> None:
 def require_history(
     documents: DataFrame, queries: DataFrame, key: list[str], order: list[str], as_of: str | None
 ) -> None:
-    """Refuse queries that are a stream, and no history where one is asked for."""
+    """Refuse queries that are a stream, or that are no history where `as_of` needs one."""
     if queries.isStreaming:
         raise ArgumentError(
             "the queries are a stream.",

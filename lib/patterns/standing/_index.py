@@ -63,10 +63,13 @@ def index(queries: DataFrame, kept: list[str], counted: DataFrame | None) -> Dat
         compiled["table"].alias(_TABLE),
         F.sort_array(F.array(*weights)).alias(_COVERS),
     )
-    covers = [F.get(_COVERS, F.lit(place))["cover"] for place in range(_CHOICES)]
-    needs = [F.when(F.size(cover) == 1, F.get(cover, F.lit(0))) for cover in covers[1:]]
-    told = {_COVER: covers[0], **dict(zip(_NEEDS, needs, strict=True))}
-    return ranked.withColumns(told).drop(_COVERS).withColumn(_OWN, F.explode(_COVER))
+    # A query is looked up by its rarest cover. Of the others those of one key are told with it:
+    # a document that does not have that key too need not be tested.
+    rarest, *others = [F.get(_COVERS, F.lit(place))["cover"] for place in range(_CHOICES)]
+    chosen = {_COVER: rarest}
+    for name, cover in zip(_NEEDS, others, strict=True):
+        chosen[name] = F.when(F.size(cover) == 1, F.get(cover, F.lit(0)))
+    return ranked.withColumns(chosen).drop(_COVERS).withColumn(_OWN, F.explode(_COVER))
 
 
 def _weighed(cover: Column, place: int, counted: bool) -> Column:

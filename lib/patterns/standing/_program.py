@@ -130,7 +130,8 @@ def _test(query: Words | Prefix | Range, fields: SearchFields) -> Step:
 
 def _wholes(query: Range) -> tuple[int, int]:
     """Return the bounds, both inclusive, as BIGINT has them; a range beyond is empty: (1, 0)."""
-    least, most = -_LONG, _LONG - 1
+    least = -_LONG
+    most = _LONG - 1
     if query.at_least is not None:
         least = max(least, math.ceil(_number(query.at_least)))
     if query.above is not None:
@@ -144,7 +145,8 @@ def _wholes(query: Range) -> tuple[int, int]:
 
 def _fractions(query: Range) -> tuple[float, float]:
     """Return the bounds, both inclusive."""
-    low, high = -math.inf, math.inf
+    low = -math.inf
+    high = math.inf
     if query.at_least is not None:
         low = float(_number(query.at_least))
     if query.above is not None:

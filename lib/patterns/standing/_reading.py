@@ -34,7 +34,10 @@ class FaultError(Exception):
 
     def __init__(self, token: Token, what: str, allowed: str = "", hint: str = "") -> None:
         super().__init__(what)
-        self.token, self.what, self.allowed, self.hint = token, what, allowed, hint
+        self.token = token
+        self.what = what
+        self.allowed = allowed
+        self.hint = hint
 
     @property
     def line(self) -> str:
