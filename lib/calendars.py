@@ -80,7 +80,7 @@ class Calendar:
         return F.to_utc_timestamp(wall, F.lit(self.zone))
 
     def begun(self, start: Column) -> Column:
-        """Return the number of the period that begins at an instant at which one does.
+        """Return the number of the period that begins at this instant; a period must begin there.
 
         It costs less than `number`: half a day on, clocks show a date that is surely the period's.
         """

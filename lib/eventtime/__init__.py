@@ -1,4 +1,4 @@
-"""When did it happen: clocks of devices, and guards for the watermark."""
+"""When an event happened: clocks of devices, and guards for the watermark."""
 
 from .clocks import server_time, shifted
 from .guard import ahead_of, instant

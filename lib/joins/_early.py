@@ -57,8 +57,9 @@ class EarlyJoin(Join):
         # join's exchange, and these joins then drop rows, and let rows go, at a wrong watermark.
         alone = -1 - uuid4().int % 2**30
         told = side.frame.where((F.spark_partition_id() >= alone) & side.at.isNotNull())
+        metadata = side.frame.schema[side.time].metadata or {}
+        marked = {WATERMARK_KEY: metadata[WATERMARK_KEY]}
         plain: dict[str, Any] = {}
-        marked = {WATERMARK_KEY: (side.frame.schema[side.time].metadata or {})[WATERMARK_KEY]}
         later = F.timestamp_micros(F.unix_micros(side.at) + F.lit(1))
         keys = [
             quoted(key).alias(_key(name, number), metadata=plain)

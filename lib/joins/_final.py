@@ -86,21 +86,25 @@ class FinalJoin(Join):
         full = self.kind == "full"
         start = F.unix_micros(F.col(_SPAN)["start"])
         home = self.panes.home(start)
-        # A pane needs its own left rows, and the right rows that they may match; for "full" also
-        # its own right rows, and the left rows that these may match.
         right_in = self.panes.met(start)
         left_in = self.panes.swapped().met(start)
-        edges = [home, *right_in, *(left_in if full else ())]
-        needing = F.sequence(F.least(*edges), F.greatest(*edges), F.lit(self.panes.length))
-        spread = slices.select("*", F.explode(needing).alias(_PANE))
+        # A pane needs its own left rows, and the right rows that they may match; for "full" also
+        # its own right rows, and the left rows that these may match.
         pane = F.col(_PANE)
+        edges = [home, *right_in]
         needs_left = pane == home
         needs_right = pane.between(*right_in)
         if full:
+            edges += left_in
             needs_left = needs_left | pane.between(*left_in)
             needs_right = needs_right | (pane == home)
+
+        length = F.lit(self.panes.length)
+        needing = F.sequence(F.least(*edges), F.greatest(*edges), length)
+        spread = slices.select("*", F.explode(needing).alias(_PANE))
+        end = pane + F.lit(self.panes.until(full=full))
         parts = spread.select(
-            span(pane, pane + F.lit(self.panes.until(full=full))).alias(_SPAN),
+            span(pane, end).alias(_SPAN),
             _BUCKET,
             F.when(needs_left & (F.size(LEFT) > 0), F.col(LEFT)).alias(LEFT),
             F.when(needs_right & (F.size(RIGHT) > 0), F.col(RIGHT)).alias(RIGHT),

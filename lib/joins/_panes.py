@@ -64,8 +64,10 @@ class Panes:
 
         A pane needs the right rows that its left rows may match.
         """
+        last_row = start + F.lit(self.slice - 1)
         first = _floor(start - F.lit(self.after), self.length)
-        return first, _floor(start + F.lit(self.slice - 1 + self.before), self.length)
+        last = _floor(last_row + F.lit(self.before), self.length)
+        return first, last
 
     def until(self, *, full: bool) -> int:
         """Return how long after its start a pane has all rows that its left rows may match.
@@ -82,7 +84,7 @@ def span(start: Column, end: Column) -> Column:
 
 
 def panes(within: Within) -> Panes:
-    """Check the bounds of a join, and give its panes."""
+    """Check the bounds of a join, and return its panes."""
     if isinstance(within, str) or not isinstance(within, Sequence) or len(within) != 2:
         raise ColumnTypeError(
             f"within is {within!r}.",
@@ -90,7 +92,8 @@ def panes(within: Within) -> Panes:
             "be.",
             'within=("0 seconds", "1 hour")',
         )
-    before, after = (microseconds(bound, "within", least=-(10**18)) for bound in within)
+    before = microseconds(within[0], "within", least=-(10**18))
+    after = microseconds(within[1], "within", least=-(10**18))
     if before + after < 0:
         raise ArgumentError(
             f"within is {within!r}: [left - before, left + after] ends before it begins, and "

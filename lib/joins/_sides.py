@@ -48,6 +48,11 @@ class Side:
         return quoted(self.time)
 
     @property
+    def but_keys(self) -> list[str]:
+        """The columns that are no key."""
+        return [name for name in self.frame.columns if name not in self.on]
+
+    @property
     def others(self) -> list[str]:
         """The columns that are neither key nor event time."""
         return [name for name in self.frame.columns if name not in self.on and name != self.time]
@@ -57,7 +62,8 @@ def sides(
     left: DataFrame, right: DataFrame, on: str | Sequence[str], time: str | tuple[str, str]
 ) -> tuple[Side, Side]:
     """Check what a join was given, before any stream starts."""
-    keys, times = tuple(names(on, "on")), (time, time) if isinstance(time, str) else time
+    keys = tuple(names(on, "on"))
+    times = (time, time) if isinstance(time, str) else time
     if not keys:
         raise ArgumentError(
             "on names no column.",
@@ -87,9 +93,8 @@ def sides(
 
 def _require_watermark(side: Side, name: str) -> None:
     require(side.frame, [side.time], f"time, in {name},")
-    if side.frame.isStreaming and WATERMARK_KEY not in (
-        side.frame.schema[side.time].metadata or {}
-    ):
+    metadata = side.frame.schema[side.time].metadata or {}
+    if side.frame.isStreaming and WATERMARK_KEY not in metadata:
         raise WatermarkError(
             f"the {name} stream has no watermark on {side.time!r}, so none of its rows could ever "
             "be let go, and the "
@@ -130,16 +135,13 @@ def named(left: Side, right: Side, suffixes: tuple[str, str]) -> list[tuple[Side
         raise ArgumentError(
             f"suffixes is {suffixes!r}.", "two texts: the left side's and the right side's."
         )
-    columns = {
-        id(side): [name for name in side.frame.columns if name not in side.on]
-        for side in (left, right)
-    }
-    mine, its = ({name.lower() for name in columns[id(side)]} for side in (left, right))
-    shared = (mine & its) | {RESULT_TIME}
+    in_left = {name.lower() for name in left.but_keys}
+    in_right = {name.lower() for name in right.but_keys}
+    shared = (in_left & in_right) | {RESULT_TIME}
     found = [
         (side, name, f"{name}{suffix}" if name.lower() in shared else name)
         for side, suffix in zip((left, right), suffixes, strict=True)
-        for name in columns[id(side)]
+        for name in side.but_keys
     ]
     if RESULT_TIME in {name.lower() for name in left.on}:
         raise ColumnError(

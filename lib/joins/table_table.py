@@ -106,9 +106,10 @@ def _alone(rows: DataFrame, other: DataFrame, keys: list[str], columns: list[str
     was_alone = (weight <= 0) & ~F.coalesce(quoted(_HAD), F.lit(False))
     is_alone = (weight >= 0) & ~F.coalesce(quoted(_HAS), F.lit(False))
     moved = rows.join(matches, keys, "left").where(was_alone != is_alone)
-    nulls = {name: F.lit(None).cast(other.schema[name].dataType) for name in _others(other, keys)}
-    change = {WEIGHT: F.when(is_alone, 1).otherwise(-1)}
-    return _picked(moved.withColumns({**nulls, **change}), columns)
+    kinds = {name: other.schema[name].dataType for name in _others(other, keys)}
+    added = {name: F.lit(None).cast(kind) for name, kind in kinds.items()}
+    added[WEIGHT] = F.when(is_alone, 1).otherwise(-1)
+    return _picked(moved.withColumns(added), columns)
 
 
 def _picked(frame: DataFrame, columns: list[str]) -> DataFrame:

@@ -64,9 +64,8 @@ class RowLog:
         that the row is no longer found where it was.
         """
         columns = changes.select(f"{NEW}.*").columns
-        before = self._lookup_values(OLD)
-        after = self._lookup_values(NEW)
-        left = quoted(OLD).isNotNull() & (quoted(NEW).isNull() | ~before.eqNullSafe(after))
+        moved = ~self._lookup_values(OLD).eqNullSafe(self._lookup_values(NEW))
+        left = quoted(OLD).isNotNull() & (quoted(NEW).isNull() | moved)
         arrived = quoted(NEW).isNotNull() & differs()
         appended = F.array(
             self._version(BY_KEY, quoted(GONE), NEW, columns),

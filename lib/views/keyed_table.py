@@ -147,10 +147,12 @@ class KeyedTable:
         if delta_state(evaluation.spark, self.path).version < 0:
             return newest.withColumn(OLD, F.lit(None).cast(newest.schema[NEW].dataType))
         newest = evaluation.kept(self, "newest", lambda: newest)
-        buckets: dict[int, int] = dict(newest.groupBy(self._log.bucket(BY_KEY)).count().collect())
+        by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
+        buckets: dict[int, int] = dict(by_bucket.collect())
         count = sum(buckets.values())
         keys = newest.select(*map(quoted, self.keys))
-        known = self._known(evaluation.spark, Lookup(keys, count, frozenset(buckets)), newest)
+        asked = Lookup(keys, count, frozenset(buckets))
+        known = self._known(evaluation.spark, asked, newest)
         higher = quoted(_KNOWN).isNull() | (self._log.place() >= quoted(_KNOWN))
         return newest.join(sent(known, count), self.keys, "left").where(higher).drop(_KNOWN)
 
@@ -177,20 +179,21 @@ class KeyedTable:
         Columns: the key, the position, whether the row is gone, the row.
         """
         key = [quoted(name) for name in self.keys]
-        refuse = F.raise_error(
-            F.lit(f"a change of {self.path} has a null in its key, {', '.join(self.keys)}")
-        )
-        checked = changes.where(~absent(key) | refuse.cast("boolean"))
         every = [quoted(name) for name in changes.columns]
         # Changes at one position should be equal. Where they are not, a batch that runs again must
         # choose the same one.
         order = F.struct(self._log.place(), F.xxhash64(*every))
-        newest = checked.groupBy(*key).agg(F.max_by(F.struct(*every), order).alias(_ROW))
+        last = F.max_by(F.struct(*every), order).alias(_ROW)
+        newest = self._keyed(changes).groupBy(*key).agg(last).select(f"{_ROW}.*")
 
         gone = F.coalesce(quoted(self.deleted), F.lit(False))
-        without = (*self._log.position, self.deleted)
-        row = F.struct(*[quoted(name) for name in changes.columns if name not in without])
+        not_in_row = (*self._log.position, self.deleted)
+        row = F.struct(*[quoted(name) for name in changes.columns if name not in not_in_row])
         position: list[Column] = [quoted(name) for name in self._log.position]
-        return newest.select(f"{_ROW}.*").select(
-            *key, *position, gone.alias(GONE), F.when(~gone, row).alias(NEW)
-        )
+        return newest.select(*key, *position, gone.alias(GONE), F.when(~gone, row).alias(NEW))
+
+    def _keyed(self, changes: DataFrame) -> DataFrame:
+        """Return the changes, which fail when they are computed where a key has a null."""
+        told = f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"
+        refuse = F.raise_error(F.lit(told)).cast("boolean")
+        return changes.where(~absent([quoted(name) for name in self.keys]) | refuse)

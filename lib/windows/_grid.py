@@ -71,7 +71,8 @@ class Steps:
         """Return the step of a cycle that holds an instant: a struct of start and exclusive end."""
         if isinstance(self.step, Calendar):
             return self.step.window(time)
-        start, end = F.unix_micros(cycle["start"]), F.unix_micros(cycle["end"])
+        start = F.unix_micros(cycle["start"])
+        end = F.unix_micros(cycle["end"])
         begin = start + whole(F.unix_micros(time) - start, self.step) * F.lit(self.step)
         return F.struct(
             F.timestamp_micros(begin).alias("start"),
@@ -87,16 +88,15 @@ class Steps:
             return F.array_distinct(
                 F.transform(numbers, lambda number: step.start(number + F.lit(1)))
             )
-        start, end = F.unix_micros(cycle["start"]), F.unix_micros(cycle["end"])
-        numbers = F.sequence(
-            whole(F.unix_micros(time) - start, step), whole(end - start - F.lit(1), step)
-        )
-        return F.transform(
-            numbers,
-            lambda number: F.timestamp_micros(
-                F.least(start + (number + F.lit(1)) * F.lit(step), end)
-            ),
-        )
+        start = F.unix_micros(cycle["start"])
+        end = F.unix_micros(cycle["end"])
+
+        def end_of(number: Column) -> Column:
+            return F.timestamp_micros(F.least(start + (number + F.lit(1)) * F.lit(step), end))
+
+        own = whole(F.unix_micros(time) - start, step)
+        last = whole(end - start - F.lit(1), step)
+        return F.transform(F.sequence(own, last), end_of)
 
 
 def steps(
@@ -104,7 +104,8 @@ def steps(
 ) -> Steps:
     """Return the steps of a size, and refuse those that do not fill it."""
     if zone is None:
-        length, width = fixed(step, "step"), fixed(size, "size")
+        length = fixed(step, "step")
+        width = fixed(size, "size")
         if width % length:
             raise _uneven(step, size, "a size that is a multiple of the step.", "1 hour", "1 day")
         return Steps(Grid(width, shift(offset, width)), length)

@@ -98,6 +98,7 @@ class Rolling:
             yield rolled.slice(at, ROWS_A_BATCH)
 
     def _rolled(self, groups: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the windows of some groups, each with the answers of its events."""
         window = groups.column(0)
         slices = groups.column(1 + self.outer)
         lists = slices.flatten()
@@ -106,8 +107,7 @@ class Rolling:
         kept = fields[self.inner : self.inner + self.kept]
         values = fields[self.inner + self.kept :]
 
-        group_of_slice = np.repeat(np.arange(len(slices)), slices.value_lengths().to_numpy())
-        group = np.repeat(group_of_slice, lists.value_lengths().to_numpy())
+        group = _group_of_each(slices, lists)
         ends = _micros(window.field(1))[group]
         order, events = _in_order(_micros(times), _codes(group, inner), ends - self.slice)
         spans = self._spans(events)
@@ -196,3 +196,12 @@ def _taken(columns: Sequence[pa.Array], rows: Ints) -> list[pa.Array]:
 
 def _field_names(lists: pa.ListType) -> list[str]:
     return [field.name for field in lists.value_type]
+
+
+def _group_of_each(slices: pa.ListArray, lists: pa.ListArray) -> Ints:
+    """Return the number of the group that each event is of.
+
+    slices: of each group, its slices. lists: of each slice, its events.
+    """
+    group_of_slice = np.repeat(np.arange(len(slices)), slices.value_lengths().to_numpy())
+    return np.repeat(group_of_slice, lists.value_lengths().to_numpy())

@@ -19,13 +19,13 @@ from ._grid import Grid
 from ._grouping import SPAN, marked
 
 MOST_PANES = 100
-_PANE, _KEY, _ALONE = "tidegate:pane", "tidegate:key", "tidegate:alone"
-_FIRST, _LAST, _BEFORE, _LATER = (
-    "tidegate:first",
-    "tidegate:last",
-    "tidegate:before",
-    "tidegate:later",
-)
+_PANE = "tidegate:pane"
+_KEY = "tidegate:key"
+_ALONE = "tidegate:alone"
+_FIRST = "tidegate:first"
+_LAST = "tidegate:last"
+_BEFORE = "tidegate:before"
+_LATER = "tidegate:later"
 
 
 @dataclass(frozen=True)

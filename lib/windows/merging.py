@@ -67,9 +67,10 @@ class Overlapping:
         keys = [quoted(name) for name in self.by] or [F.lit(0)]
         order = Window.partitionBy(*keys).orderBy(start)
         before = F.max(end).over(order.rowsBetween(Window.unboundedPreceding, -1))
+        ended = rows.withColumn(_BEFORE, before)
+        # 1 where an island begins, 0 elsewhere: the running sum numbers the islands.
         begins = F.coalesce((start > quoted(_BEFORE)).cast("int"), F.lit(1))
-        marked = rows.withColumn(_BEFORE, before).withColumn(_ISLAND, begins)
-        numbered = marked.withColumn(_ISLAND, F.sum(_ISLAND).over(order))
+        numbered = ended.withColumn(_ISLAND, begins).withColumn(_ISLAND, F.sum(_ISLAND).over(order))
         island = Window.partitionBy(*keys, _ISLAND)
         first = F.min(start).over(island).alias("start")
         last = F.max(end).over(island).alias("end")

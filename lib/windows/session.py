@@ -23,7 +23,8 @@ from .window import result_time
 SLICES = 8
 """How many slices a gap has: rows of a stream wait for the end of their slice."""
 
-_AT, _LENGTH = "tidegate:at", "tidegate:length"
+_AT = "tidegate:at"
+_LENGTH = "tidegate:length"
 
 
 @dataclass(frozen=True)
@@ -101,21 +102,23 @@ class Session:
 
     def _window(self, at: Column) -> Column:
         if isinstance(self.gap, Column):
-            return F.session_window(at, _positive(F.unix_micros(at + self.gap) - F.unix_micros(at)))
+            return F.session_window(at, _positive(self._length(at)))
         return F.session_window(at, interval(microseconds(self.gap)))
 
     def _cuts(self, at: Column) -> list[Column]:
         """Return what parts events beside the key: the stretch of `longest` that they are in."""
         return [] if self.longest is None else [floor(at, microseconds(self.longest))]
 
+    def _length(self, at: Column) -> Column:
+        """Return an event's gap in microseconds."""
+        if isinstance(self.gap, Column):
+            return F.unix_micros(at + self.gap) - F.unix_micros(at)
+        return F.lit(microseconds(self.gap))
+
     def _of_closed_slices(self, rows: Grouping) -> DataFrame:
         """Aggregate the sessions of a stream, each row once its slice has closed."""
         micros = F.unix_micros(rows.at)
-        if isinstance(self.gap, Column):
-            length = F.unix_micros(rows.at + self.gap) - micros
-        else:
-            length = F.lit(microseconds(self.gap))
-        measured = replace(rows, events=rows.events.withColumn(_LENGTH, length))
+        measured = replace(rows, events=rows.events.withColumn(_LENGTH, self._length(rows.at)))
         slices = measured.collected(self._slices.window(rows.at), _LENGTH)
         events = restored(slices.withColumnRenamed(WINDOW, SPAN))
         mark = (slices.schema[WINDOW].metadata or {}).get(WATERMARK_KEY)
