@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row
@@ -13,6 +13,7 @@ from .columns import names, quoted, require
 from .errors import ColumnTypeError
 
 _TIMES = "__tidegate_times"
+_DUE = "__tidegate_due"
 _SHOWN = 5
 
 
@@ -80,13 +81,14 @@ def differences(
     require(expected, [*ignore, *keys], "ignore and keys")
     require(found, columns, "the rows that were found")
     waits = F.lit(False) if due is None else F.coalesce(due, F.lit(False))
-    both = _marked(expected, columns, waits, 1).unionByName(
-        _marked(found, columns, F.lit(False), -1)
-    )
-    weights = [F.sum(_TIMES).alias(_TIMES), F.max("__tidegate_due").alias("__tidegate_due")]
-    odd = both.groupBy(*map(quoted, columns)).agg(*weights).where(quoted(_TIMES) != 0).persist()
+    there = _marked(found, columns, F.lit(False), -1)
+    both = _marked(expected, columns, waits, 1).unionByName(there)
+    weights = [F.sum(_TIMES).alias(_TIMES), F.max(_DUE).alias(_DUE)]
+    weighed = both.groupBy(*map(quoted, columns)).agg(*weights)
+    # As often expected as found, a row is no difference.
+    odd = weighed.where(quoted(_TIMES) != 0).persist()
     try:
-        return _told(odd, [name for name in keys if name in columns], expected.count(), late)
+        return _counted(odd, [name for name in keys if name in columns], expected.count(), late)
     finally:
         odd.unpersist()
 
@@ -95,7 +97,7 @@ def _marked(frame: DataFrame, columns: Sequence[str], due: Column, times: int) -
     same = [
         _comparable(quoted(name), frame.schema[name].dataType, name).alias(name) for name in columns
     ]
-    marks = [F.lit(times).cast("bigint").alias(_TIMES), due.alias("__tidegate_due")]
+    marks = [F.lit(times).cast("bigint").alias(_TIMES), due.alias(_DUE)]
     return frame.select(*same, *marks)
 
 
@@ -112,29 +114,17 @@ def _comparable(value: Column, kind: DataType, name: str) -> Column:
     return value
 
 
-def _told(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Differences:
+def _counted(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Differences:
     """Count what is odd, and show some of it."""
-    late_ones = (quoted(_TIMES) > 0) & quoted("__tidegate_due")
-    waiting = F.when(late_ones, quoted(_TIMES)).otherwise(0)
-    missing = F.when((quoted(_TIMES) > 0) & ~late_ones, quoted(_TIMES)).otherwise(0)
-    extra = F.greatest(-quoted(_TIMES), F.lit(0))
-    sums = [
-        F.coalesce(F.sum(value), F.lit(0)).alias(name)
-        for name, value in (("missing", missing), ("extra", extra), ("due", waiting))
-    ]
-    if keys:
-        by_key = odd.groupBy(*map(quoted, keys)).agg(*sums)
-        pairs = F.least("missing", "extra")
-        found = by_key.select(
-            (F.col("missing") - pairs).alias("missing"),
-            (F.col("extra") - pairs).alias("extra"),
-            F.col("due"),
-            pairs.alias("pairs"),
-        )
-        totals = _first(found.agg(*[F.sum(name).alias(name) for name in found.columns]))
-    else:
-        totals = _first(odd.agg(*sums))
-    shown = odd.where(~late_ones).limit(_SHOWN).collect()
+    times = quoted(_TIMES)
+    not_due = (times > 0) & quoted(_DUE)
+    counts = {
+        "missing": F.when((times > 0) & ~not_due, times).otherwise(0),
+        "extra": F.greatest(-times, F.lit(0)),
+        "due": F.when(not_due, times).otherwise(0),
+    }
+    totals = _totals(odd, keys, counts)
+    shown = odd.where(~not_due).limit(_SHOWN).collect()
     return Differences(
         rows=rows,
         missing=totals.get("missing") or 0,
@@ -146,6 +136,22 @@ def _told(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Differen
     )
 
 
+def _totals(odd: DataFrame, keys: Sequence[str], counts: Mapping[str, Column]) -> dict[str, int]:
+    """Return the sums of the counts; a row that is missing and one that is extra make a pair."""
+    sums = [F.coalesce(F.sum(count), F.lit(0)).alias(name) for name, count in counts.items()]
+    if not keys:
+        return _first(odd.agg(*sums))
+    by_key = odd.groupBy(*map(quoted, keys)).agg(*sums)
+    pairs = F.least("missing", "extra")
+    found = by_key.select(
+        (F.col("missing") - pairs).alias("missing"),
+        (F.col("extra") - pairs).alias("extra"),
+        F.col("due"),
+        pairs.alias("pairs"),
+    )
+    return _first(found.agg(*[F.sum(name).alias(name) for name in found.columns]))
+
+
 def _first(frame: DataFrame) -> dict[str, int]:
     row = frame.head()
     return {} if row is None else row.asDict()
@@ -154,5 +160,5 @@ def _first(frame: DataFrame) -> dict[str, int]:
 def _sample(row: Row) -> str:
     values = row.asDict(recursive=True)
     side = "expected" if values.pop(_TIMES) > 0 else "found"
-    values.pop("__tidegate_due")
+    values.pop(_DUE)
     return f"{side}: " + ", ".join(f"{name}={value}" for name, value in values.items())

@@ -20,7 +20,7 @@ from ..errors import ColumnTypeError, ReplayMismatchError
 from ..frames import ROWS
 from ..sinks import Sink
 from ..sources import TableChanges
-from ..sources._feed import told
+from ..sources._feed import explained
 from ._checks import require_writer
 
 _LOG = logging.getLogger(__name__)
@@ -82,13 +82,16 @@ def follow(
     if done is not None and done >= state.version:
         return Followed(version=state.version, batches=0, changes=0)
     changes.require_told(spark, since if done is None else done, state.version)
-    written: list[int] = []
-    for version in range(since if done is None else done + 1, state.version + 1):
-        first = done is None and version == since
-        rows = changes.at(spark, since) if first else changes.told_of(spark, version - 1, version)
-        number = _write(rows, sink, plan, version, needed=version == state.version)
-        written += [] if number is None else [number]
-    return Followed(version=state.version, batches=len(written), changes=sum(written))
+    written: list[int | None] = []
+    if done is None:
+        whole = changes.at(spark, since)
+        written.append(_write(whole, sink, plan, since, needed=since == state.version))
+        done = since
+    for version in range(done + 1, state.version + 1):
+        rows = changes.told_of(spark, version - 1, version)
+        written.append(_write(rows, sink, plan, version, needed=version == state.version))
+    numbers = [number for number in written if number is not None]
+    return Followed(version=state.version, batches=len(numbers), changes=sum(numbers))
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def _write(rows: DataFrame, sink: Sink, plan: _Plan, version: int, *, needed: bo
     """Write the changes of a version; return how many there are, None where nothing was written."""
     kept = rows.persist()
     try:
-        with told(plan.changes.path):
+        with explained(plan.changes.path):
             number = kept.count()
         plan.require_same()
         if not number and not needed:

@@ -20,7 +20,9 @@ LOGGED = ("rule", "version", "status", "reason", *EVIDENCE, "batch", "watermark"
 """What the log of alarms has of an alarm, beside its window and its keys."""
 
 _RANK = "__tidegate_rank"
-_ASKED, _NOW, _WAS = "asked", "now", "was"
+_ASKED = "asked"
+_NOW = "now"
+_WAS = "was"
 
 
 @dataclass
@@ -113,28 +115,28 @@ class Raised:
         spans = self._spans(asked)
         now = self.comparing.judged(self._within(self.stored, spans), asked, until=until)
         before = self._before(now, spans[:1])
-        by = self.comparing.by
-        begin = quoted_in(_ASKED, BEGIN)
+        begun = now.withColumn(BEGIN, quoted("window")["start"])
         found = (
             asked.alias(_ASKED)
-            .join(
-                now.withColumn(BEGIN, quoted("window")["start"]).alias(_NOW),
-                same_key(self._keys, _ASKED, _NOW),
-                "left",
-            )
+            .join(begun.alias(_NOW), same_key(self._keys, _ASKED, _NOW), "left")
             .join(before.alias(_WAS), same_key(self._keys, _ASKED, _WAS), "left")
         )
-        is_alarm = F.coalesce(quoted_in(_NOW, "verdict") == "alarm", F.lit(False))
+        verdict = quoted_in(_NOW, "verdict")
+        is_alarm = F.coalesce(verdict == "alarm", F.lit(False))
         was_alarm = F.coalesce(quoted_in(_WAS, "status") == "raised", F.lit(False))
-        verdict = F.coalesce(quoted_in(_NOW, "verdict"), F.lit("no window"))
-        version = F.coalesce(quoted_in(_WAS, "version"), F.lit(0).cast("bigint"))
-        return found.where(is_alarm != was_alarm).select(
+        changed = found.where(is_alarm != was_alarm)
+
+        status = F.when(is_alarm, "raised").otherwise("withdrawn")
+        reason = F.when(~is_alarm, F.coalesce(verdict, F.lit("no window")))
+        last_version = F.coalesce(quoted_in(_WAS, "version"), F.lit(0).cast("bigint"))
+        version = last_version + F.lit(1)
+        return changed.select(
             F.lit(self.comparing.name).alias("rule"),
-            self.comparing.slots.window(begin).alias("window"),
-            *[quoted_in(_ASKED, name).alias(name) for name in by],
-            (version + F.lit(1)).alias("version"),
-            F.when(is_alarm, "raised").otherwise("withdrawn").alias("status"),
-            F.when(~is_alarm, verdict).alias("reason"),
+            self.comparing.slots.window(quoted_in(_ASKED, BEGIN)).alias("window"),
+            *[quoted_in(_ASKED, name).alias(name) for name in self.comparing.by],
+            version.alias("version"),
+            status.alias("status"),
+            reason.alias("reason"),
             *[quoted_in(_NOW, name).alias(name) for name in EVIDENCE],
             F.lit(batch.number).cast("bigint").alias("batch"),
             F.lit(batch.watermark).alias("watermark"),

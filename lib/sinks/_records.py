@@ -54,13 +54,20 @@ def numbered(records: DataFrame, sender: str) -> DataFrame:
     change has no part in it: of records with one hash, which of them has which number matters only
     where `told_by` makes different records equal, and then the records' own order decides.
     """
-    content = F.coalesce(quoted("told_by").cast("binary"), quoted("value"))
-    told = F.concat(F.sha2("key", 256), F.coalesce(F.sha2(content, 256), F.lit("tombstone")))
-    hashed = records.withColumn("row", F.substring(F.sha2(told, 256), 1, _DIGITS))
+    hashed = records.withColumn("row", _hash_of_record())
     # One shuffle, by key, serves the numbers and the order of sending.
     alike = Window.partitionBy("key", "row").orderBy("at", "value", "also")
     placed = hashed.repartition("key").withColumn("nth", F.row_number().over(alike))
-    name = F.concat(F.lit(f"{sender}/"), quoted("row"), F.lit("-"), quoted("nth").cast("string"))
+    nth = quoted("nth").cast("string")
+    name = F.concat(F.lit(f"{sender}/"), quoted("row"), F.lit("-"), nth)
     header = F.struct(F.lit(ID).alias("key"), name.cast("binary").alias("value"))
     ordered = placed.sortWithinPartitions("key", "at", "row", "nth")
     return ordered.select("key", "value", F.concat(F.array(header), "also").alias("headers"))
+
+
+def _hash_of_record() -> Column:
+    """Return a hash of a record's key and content, which a tombstone does not have."""
+    content = F.coalesce(quoted("told_by").cast("binary"), quoted("value"))
+    hash_of_content = F.coalesce(F.sha2(content, 256), F.lit("tombstone"))
+    record = F.concat(F.sha2("key", 256), hash_of_content)
+    return F.substring(F.sha2(record, 256), 1, _DIGITS)

@@ -37,7 +37,7 @@ class Target(Protocol):
 
 
 def require_producer_options(names: Iterable[str]) -> None:
-    """Refuse options that are ours to set, and such as Kafka's producer would not get."""
+    """Refuse options that the library sets, and those that would not reach Kafka's producer."""
     for name in names:
         if name.lower() in _OURS:
             raise ArgumentError(
@@ -83,15 +83,15 @@ def send(records: DataFrame, target: Target) -> int:
             writer.options(**options).save()
         return number
     except Exception as error:
-        told = _told(error, kept, target)
-        if told is None:
+        explained = _explained(error, kept, target)
+        if explained is None:
             raise
-        raise told from error
+        raise explained from error
     finally:
         kept.unpersist()
 
 
-def _told(error: Exception, records: DataFrame, target: Target) -> TidegateError | None:
+def _explained(error: Exception, records: DataFrame, target: Target) -> TidegateError | None:
     """Return the library's error for one of Spark's; None for one that is not of the sending."""
     text = message(error)
     null = re.search(rf"{NULL_KEY}: column (\S+)", text)

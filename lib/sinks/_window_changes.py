@@ -77,14 +77,14 @@ class WindowChanges:
         # What earlier batches left open ends after their watermark; Delta skips the files of what
         # ended before it.
         was_open = window["end"] > F.lit(batch.late_watermark)
-        due = stored.where(~quoted(FINAL) & was_open & passed_now)
-        met = due
+        met = stored.where(~quoted(FINAL) & was_open & passed_now)
         found = arrived.agg(*edges("start", "end")).head()
         if found is not None and found[0] is not None:
             first, last = instants(found)
             near = stored.where((window["end"] >= first) & (window["start"] <= last))
+            # The others of those near became final since, and are among the first ones.
             settled = near.where(quoted(FINAL) | ~passed_now)
-            met = self.merging.met(settled, arrived).unionByName(due)
+            met = self.merging.met(settled, arrived).unionByName(met)
         value = F.struct(*map(quoted, [*self.aggs, *OWN]))
         partials = [quoted(PARTIALS)[name].alias(name) for name in self.aggs]
         return met.select(*map(quoted, self.keys), *partials, value.alias(_OLD))
@@ -102,9 +102,10 @@ class WindowChanges:
         passed = quoted(_JOINT)["end"] <= F.lit(batch.watermark)
         final = passed | F.coalesce(old[FINAL], F.lit(False))
         # The version is that of the log's last entry, which only final windows have.
-        version = F.coalesce(old[VERSION], F.lit(0).cast("bigint")) + final.cast("bigint")
-        new = self._value(version, final).alias("new")
-        return merged.select(quoted(_JOINT).alias(WINDOW), *by, old, new)
+        last_version = F.coalesce(old[VERSION], F.lit(0).cast("bigint"))
+        version = last_version + final.cast("bigint")
+        new = self._value(version, final)
+        return merged.select(quoted(_JOINT).alias(WINDOW), *by, old, new.alias("new"))
 
     def _value(self, version: Column, final: Column) -> Column:
         """Return what the current table holds of a window, from its partials."""

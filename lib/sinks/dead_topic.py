@@ -72,16 +72,15 @@ class DeadTopic:
         row = F.substring(F.sha2(place, 256), 1, _DIGITS)
         # A letter is the only one of its place, and its copy goes to the partition of its key.
         key = F.coalesce("key", place.cast("binary"))
-        told = {
-            ID: F.concat(F.lit(f"{sender}/"), row, F.lit("-1")),
-            **{_OURS + name.replace("_", "-"): quoted(name).cast("string") for name in _TOLD},
-        }
-        ours = [_header(name, value) for name, value in told.items()]
+        told = {ID: F.concat(F.lit(f"{sender}/"), row, F.lit("-1"))}
+        for name in _TOLD:
+            told[_OURS + name.replace("_", "-")] = quoted(name).cast("string")
+        ours = F.array(*[_header(name, value) for name, value in told.items()])
+        # What the record itself had; headers of an earlier time as a dead letter are made anew.
         own = F.filter("headers", lambda header: ~F.startswith(header["key"], F.lit(_OURS)))
         shaped = F.coalesce(own, F.array()).cast("array<struct<key:string,value:binary>>")
-        return letters.select(
-            key.alias("key"), "value", F.concat(F.array(*ours), shaped).alias("headers")
-        )
+        headers = F.concat(ours, shaped)
+        return letters.select(key.alias("key"), "value", headers.alias("headers"))
 
 
 def _header(name: str, value: Column) -> Column:

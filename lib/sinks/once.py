@@ -22,7 +22,8 @@ from ._wrapping import Wrapping
 
 SEEN = "seen"
 _PLACE = ("__tidegate_topic", "__tidegate_partition", "__tidegate_sender")
-_BATCH, _ROW = "__tidegate_batch", "__tidegate_row"
+_BATCH = "__tidegate_batch"
+_ROW = "__tidegate_row"
 _MARKS = (*_PLACE, _BATCH, _ROW)
 _STORED = ("topic", "partition", "sender", "batch", "row")
 _ID = r"^(.+)/(\d+)/([0-9a-f]+-\d+)$"

@@ -126,19 +126,35 @@ class Publish:
     def records(self, frame: DataFrame, batch: Batch) -> DataFrame:
         """Return what is sent for the rows of a batch: key, value, headers, in their order."""
         keys = names(self.key, "key")
-        apart = [*([self.deleted] if self.deleted else []), *self.headers]
-        require(frame, [*keys, *apart, *self.order, *self.identity], "key, deleted and the like")
+        require(
+            frame,
+            [*keys, *self._beside_value, *self.order, *self.identity],
+            "key, deleted and the like",
+        )
         if self.deleted and frame.schema[self.deleted].dataType.simpleString() != "boolean":
             raise ColumnTypeError(f"{self.deleted} is no boolean.", "a boolean column as deleted.")
-        encode = self.value or as_json
-        value = encode([name for name in frame.columns if name not in apart])
-        if self.deleted:
-            value = F.when(~F.coalesce(quoted(self.deleted), F.lit(False)), value)
+        identity = as_json(self.identity) if self.identity else F.lit(None)
         made = frame.select(
             as_key(frame, keys).alias("key"),
-            value.cast("binary").alias("value"),
+            self._value(frame).cast("binary").alias("value"),
             F.struct(F.lit(0), *map(quoted, self.order)).alias("at"),
-            (as_json(self.identity) if self.identity else F.lit(None)).alias("told_by"),
+            identity.alias("told_by"),
             as_headers(self.headers).alias("also"),
         )
         return numbered(made, f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}")
+
+    @property
+    def _beside_value(self) -> list[str]:
+        """The columns that a record has beside its value: the mark of a deleted row, headers."""
+        deleted = [self.deleted] if self.deleted else []
+        return [*deleted, *self.headers]
+
+    def _value(self, frame: DataFrame) -> Column:
+        """Return a record's value: the other columns, or null for a deleted row, a tombstone."""
+        encode = self.value or as_json
+        beside = self._beside_value
+        value = encode([name for name in frame.columns if name not in beside])
+        if not self.deleted:
+            return value
+        is_deleted = F.coalesce(quoted(self.deleted), F.lit(False))
+        return F.when(~is_deleted, value)

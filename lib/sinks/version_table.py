@@ -85,6 +85,7 @@ class VersionTable:
         spark = changes.sparkSession
         begun = self._begun(changes)
         last = last_batch(spark, self.path, batch, self.step) or 0
+        # Batches without a change write nothing, so that the number itself may be passed over.
         due = batch.number // REWRITE_EVERY > last // REWRITE_EVERY
 
         def commit(options: CommitOptions) -> None:
@@ -93,7 +94,8 @@ class VersionTable:
                 table.append(begun, self.path, options, self.layout)
                 return
             needed = self._needed(self.read(spark), table.plain(begun), self.keep)
-            options.on(needed.write.format("delta").mode("overwrite")).save(self.path)
+            writer = needed.write.format("delta").mode("overwrite")
+            options.on(writer).save(self.path)
 
         commit_once(spark, self.path, batch, self.step, commit, {})
 

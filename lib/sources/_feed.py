@@ -38,7 +38,7 @@ def feed(spark: SparkSession, path: str, first: int, last: int) -> DataFrame:
     """Return Delta's change data feed of versions, both inclusive."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     bounded = reader.option("startingVersion", first).option("endingVersion", last)
-    with told(path):
+    with explained(path):
         return bounded.load(path)
 
 
@@ -53,14 +53,14 @@ def require_logged(spark: SparkSession, state: DeltaState, first: int, last: int
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def explained(path: str) -> Iterator[None]:
     """Raise the library's error for one of Delta's that the reading of a table's changes meets."""
     try:
         yield
     except TidegateError:
         raise
     except Exception as error:
-        found = _told(path, error)
+        found = _explained(path, error)
         if found is None:
             raise
         raise found from error
@@ -93,8 +93,9 @@ def not_unique(path: str, what: str) -> ColumnError:
     )
 
 
-def _told(path: str, error: Exception) -> TidegateError | None:
-    text, names = message(error), conditions(error)
+def _explained(path: str, error: Exception) -> TidegateError | None:
+    text = message(error)
+    names = conditions(error)
     hole = _HOLE.search(text)
     if hole is not None:
         return gone(path, f"version {hole[1]} is not in its log")

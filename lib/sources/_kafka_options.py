@@ -82,7 +82,7 @@ def topic_names(topics: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def require_options(names: Iterable[str]) -> None:
-    """Refuse options that an argument sets, and such as Spark would ignore without a word."""
+    """Refuse options that an argument sets already, or that Spark would silently ignore."""
     reader = {option.lower() for option in _READER}
     for name in names:
         if name.lower() in _OURS:

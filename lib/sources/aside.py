@@ -90,7 +90,7 @@ class SetAside:
 def chosen(
     judged: DataFrame, behind: Behind | None, *, raw: list[Column], row: Column
 ) -> DataFrame:
-    """Return of all rows those that could not be read, and those that are late.
+    """Return the rows that could not be read, and the rows that are late.
 
     judged: with BAD, UNREAD and UNTIMED, and FILTERED where some rows are left out.
     raw: Kafka's columns. row: what a good row is.

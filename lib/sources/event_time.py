@@ -74,7 +74,7 @@ class EventTime:
         return timed
 
     def fault(self) -> Column:
-        """Say what is wrong with a row's event time; null where nothing is."""
+        """Return what is wrong with a row's event time; null where nothing is."""
         wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
         if self.tolerance is None:
             return wrong

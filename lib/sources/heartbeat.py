@@ -22,7 +22,7 @@ class Heartbeats:
     path: str
 
     def beat(self, spark: SparkSession, at: datetime) -> None:
-        """Write an instant, less the lateness the watermark of the batch after the next."""
+        """Write an instant: less the lateness, the watermark of the batch after the next."""
         beats = spark.createDataFrame([(at,)], "at timestamp")
         beats.coalesce(1).write.mode("append").parquet(self.path)
 

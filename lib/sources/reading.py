@@ -158,7 +158,8 @@ class Reading:
         carried: Sequence[str] = PLACE[:3]
         if len(end) == 1:
             # The name of the only topic need not be carried along from row to row.
-            topic, carried = F.lit(*end), PLACE[1:3]
+            topic = F.lit(*end)
+            carried = PLACE[1:3]
         place = [topic, *place]
         placed = by_log is not None or reached is not None
         judged = self._rows.judged(raw, carried if placed else ())

@@ -17,7 +17,7 @@ from ..columns import names, quoted, require_whole
 from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
 from ..jvm import DeltaState, delta_state, require_all_files
-from ._feed import changed, feed, gone, not_unique, require_logged, told
+from ._feed import changed, explained, feed, gone, not_unique, require_logged
 
 ENABLED = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIME = _TOLD = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -143,7 +143,7 @@ class TableChanges:
         """Refuse versions that are not in the log, or were made while the feed was off."""
         if from_version < to_version:
             require_logged(spark, state, from_version + 1, to_version)
-            with told(self.path):
+            with explained(self.path):
                 feed(spark, self.path, from_version + 1, to_version).select(_VERSION).head()
 
     def _shape(self, schema: StructType) -> tuple[StructType, list[str]]:
@@ -176,7 +176,7 @@ class TableChanges:
 
     def _load(self, spark: SparkSession, state: DeltaState, version: int) -> DataFrame:
         reader = spark.read.format("delta").option("versionAsOf", version)
-        with told(self.path):
+        with explained(self.path):
             rows = reader.load(self.path)
         return rows.select(*[self._as_now(rows, field) for field in state.schema()])
 
