@@ -129,7 +129,8 @@ class AlarmsConfig(Config, name="alarms"):
 
 def job(config: AlarmsConfig) -> Job:
     """Return the job of a configuration."""
-    window, output = config.window, config.output
+    window = config.window
+    output = config.output
     given = config.as_input(config.input)
     fields = given.reading.format.schema.fieldNames()
     windowed = Windowed(

@@ -87,7 +87,8 @@ def job(config: Deduplicated) -> Job:
 
 def sink(config: Deduplicated, order: list[str]) -> Sink:
     """Return the sink: one that remembers keys past the horizon, where it knows their number."""
-    same, output = config.deduplicate, config.output
+    same = config.deduplicate
+    output = config.output
     if same.keys is None:
         return Append(output.table)
     return FirstSeen(

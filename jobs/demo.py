@@ -106,7 +106,8 @@ def told(text: str, began: float) -> None:
 
 def run_job(places: Places, servers: str) -> dict[str, Any]:
     """Run jobs/page_views.py by spark-submit until it ends, and give its summary."""
-    log, numbers = places.root / "job.log", places.root / "summary.json"
+    log = places.root / "job.log"
+    numbers = places.root / "summary.json"
     options = {
         "kafka.servers": servers,
         "input.topics": TOPIC,

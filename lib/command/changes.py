@@ -43,7 +43,7 @@ def changes(
     job: Job = "changes",
     option: Options = None,
 ) -> None:
-    """Hand on what has changed in a table since the last run, each version once."""
+    """Pass on what has changed in a table since the last run, each version once."""
 
     def work() -> None:
         sink = _sink(changelog, topic, sent, servers, key, option or ())

@@ -103,7 +103,7 @@ class Cluster:
             )
 
     def ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], int]:
-        """Return the offset behind the newest record of each partition."""
+        """Return the offset after the newest record of each partition."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def begins(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], int]:

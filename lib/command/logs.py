@@ -144,7 +144,8 @@ class Folder:
         return TableLog(path, commits, whole_log, newest)
 
     def _checkpoint(self, path: str) -> Checkpoint:
-        begun, done = self._newest(f"{path}/offsets"), self._newest(f"{path}/commits")
+        begun = self._newest(f"{path}/offsets")
+        done = self._newest(f"{path}/commits")
         ended = self._lines(f"{path}/commits/{done}") if done >= 0 else []
         mark = ended[0].get("nextBatchWatermarkMs") if ended else None
         read = self._lines(f"{path}/offsets/{done}")[1:] if done >= 0 else []

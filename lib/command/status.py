@@ -152,7 +152,8 @@ def waiting(at: Checkpoint, cluster: Cluster) -> int:
     """Return how many offsets of the topics are not read yet."""
     there = cluster.topics()
     partitions = {name: range(there.get(name, 0)) for name in {topic for topic, _ in at.offsets}}
-    ends, begins = cluster.ends(partitions), cluster.begins(partitions)
+    ends = cluster.ends(partitions)
+    begins = cluster.begins(partitions)
     return sum(
         max(0, end - max(at.offsets.get(place, 0), begins[place])) for place, end in ends.items()
     )

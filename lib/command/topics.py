@@ -41,7 +41,8 @@ def listed(cluster: Cluster) -> Table:
     """Return the topics as a table."""
     there = cluster.topics()
     partitions = {name: range(number) for name, number in there.items()}
-    begins, ends = cluster.begins(partitions), cluster.ends(partitions)
+    begins = cluster.begins(partitions)
+    ends = cluster.ends(partitions)
     right = [Column(title, justify="right") for title in ("partitions", "records")]
     shown = Table("topic", *right, box=None, pad_edge=False)
     for name, number in there.items():

@@ -43,7 +43,7 @@ def as_text(value: object) -> str:
 
 
 def require_property(name: object, value: object) -> None:
-    """Refuse what is no property of Delta's, and one under which stamps do not hold.
+    """Refuse a property that Delta does not have, and one that would undo the stamps.
 
     Raises ArgumentError and ColumnTypeError.
     """

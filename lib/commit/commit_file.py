@@ -27,7 +27,7 @@ def number_in(commit: bytes, app_id: str) -> int | None:
 
 
 def restored(commit: bytes) -> Iterator[int | None]:
-    """Return the version that a commit puts back, None where it does not say; others give none."""
+    """Return the version that a RESTORE puts back; None where the commit does not say it."""
     for info in _actions(commit, "commitInfo"):
         if info.get("operation") == "RESTORE":
             to = info.get("operationParameters", {}).get("version")

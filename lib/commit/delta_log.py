@@ -161,7 +161,7 @@ class DeltaCommitLog:
         return None
 
     def fence(self, app_id: str, told: str) -> None:
-        """Let whoever writes to the table under an application id, and is in the middle, fail.
+        """Make a commit under an application id fail that another driver may have under way.
 
         told: what the commit bears, which has no rows.
         """

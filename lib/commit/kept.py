@@ -143,7 +143,8 @@ def require_noted(step: str, path: str, last: int | None, finished: range) -> No
 
 def others(step: str, job: str, writers: Sequence[str]) -> set[str]:
     """Return the queries of a job that have written a step, by their application ids."""
-    start, end = f"{job}/", f"/{step}"
+    start = f"{job}/"
+    end = f"/{step}"
     own = [each for each in writers if each.startswith(start) and each.endswith(end)]
     queries = {each.removeprefix(start).removesuffix(end) for each in own}
     return {query for query in queries if "/" not in query} - {REPLAY}

@@ -26,7 +26,7 @@ from .stamp import Stamp, app_id
 
 
 class Ledger:
-    """The identity of a checkpoint in the hands of the driver that has claimed it; a `Claim`.
+    """The identity of a checkpoint, kept by the driver that has claimed the checkpoint.
 
     steps: the path of each step's table, as the job has it now; of these alone a note is made.
     """
@@ -88,7 +88,7 @@ class Ledger:
             self._own = {}
 
     def begins(self, number: int) -> None:
-        """Take up what a driver before this one has finished since this one was started.
+        """Take over the batches that an earlier driver has finished since this one was started.
 
         Raises:
             CheckpointError: for a batch that does not follow the last one that is noted.
@@ -207,12 +207,13 @@ class Ledger:
             self._own = {}
 
     def fence(self, tables: Mapping[str, DeltaCommitLog], query: str) -> None:
-        """Fence off a driver that may still be in the middle of a commit to one of the tables.
+        """Fence off an earlier driver that may have a commit to one of the tables under way.
 
         It has looked whether a later start is there before this one has claimed its epoch. A table
         that is not there yet cannot be fenced: it is looked at before each batch until it is noted.
         """
-        job, epoch = self.identity.job, self.identity.epoch
+        job = self.identity.job
+        epoch = self.identity.epoch
         for step, log in tables.items():
             if log.id is not None:
                 told = json.dumps({"tidegate": "fence", "step": step, "epoch": epoch})
@@ -221,7 +222,7 @@ class Ledger:
                 self._unfenced.add(step)
 
     def ended(self) -> None:
-        """Write down that this driver writes no more, so that the next has none to fence off."""
+        """Note that this driver writes no more, so that the next one has nothing to fence off."""
         with self._writing, suppress(OSError):
             self._write(replace(self.identity, ended=True))
 

@@ -32,7 +32,7 @@ be read."""
 def last_number(
     state: DeltaState, app_id: str, content: Callable[[int], bytes | None]
 ) -> int | None:
-    """Return the last number of an application id up to a version of a table; None for none.
+    """Return the last number of an application id up to a table's version; None where it has none.
 
     content: reads the commit of a version, or gives None where the log has it no longer.
     """

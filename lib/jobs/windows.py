@@ -115,7 +115,8 @@ def job(config: Windows) -> Job:
 
 def sink(config: Windows, views: Windowed) -> Sink:
     """Return the sink: one that changes windows after they came out, where the job asks for it."""
-    window, output = config.window, config.output
+    window = config.window
+    output = config.output
     if window.changing:
         log = None if window.corrections is None else output.corrections
         return Corrected(output.table, windowed=views, log=log, layout=output.layout)

@@ -87,7 +87,7 @@ class WholeFiles:
         self._conf = jvm_session(spark).sessionState().newHadoopConf()
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
         made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
-        with self._told(self._folder):
+        with self._explaining(self._folder):
             self._manager = made.create(self._folder, self._conf)
             scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()
         self._local = Path(self._folder.toUri().getPath()) if scheme == "file" else None
@@ -121,7 +121,7 @@ class WholeFiles:
 
     def names(self) -> list[str]:
         """Return the names of the files; none where there is no such folder."""
-        with self._told(self._folder):
+        with self._explaining(self._folder):
             if not self._manager.exists(self._folder):
                 return []
             return [status.getPath().getName() for status in self._manager.list(self._folder)]
@@ -139,11 +139,11 @@ class WholeFiles:
 
     def delete(self, name: str) -> None:
         """Delete a file; nothing happens where there is none."""
-        with self._told(self._folder):
+        with self._explaining(self._folder):
             self._manager.delete(self._made(self._folder, name))
 
     @contextmanager
-    def _told(self, path: Any) -> Iterator[None]:
+    def _explaining(self, path: Any) -> Iterator[None]:
         try:
             yield
         except Py4JJavaError as error:

@@ -43,7 +43,7 @@ def require_share(value: object, what: str) -> None:
 
 
 def require_name(name: object) -> None:
-    """Refuse a job's name that can not stand in an application id."""
+    """Refuse a job's name that cannot stand in an application id."""
     if not isinstance(name, str) or not re.match(NAME, name):
         raise ArgumentError(
             f"the job's name is {name!r}.",
@@ -121,7 +121,7 @@ def require_dead_topic(given: object, sources: Sequence[KafkaSource]) -> None:
 
 
 def require_sink(sink: object) -> None:
-    """Refuse what can not write a batch."""
+    """Refuse a sink that cannot write a batch."""
     if isinstance(sink, type) or not callable(getattr(sink, "write", None)):
         raise ColumnTypeError(
             f"sink is {sink!r}.", "a sink of tidegate.sinks.", 'sink=Append("/tables/views")'
@@ -146,7 +146,7 @@ def require_transform(transform: object, inputs: Sequence[str]) -> None:
 def require_each_batch(
     each_batch: Callable[..., object] | None, transform: object, inputs: Sequence[str]
 ) -> None:
-    """Refuse a function of each batch that can not be called with the batch's frames."""
+    """Refuse a function of each batch that cannot be called with the batch's frames."""
     if each_batch is None:
         return
     if not callable(each_batch):
@@ -175,7 +175,7 @@ def _require_call(
 
 
 def require_merging(sink: object, transform: object, each_batch: object, inputs: int) -> None:
-    """Refuse emission "updates", corrections or `Corrected` where windows can not be merged."""
+    """Refuse emission "updates", corrections or `Corrected` where windows cannot be merged."""
     keeps = windows_of(sink)
     if keeps is None:
         raise ArgumentError(

@@ -140,7 +140,8 @@ def size(load: Load, figures: Figures | None = None) -> Need:
 
 
 def _kept(load: Load, figures: Figures) -> int:
-    span, late = load.seconds("size"), load.seconds("lateness")
+    span = load.seconds("size")
+    late = load.seconds("lateness")
     if figures.keeps == "nothing":
         return 0
     if figures.keeps == "events":

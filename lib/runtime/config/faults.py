@@ -63,13 +63,13 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def told(
+def as_error(
     model: type[BaseModel], error: ValidationError, given: Mapping[KeyPath, Given]
 ) -> ConfigError:
     """Return one error that tells all faults."""
     faults: dict[str, ConfigError] = {}
     for detail in error.errors(include_url=False):
-        one = _Fault(model, detail, given).told()
+        one = _Fault(model, detail, given).error()
         before = faults.get(one.given)
         # A value that fits no member of a union is told once, with what each would have taken.
         if before is not None:
@@ -99,7 +99,7 @@ class _Fault:
         self.source = f" ({known.source})" if known else ""
         self.value = known.value if known else detail["input"]
 
-    def told(self) -> ConfigError:
+    def error(self) -> ConfigError:
         """Return the error that says it."""
         raised = self._context.get("error")
         if isinstance(raised, TidegateError):

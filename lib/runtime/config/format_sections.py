@@ -107,7 +107,8 @@ class FormattedSection(Section):
             return headed(form) if self.header else form
         found = self._registry(registry)
         if self.format == "protobuf":
-            place, message = Path(self.descriptor or ""), self.message or ""
+            place = Path(self.descriptor or "")
+            message = self.message or ""
             return protobuf_format(place, message, columns=self.event_schema, registry=found)
         writer = None if self.writer is None else Path(self.writer)
         return avro_format(self.event_schema, writer=writer, registry=found)

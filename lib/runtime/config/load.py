@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ...errors import ConfigError
-from .faults import OPEN_ENDED, Given, KeyPath, told
+from .faults import OPEN_ENDED, Given, KeyPath, as_error
 from .secrets import require_reference
 
 PREFIX = "TIDEGATE_"
@@ -54,7 +54,7 @@ def load(
     try:
         config = model.model_validate(tree)
     except ValidationError as error:
-        raise told(model, error, given) from None
+        raise as_error(model, error, given) from None
     return Loaded(config, {path: one.source for path, one in given.items()})
 
 

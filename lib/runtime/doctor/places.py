@@ -91,7 +91,7 @@ def state(preflight: Preflight) -> str:
 
 
 def check_sums(checkpoint: Path, preflight: Preflight) -> str:
-    """Name the check sums without a file that a killed writer has left.
+    """Name the check sums that a killed writer has left without their file.
 
     Spark takes one for a second query on the checkpoint when it writes the file that it is of.
     """

@@ -40,7 +40,8 @@ def head_room(preflight: Preflight, name: str) -> str:
 
 def left_of(asked: KafkaClient, read: Offsets) -> str:
     """Tell what a broker still keeps of what was not read yet."""
-    first, last = asked.earliest(read), asked.latest(read)
+    first = asked.earliest(read)
+    last = asked.latest(read)
     _require_there(read, first)
     waits = sum(
         max(last[topic][part] - at, 0)
@@ -76,7 +77,8 @@ def _left(asked: KafkaClient, read: Offsets, last: Offsets, kept: int) -> int | 
     now = int(time.time() * 1000)
     if not _unread_before(asked, read, last, None):
         return None
-    low, high = now - kept, now
+    low = now - kept
+    high = now
     if _unread_before(asked, read, last, low):
         return 0
     for _ in range(_STEPS):

@@ -14,7 +14,7 @@ from ..locations import below
 from .claims import Claims
 from .person import Identifier, Person
 from .places import Root
-from .report import Forgotten, Scanned
+from .report import Forgotten, Left, Scanned, TableReport
 from .scan import Scan
 from .work import Work
 
@@ -52,31 +52,38 @@ def forget(
         ReplayMismatchError: for a table that was put back since its job's last batch.
         FencedError: where a job was started meanwhile.
     """
-    began, clock = datetime.now(UTC), time.monotonic()
+    began = datetime.now(UTC)
+    clock = time.monotonic()
     person = Person([Identifier.parse(each) for each in where])
     places = [Root(path) for path in roots]
     _require_apart([place.path for place in places])
     found = [place.find() for place in places]
-    checkpoints = [
-        place.of(name) for place, at in zip(places, found, strict=True) for name in at.checkpoints
-    ]
+    checkpoints: list[str] = []
+    for place, there in zip(places, found, strict=True):
+        checkpoints += [place.of(name) for name in there.checkpoints]
     claims = Claims.of(spark, checkpoints, look=dry_run)
     work = [Work(spark, *pair, person, claims) for pair in zip(places, found, strict=True)]
+
+    # Everything is refused, or found, before the first row is deleted.
     if not dry_run and not stopped:
         claims.require_known(path for each in work for path in each.paths)
     for each in work:
         each.require_deletable()
-    sent = [place for each in work for place in each.outside()] + list(claims.dead_topics())
+    outside = [sent for each in work for sent in each.outside()]
+    outside += claims.dead_topics()
     before = [each.scan() for each in work]
-    tables = [
-        table
-        for each, seen in zip(work, before, strict=True)
-        for table in each.forget(seen, dry_run=dry_run)
-    ]
+
+    tables: list[TableReport] = []
+    for each, seen in zip(work, before, strict=True):
+        tables += each.forget(seen, dry_run=dry_run)
     if not dry_run:
         forget_tables(spark)
         claims.settle()
+
     after = before if dry_run else [each.scan(again=True) for each in work]
+    left: list[Left] = []
+    for each, seen in zip(work, after, strict=True):
+        left += each.left(seen, dry_run=dry_run)
     return Forgotten(
         asked=person.identifiers,
         roots=[place.path for place in places],
@@ -84,13 +91,9 @@ def forget(
         began=began,
         seconds=time.monotonic() - clock,
         tables=tables,
-        left=[
-            told
-            for each, seen in zip(work, after, strict=True)
-            for told in each.left(seen, dry_run=dry_run)
-        ],
+        left=left,
         topics=claims.topics,
-        outside=sent,
+        outside=outside,
         before=_scanned(before),
         after=None if dry_run else _scanned(after),
     )

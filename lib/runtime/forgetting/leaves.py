@@ -47,7 +47,8 @@ def in_column(values: Any, path: str, person: Person) -> int:
     """Return how many values of a plain column tell of the person."""
     kind = values.type
     if pa.types.is_fixed_size_binary(kind):
-        values, kind = values.cast(pa.binary()), pa.binary()
+        kind = pa.binary()
+        values = values.cast(kind)
     if not _is_text(kind) and not _is_bytes(kind):
         return sum(_equal(values, each) for each in person.at(path))
     near = pc.is_in(values, pa.array(list(person.at(path)), pa.string()).cast(kind))

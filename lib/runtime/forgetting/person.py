@@ -79,7 +79,8 @@ class Identifier:
 
     def of(self, path: str) -> bool:
         """Return whether a column, by its dotted path, holds such values."""
-        wanted, found = self.column.lower(), path.lower()
+        wanted = self.column.lower()
+        found = path.lower()
         return found == wanted or found.endswith(f".{wanted}")
 
 

@@ -99,7 +99,8 @@ def _begin(spark: SparkSession, path: str, merged: int | None) -> None:
 def _end(spark: SparkSession, path: str, version: int) -> None:
     """Put the properties back; `version` has the rows of all that are removed."""
     state = delta_state(spark, path)
-    before, merged = state.property(_BEFORE), state.property(_MERGED)
+    before = state.property(_BEFORE)
+    merged = state.property(_MERGED)
     wanted = {_KEPT: before} if before else {}
     if merged is not None:
         wanted[SINCE] = f"{merged} {version}"

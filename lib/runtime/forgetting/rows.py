@@ -46,7 +46,7 @@ def of_person(frame: DataFrame, person: Person) -> Column | None:
         value = quoted(field.name)
         found += _equal(value, field.dataType, field.name, person)
         if letter and field.name not in _NO_TEXT:
-            found += _told(value, field.dataType, person)
+            found += _tells(value, field.dataType, person)
     return _either(found) if found else None
 
 
@@ -62,7 +62,7 @@ def count_told(frame: DataFrame, person: Person) -> int:
     for field in frame.schema.fields:
         value = quoted(field.name)
         found += _equal(value, field.dataType, field.name, person)
-        found += _told(value, field.dataType, person)
+        found += _tells(value, field.dataType, person)
     return frame.where(_either(found)).count() if found else 0
 
 
@@ -113,14 +113,14 @@ def _entry(entry: Column, kind: MapType, path: str, person: Person) -> Iterator[
             )
 
 
-def _told(value: Column, kind: DataType, person: Person) -> Iterator[Column]:
+def _tells(value: Column, kind: DataType, person: Person) -> Iterator[Column]:
     """Return whether text or bytes, at any depth, tell of the person."""
     if isinstance(kind, StructType):
         for field in kind.fields:
-            yield from _told(value[field.name], field.dataType, person)
+            yield from _tells(value[field.name], field.dataType, person)
     elif isinstance(kind, ArrayType):
         part = kind.elementType
-        yield from _any(value, lambda each: _told(each, part, person))
+        yield from _any(value, lambda each: _tells(each, part, person))
     elif isinstance(kind, StringType):
         yield _spoken(value, person)
     elif isinstance(kind, BinaryType):

@@ -151,7 +151,9 @@ def _members(stream: Any) -> Iterator[Iterator[bytes]]:
 def _in_bytes(chunks: Iterable[bytes], person: Person, *, text_alone: bool = False) -> int:
     """Return how often bytes tell of the person."""
     needles = [each.encode() for each in person.needles]
-    before, seen, number = b"", 0, 0
+    before = b""
+    seen = 0
+    number = 0
     for chunk in chain(chunks, [b""]):
         whole = before + chunk
         # What is near the end is looked at with the next chunk, which shows what follows it.
@@ -163,7 +165,8 @@ def _in_bytes(chunks: Iterable[bytes], person: Person, *, text_alone: bool = Fal
             if seen <= place < until
         )
         start = max(0, until - _AROUND)
-        before, seen = whole[start:], until - start
+        before = whole[start:]
+        seen = until - start
     return number
 
 
@@ -189,17 +192,22 @@ def _decode(stream: Any, read: _Read, person: Person) -> None:
     found = read.found
     for value in (file.metadata.metadata or {}).values():
         found["notes"] += person.in_bytes(value)
-    for group in range(file.metadata.num_row_groups):
-        for number in range(file.metadata.num_columns):
-            part = file.metadata.row_group(group).column(number)
-            known = part.statistics
-            if known is not None and known.has_min_max:
-                path = part.path_in_schema.replace(".list.element", "")
-                edges = (known.min, known.max)
-                found[f"statistics of {path}"] += any(in_value(e, path, person) for e in edges)
+    for path, edges in _statistics(file.metadata):
+        found[f"statistics of {path}"] += any(in_value(edge, path, person) for edge in edges)
     for batch in file.iter_batches(_ROWS):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for path, values in leaves(column, name, person):
                 found[path] += in_column(values, path, person) or among_top(values, person)
                 for kind, number in kinds(values).items():
                     read.sketches[Sketch(read.file.place, path, kind)] += number
+
+
+def _statistics(metadata: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Return the least and the greatest value of each column of each group, where they are kept."""
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            part = metadata.row_group(group).column(number)
+            known = part.statistics
+            if known is not None and known.has_min_max:
+                path = part.path_in_schema.replace(".list.element", "")
+                yield path, (known.min, known.max)

@@ -69,7 +69,7 @@ def kinds(values: Any) -> Counter[str]:
 
 
 def among_top(values: Any, person: Person) -> int:
-    """Return how many sketches of the most frequent numbers have a number of the person's."""
+    """Return how many sketches of frequent numbers hold one of the person's numbers."""
     if str(values.type) not in ("binary", "large_binary"):
         return 0
     own = values.filter(pc.starts_with(values, f"{MAGIC.decode()}\x01"))

@@ -75,7 +75,7 @@ def code_of(error: BaseException) -> int:
 
 
 def guarded(work: Callable[[], object], *, verbose: bool = False) -> int:
-    """Do the work and give the exit code; an error is told in one paragraph on standard error.
+    """Do the work, and return the exit code; say an error in one paragraph on standard error.
 
     With `verbose` the whole traceback comes too, Java's included.
     """

@@ -79,7 +79,8 @@ def _cache() -> Path:
 
 def _retrieve(folder: Path, ivy: str, java: str) -> None:
     program = sorted((Path(pyspark.__path__[0]) / "jars").glob("ivy-*.jar"))[-1]
-    module, log = folder / "ivy.xml", folder / "ivy.log"
+    module = folder / "ivy.xml"
+    log = folder / "ivy.log"
     module.write_text(ivy, encoding="utf-8")
     settings = os.environ.get(SETTINGS_VARIABLE)
     command = [java, *_TIMEOUTS, "-jar", str(program), "-ivy", str(module)]

@@ -103,7 +103,7 @@ def spark_session(
 
 
 def unsized(settings: Mapping[str, str]) -> bool:
-    """Return whether a session of a cluster has the partitions that a laptop's file says."""
+    """Return whether a cluster's session has the number of partitions meant for one machine."""
     alone = local_cores(settings["spark.master"]) > 0
     return not alone and settings[PARTITIONS] == defaults()[PARTITIONS]
 

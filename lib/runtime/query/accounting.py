@@ -90,7 +90,8 @@ def too_late(batch: Batch, limits: Limits) -> str | None:
 
     None where there is nothing to tell.
     """
-    rows, late = batch.rows_in or 0, batch.late or 0
+    rows = batch.rows_in or 0
+    late = batch.late or 0
     by_count = limits.late_rows is not None and late > limits.late_rows
     by_share = (
         limits.late_ratio is not None
@@ -120,7 +121,7 @@ def check_dead(batch: Batch, found: int) -> None:
 
 
 def check_late(batch: Batch, counted: int, found: int) -> None:
-    """Refuse a batch whose stream left out other rows as late than were found to be set aside."""
+    """Refuse a batch whose stream left out other rows as late than reading it again finds."""
     if counted != found:
         raise AccountingError(
             f"batch {batch.number} left out {counted:,} rows as late, and its offsets, read again, "
@@ -151,7 +152,8 @@ def check_flood(
 
     samples: gives the commonest reasons.
     """
-    most, share = limits.dead_rows, limits.dead_ratio
+    most = limits.dead_rows
+    share = limits.dead_ratio
     by_count = most is not None and seen.dead > most
     by_share = share is not None and seen.rows >= limits.min_rows and seen.dead > share * seen.rows
     if not (by_count or by_share):

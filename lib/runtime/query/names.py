@@ -50,7 +50,7 @@ class Names:
         return f"{self._catalog} has the names of {len(known) - len(self._waiting)} tables"
 
     def look(self) -> None:
-        """Give each table its name that has come to be since the last look.
+        """Make the tables that are new since the last look known by their names.
 
         Raises:
             TableError.

@@ -31,7 +31,8 @@ def unlike(spark: SparkSession, logs: Logs) -> list[str]:
 
     Spark goes on as the checkpoint has it, and says nothing.
     """
-    number, asked = partitions(logs), int(spark.conf.get(PARTITIONS, "0") or 0)
+    number = partitions(logs)
+    asked = int(spark.conf.get(PARTITIONS, "0") or 0)
     if number is None:
         return []
     told = []
@@ -41,7 +42,8 @@ def unlike(spark: SparkSession, logs: Logs) -> list[str]:
             f"rescaled: {PARTITIONS} = {asked} does not count for it; tidegate rescale {logs.path} "
             f"--to {asked} changes that"
         )
-    there, wanted = settings(logs).get(STATE), spark.conf.get(STATE, None)
+    there = settings(logs).get(STATE)
+    wanted = spark.conf.get(STATE, None)
     if there and wanted and there != wanted:
         told.append(
             f"the state stays in {there.rpartition('.')[2]}, with which its checkpoint began: "

@@ -195,8 +195,8 @@ class Preflight:
 
     def _job(self) -> str:
         if self.noted is not None:
-            name, checkpoint = self.job.name, self.job.places.checkpoint
-            require_same_job(self.noted, name, checkpoint, self.steps)
+            checkpoint = self.job.places.checkpoint
+            require_same_job(self.noted, self.job.name, checkpoint, self.steps)
         require_none_added(self.before, self._own, self._recreate)
         return self.job.name
 

@@ -23,7 +23,8 @@ def require_none_added(noted: Identity, steps: Mapping[str, str], recreate: Sequ
     silent = [step for step in sorted(added(noted, steps)) if step not in recreate]
     if not silent:
         return
-    step, has = silent[0], ", ".join(map(repr, noted.steps or ()))
+    step = silent[0]
+    has = ", ".join(map(repr, noted.steps or ()))
     raise CheckpointError(
         f"step {step!r} ({steps[step]}) has none of the batches so far, which end with batch "
         f"{noted.finished.stop - 1}: it would lack their rows.",

@@ -22,6 +22,8 @@ from . import cut
 
 _LOG = logging.getLogger(__name__)
 _MICRO = timedelta(microseconds=1)
+_LATEST = -1
+_EARLIEST = -2
 
 
 def planned(job: Job, spark: SparkSession) -> Backlog | None:
@@ -49,22 +51,32 @@ def _waiting(job: Job, spark: SparkSession) -> tuple[Offsets, Offsets]:
         source = given.reading.source
         try:
             with client(spark, source) as asked:
-                counts = {name: range(s.partitions) for name, s in states_of(asked, source).items()}
-                parts = source.partitions or counts
-                first, last = asked.earliest(parts), asked.latest(parts)
+                states = states_of(asked, source)
+                all_parts = {name: range(state.partitions) for name, state in states.items()}
+                parts = source.partitions or all_parts
+                first = asked.earliest(parts)
+                last = asked.latest(parts)
         except OSError as error:
             raise SourceError(
                 f"{error}.", "a broker that tells how much waits, for a backlog."
             ) from error
         asked_for = source.start if isinstance(source.start, Mapping) else {}
         for topic, ends in last.items():
-            own = {part: asked_for.get(topic, {}).get(part, -2) for part in ends}
-            start[topic] = {
-                part: {-2: first[topic][part], -1: stop}.get(own[part], own[part])
+            own = asked_for.get(topic, {})
+            begins = {
+                part: _begin(own.get(part, _EARLIEST), first[topic][part], stop)
                 for part, stop in ends.items()
             }
-            end[topic] = {part: max(stop, start[topic][part]) for part, stop in ends.items()}
+            start[topic] = begins
+            end[topic] = {part: max(stop, begins[part]) for part, stop in ends.items()}
     return start, end
+
+
+def _begin(asked: int, first: int, stop: int) -> int:
+    """Return the offset that a partition is to be read from: Spark has two numbers for its ends."""
+    if asked == _EARLIEST:
+        return first
+    return stop if asked == _LATEST else asked
 
 
 def reach(job: Job) -> int:

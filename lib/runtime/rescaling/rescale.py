@@ -75,7 +75,8 @@ def _claimed(files: EpochFiles, plan: Plan) -> Identity:
 
 def _require_written(plan: Plan, logs: Logs) -> None:
     """Refuse a batch of Spark's that is anything but the last one in other partitions."""
-    last, new = plan.batch - 1, plan.batch
+    last = plan.batch - 1
+    new = plan.batch
     whole = logs.newest == logs.last == new and partitions(logs) == plan.after
     if whole:
         before, after = (

@@ -40,7 +40,8 @@ def behind(asked: KafkaClient, read: Offsets, now: int) -> Behind:
 
     now: in milliseconds since 1970. Raises OSError where the broker gives no answer.
     """
-    first, last = _flat(asked.earliest(read)), _flat(asked.latest(read))
+    first = _flat(asked.earliest(read))
+    last = _flat(asked.latest(read))
     positions = _flat(read)
     rows = {place: max(0, last[place] - at) for place, at in positions.items()}
 
@@ -53,23 +54,27 @@ def behind(asked: KafkaClient, read: Offsets, now: int) -> Behind:
         }
 
     ages = oldest({place for place, waits in rows.items() if waits}, older, now)
-    limits = asked.kept(list(read))
+    seconds = {place: ages.get(place, 0) / 1000 for place in positions}
     retention = {
         topic: kept.milliseconds / 1000
-        for topic, kept in limits.items()
+        for topic, kept in asked.kept(list(read)).items()
         if kept.milliseconds is not None
     }
-    seconds = {place: ages.get(place, 0) / 1000 for place in positions}
+    head_room = {
+        topic: max(0.0, keeps - _oldest_of(topic, seconds)) for topic, keeps in retention.items()
+    }
     return Behind(
         rows=rows,
         seconds=seconds,
         kept={place: at - first[place] for place, at in positions.items()},
         retention=retention,
-        head_room={
-            topic: max(0.0, keeps - max(age for place, age in seconds.items() if place[0] == topic))
-            for topic, keeps in retention.items()
-        },
+        head_room=head_room,
     )
+
+
+def _oldest_of(topic: str, ages: Mapping[Place, float]) -> float:
+    """Return the age of the oldest record that waits in a topic."""
+    return max(age for (name, _), age in ages.items() if name == topic)
 
 
 def oldest(
@@ -89,7 +94,8 @@ def oldest(
         found = older(dict.fromkeys(left, now - reach))
         high |= dict.fromkeys(left - found, reach)
         low |= dict.fromkeys(found, reach)
-        left, reach = found, reach * _GROWS
+        left = found
+        reach *= _GROWS
     high |= dict.fromkeys(left, reach)
     for _ in range(_HALVINGS if waiting else 0):
         middle = {place: (low[place] + high[place]) // 2 for place in waiting}

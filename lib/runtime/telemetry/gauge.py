@@ -53,32 +53,42 @@ def gauge(progress: Mapping[str, Any]) -> Gauge:
     The lag is the broker's end offsets minus those read; a count of state rows that Spark does not
     keep is 0.
     """
-    sources, states = progress.get("sources") or [], progress.get("stateOperators") or []
+    sources = progress.get("sources") or []
+    states = progress.get("stateOperators") or []
     known = [found for source in sources if (found := _behind(source)) is not None]
     lags = {place: rows for found in known for place, rows in found.items()}
-    seconds = float((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
+    read: dict[Place, int] = {}
+    for source in sources:
+        read |= _by_place(source.get("endOffset"))
+
+    times = progress.get("durationMs") or {}
+    seconds = float(times.get("triggerExecution") or 0) / 1000
     began = progress.get("timestamp")
+    ended = None if began is None else datetime.fromisoformat(began).timestamp() + seconds
     return Gauge(
         batch=int(progress.get("batchId", 0)),
         lag=sum(lags.values()) if known else None,
         watermark=(progress.get("eventTime") or {}).get("watermark"),
-        state_rows=sum(max(0, int(state.get("numRowsTotal") or 0)) for state in states),
-        state_bytes=sum(int(state.get("memoryUsedBytes") or 0) for state in states),
-        rows=sum(int(source.get("numInputRows") or 0) for source in sources),
+        # A count that is not kept is negative.
+        state_rows=sum(max(0, _number(state, "numRowsTotal")) for state in states),
+        state_bytes=sum(_number(state, "memoryUsedBytes") for state in states),
+        rows=sum(_number(source, "numInputRows") for source in sources),
         seconds=seconds,
-        dropped=sum(int(state.get("numRowsDroppedByWatermark") or 0) for state in states),
-        ended=None if began is None else datetime.fromisoformat(began).timestamp() + seconds,
+        dropped=sum(_number(state, "numRowsDroppedByWatermark") for state in states),
+        ended=ended,
         lags=lags,
-        read={
-            place: at
-            for source in sources
-            for place, at in _by_place(source.get("endOffset")).items()
-        },
+        read=read,
     )
 
 
+def _number(told: Mapping[str, Any], name: str) -> int:
+    """Return a number of a report; 0 where the report has none."""
+    return int(told.get(name) or 0)
+
+
 def _behind(source: Mapping[str, Any]) -> dict[Place, int] | None:
-    latest, read = (_by_place(source.get(end)) for end in ("latestOffset", "endOffset"))
+    latest = _by_place(source.get("latestOffset"))
+    read = _by_place(source.get("endOffset"))
     if not latest or not read:
         return None
     return {place: max(0, at - read.get(place, 0)) for place, at in latest.items()}

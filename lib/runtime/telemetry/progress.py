@@ -62,9 +62,11 @@ def size(count: int) -> str:
     >>> size(2_500_000)
     '2.5 MB'
     """
-    value, units = float(count), ["B", "kB", "MB", "GB"]
+    value = float(count)
+    units = ["B", "kB", "MB", "GB"]
     while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
+        value /= 1000
+        units = units[1:]
     return f"{value:.0f} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 

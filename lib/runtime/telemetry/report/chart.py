@@ -9,8 +9,12 @@ from itertools import groupby
 
 from .units import UNKNOWN, duration, span_unit, ticks
 
-_WIDTH, _HEIGHT = 640, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 30
+_WIDTH = 640
+_HEIGHT = 220
+_LEFT = 64
+_RIGHT = 16
+_TOP = 12
+_BOTTOM = 30
 _ACROSS = 4
 _DOT_BELOW = 60
 """With fewer points than these each has a dot."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
 from .... import __version__
+from ..course import Stretch
 from ..record import Snapshot
 from .chart import Line, chart
 from .style import STYLE
@@ -54,7 +55,8 @@ def page(now: Snapshot, state: State, written: float) -> str:
 
 
 def _numbers(now: Snapshot, written: float) -> str:
-    done, last = now.summary, now.last
+    done = now.summary
+    last = now.last
     behind = None if last is None or last.mark is None else written - last.mark
     lag = sum(now.lag.values()) if now.lag else None
     told = [
@@ -82,20 +84,27 @@ def _numbers(now: Snapshot, written: float) -> str:
 
 
 def _charts(now: Snapshot) -> Iterable[str]:
-    each = [(at.ended - now.started, at) for at in now.course]
-    speed = [(t, at.rows_timed / at.seconds if at.seconds else None) for t, at in each]
-    behind = [(t, None if at.watermark is None else at.ended - at.watermark) for t, at in each]
-    yield chart("Rows a second", [Line("rows a second", speed)], short)
-    yield chart("Time of a batch", [Line("seconds", [(t, at.longest) for t, at in each])], duration)
-    yield chart("Lag: records that wait", [Line("records", [(t, at.lag) for t, at in each])], short)
-    yield chart("Watermark behind the clock", [Line("behind", behind)], duration)
-    late = Line("late", [(t, at.late) for t, at in each])
-    dead = Line("dead", [(t, at.dead) for t, at in each])
+    def of_each(name: str, value: Callable[[Stretch], float | None]) -> Line:
+        return Line(name, [(at.ended - now.started, value(at)) for at in now.course])
+
+    yield chart("Rows a second", [of_each("rows a second", _speed)], short)
+    yield chart("Time of a batch", [of_each("seconds", lambda at: at.longest)], duration)
+    yield chart("Lag: records that wait", [of_each("records", lambda at: at.lag)], short)
+    yield chart("Watermark behind the clock", [of_each("behind", _behind)], duration)
+    late = of_each("late", lambda at: at.late)
+    dead = of_each("dead", lambda at: at.dead)
     yield chart("Late and dead rows of a batch", [late, dead], short)
-    rows = Line("rows", [(t, at.state_rows) for t, at in each])
+    rows = of_each("rows", lambda at: at.state_rows)
     yield chart("State: rows kept, such as groups of open windows", [rows], short)
-    kept = Line("bytes", [(t, at.state_bytes) for t, at in each])
-    yield chart("State: memory", [kept], octets)
+    yield chart("State: memory", [of_each("bytes", lambda at: at.state_bytes)], octets)
+
+
+def _speed(at: Stretch) -> float | None:
+    return at.rows_timed / at.seconds if at.seconds else None
+
+
+def _behind(at: Stretch) -> float | None:
+    return None if at.watermark is None else at.ended - at.watermark
 
 
 def _reasons(now: Snapshot) -> str:
