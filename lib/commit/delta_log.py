@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from delta.exceptions.base import (
@@ -125,23 +125,29 @@ class DeltaCommitLog:
         return None if number == NEVER else number
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
-        """Return the stamp of the commit that bears this application id and number.
+        """Return the stamp of the commit that bears this application id and number."""
+        for _, found in self.stamps():
+            if found.app_id == app_id and found.batch <= number:
+                return found if found.batch == number else None
+        return None
+
+    def stamps(self) -> Iterator[tuple[int, Stamp]]:
+        """Return the versions of the table that batches made, each with its stamp, newest first.
 
         A RESTORE leaves the numbers as they are and takes the rows: commits that one has undone
-        are passed over.
+        are passed over. The last one is the oldest that the log still has.
         """
         state = self.state or delta_state(self.spark, self.path)
         version = state.version
         while version >= 0:
             content = self._content(state, version)
             if content is None:
-                return None
+                return
             found = stamp_of(content)
-            if found is not None and found.app_id == app_id and found.batch <= number:
-                return found if found.batch == number else None
+            if found is not None:
+                yield version, found
             back = next(iter(restored(content)), None)
             version = version - 1 if back is None else back
-        return None
 
     def last_stamp(self, job: str, step: str) -> Stamp | None:
         """Return the newest stamp of a job's step, whatever the query; None where the log has none.

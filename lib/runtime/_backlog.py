@@ -94,11 +94,11 @@ def _of_sink(sink: Sink, transform: Any) -> Iterator[str]:
             yield from _of_sink(each, transform)
     elif type(sink) not in (Append, Decided, Folded, Upsert):
         yield f"the sink {type(sink).__name__}"
-    elif isinstance(sink, Upsert) and not sink.aggs and not _by_window(sink, transform):
+    elif isinstance(sink, Upsert) and not sink.aggs and not by_window(sink, transform):
         yield f"an Upsert by {', '.join(sink.keys)}, of which two results may be one row"
 
 
-def _by_window(sink: Upsert, transform: Any) -> bool:
+def by_window(sink: Upsert, transform: Any) -> bool:
     """Return whether each result has keys of its own."""
     if not isinstance(transform, Windowed) or isinstance(transform.window, Sliding):
         return False

@@ -64,6 +64,14 @@ Replays = Annotated[
         help="Run the job over its log again, into tables beside its own, compare them, and end.",
     ),
 ]
+From = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        help="With --replay: begin at this time of the records (2026-03-02T09:00:00Z), or at "
+        "offsets (topic:partition:offset, repeatable; or JSON).",
+    ),
+]
 Switches = Annotated[
     bool, typer.Option("--switch", help="Put the replay's tables in the place of the job's.")
 ]

@@ -20,6 +20,7 @@ from ._options import (
     Compare,
     Doctor,
     File,
+    From,
     Ignore,
     Json,
     LogJson,
@@ -49,10 +50,11 @@ from .query.compare import require_agreement
 from .query.late_rows import replay_late
 from .query.run import run
 from .query.waiting import waiting
-from .replaying.held import require_agreement as require_held
+from .replaying.found import require_agreement as require_held
 from .replaying.places import NEW, OLD
 from .replaying.replay import replay as over_again
 from .replaying.shown import shown as held_as_table
+from .replaying.start import Start, parsed
 from .replaying.switch import switch
 from .summary import Summary, write_summary
 
@@ -105,6 +107,7 @@ def entry(
         compare: Compare = compares,
         ignore: Ignore = None,
         again: Replays = replays,
+        from_: From = None,
         switch_: Switches = False,
         back: Back = False,
         as_json: Json = False,
@@ -118,6 +121,13 @@ def entry(
                     "a replay, which reads what the job has read as a stream.",
                     "leave --backlog out.",
                 )
+            if from_ and not again:
+                raise ArgumentError(
+                    "--from is given, and nothing is replayed.",
+                    "--from with --replay.",
+                    "the start of a new checkpoint is input.start.",
+                )
+            start = parsed(from_ or ())
             file = config or (_shipped(model.name) if shipped else None)
             loaded = load(model, file, set_ or ())
             if show_config:
@@ -140,7 +150,8 @@ def entry(
             elif switch_ or back:
                 switched(build(loaded.config), spark, back=back)
             elif again:
-                replayed(build(loaded.config), spark, ignore or (), as_json=as_json)
+                job = build(loaded.config)
+                replayed(job, spark, ignore or (), as_json=as_json, start=start)
             elif compare:
                 compared(build(loaded.config), spark, ignore or ())
             elif late:
@@ -172,9 +183,16 @@ def compared(job: Job, spark: SparkSession, ignore: Sequence[str]) -> None:
     typer.echo(f"{job.sink.path}: {found}.")
 
 
-def replayed(job: Job, spark: SparkSession, ignore: Sequence[str], *, as_json: bool) -> None:
+def replayed(
+    job: Job,
+    spark: SparkSession,
+    ignore: Sequence[str],
+    *,
+    as_json: bool,
+    start: Start | None = None,
+) -> None:
     """Replay a job, and say what was found; raise where the tables differ."""
-    found = over_again(job, spark, ignore=ignore)
+    found = over_again(job, spark, ignore=ignore, start=start)
     if found is None:
         typer.echo(f"the replay of {job.name!r} was stopped; it goes on when it is started again.")
         return

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.commit.epochs import EpochFiles
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.runtime.query.run import run
+from tidegate.runtime.replaying import carried
 from tidegate.runtime.replaying import switch as switching
 from tidegate.runtime.replaying.journal import Folder
 from tidegate.runtime.replaying.replay import replay
 from tidegate.testing import Broker, CrashError, crash_after
 
-from ..runtime.left import THIRD, WINDOWS, Left
+from ..runtime.left import FIRST, THIRD, WINDOWS, Left
 from ..runtime.topics import sent
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
@@ -64,3 +68,60 @@ def test_a_replay_and_a_switch_that_die_go_on_where_they_were(
     run(new, spark)
     assert left.views() == {**WINDOWS, 0: 3}
     assert left.aside("late") == {(0, 16): 1}
+
+
+def test_a_replay_from_the_middle_and_its_switch_that_die_lose_nothing(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = Left.made(spark, broker, topic, tmp_path)
+    before = left.views()
+    new, start = left.job(), {topic: {0: len(FIRST)}}
+    for dies in (
+        # Noted, and its checkpoint has not begun.
+        dying(EpochFiles, "succeed"),
+        crash_after(left.root / "views.replay", batch=0),
+        crash_after(left.root / "views.replay", batch=1),
+    ):
+        with dies, pytest.raises((CrashError, TidegateError)):
+            replay(new, spark, start=start)
+    found = replay(new, spark)
+    assert found is not None
+    assert (found.found.agree, found.found.rows, found.before) == (True, 2, 4)
+    put = carried._put
+
+    def put_and_die(*given: object) -> None:
+        put(*given)  # type: ignore[arg-type]
+        raise CrashError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(carried, "_put", put_and_die)
+        with pytest.raises(CrashError):
+            switching.switch(new, spark)
+    # The rows of before are there already, and are not taken twice.
+    assert left.views() == before
+    again = replay(new, spark)
+    assert again is not None
+    assert again.found.agree
+    switching.switch(new, spark)
+    assert left.views() == before
+    sent(broker.servers, topic, THIRD)
+    run(new, spark)
+    assert left.views() == WINDOWS
+    assert sorted(at for _, at in left.aside("late").elements()) == [8, 16]
+    assert sorted(at for _, at in left.aside("dead_letters").elements()) == [2, 10, 17]
+
+
+@contextmanager
+def dying(kind: type, method: str) -> Iterator[None]:
+    """Let a method raise in place of what it does."""
+
+    def die(*_: object) -> None:
+        raise CrashError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, method, die)
+        yield

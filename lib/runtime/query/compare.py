@@ -61,6 +61,12 @@ def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Dif
             "a checkpoint that has written its tables.",
             "run the job first.",
         )
+    if identity.resumed is not None and not job.keeps_state:
+        raise CheckpointError(
+            f"{job.places.checkpoint} began where another ended, and {job.sink.path} has rows of "
+            "before, which no offset tells from its own.",
+            "a checkpoint that has read all that its target holds.",
+        )
     target = checks.tables[job.sink.step]
     _require_whole(job, identity, checks.query, target)
     batch = planned(

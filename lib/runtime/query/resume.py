@@ -142,14 +142,14 @@ def put_back(job: Job, spark: SparkSession, found: Resumed) -> None:
         if not DeltaTable.isDeltaTable(spark, path):
             continue
         table = DeltaTable.forPath(spark, path)
-        again = _at_or_past(found.start, table.toDF().columns)
+        again = at_or_past(found.start, table.toDF().columns)
         if again is not None and not table.toDF().where(again).isEmpty():
             told = json.dumps({"tidegate": "resumed", "step": step, "start": found.start})
             with CommitOptions.noted(spark, told):
                 table.delete(again)
 
 
-def _at_or_past(start: Offsets, columns: Sequence[str]) -> Column | None:
+def at_or_past(start: Offsets, columns: Sequence[str]) -> Column | None:
     """Return whether a row of a side table is at these offsets or past them."""
     place = ("topic", "partition", "start_offset") if "start_offset" in columns else _PLACE
     topic, partition, offset = (

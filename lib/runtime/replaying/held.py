@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,68 +16,19 @@ from ...commit.epochs import EpochFiles
 from ...commit.identity import Identity, TableMark
 from ...commit.once import untouched
 from ...differences import Differences, differences
-from ...errors import ColumnTypeError, DifferenceError, ReplayMismatchError
+from ...errors import CheckpointError, ColumnTypeError, ReplayMismatchError
+from ...offsets import at_place
 from ...sinks import Corrected, Upsert
 from ...windows import Cumulative, Hopping, Tumbling, Windowed
 from ..job import Job
 from ..query.comparable import freshness, innermost
+from .before import of_after, of_before, since
+from .found import Held
 from .noted import Noted, at_the_end
 
 _EXACT = (Tumbling, Hopping, Cumulative)
 _OF_BATCHES = ("version", "final", "partials")
 """Columns of windows that were corrected, which tell of batches and not of windows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held:
-    """How the rows of a replay differ from those of the job.
-
-    target, replayed: the paths of the two tables.
-    found: the differences; "expected" are the job's rows, and "found" those of the replay.
-    until: results after this instant are not compared, since one of the two may not have them yet;
-        None where all rows are.
-    late: rows that the job had left out as late, and the replay has not; and those that it has left
-        out, and the job had not.
-    unexplained: the differences in windows that none of these rows belongs to; None where it is not
-        known which windows a row belongs to.
-    rows: by step, how many rows the job's table has, and the replay's.
-    columns: those that one of the tables alone has, which are not compared.
-    """
-
-    target: str
-    replayed: str
-    found: Differences
-    until: datetime | None
-    late: tuple[int, int]
-    unexplained: Differences | None
-    rows: Mapping[str, tuple[int, int]]
-    columns: Sequence[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what was found, for JSON."""
-        told = asdict(self)
-        return {
-            **told,
-            "until": None if self.until is None else self.until.isoformat(),
-            "agree": self.found.agree,
-        }
-
-
-def require_agreement(job: Job, found: Held) -> None:
-    """Refuse differences.
-
-    Raises:
-        DifferenceError: which tells how many there are.
-    """
-    if not found.found.agree:
-        raise DifferenceError(
-            f"the replay of {job.name!r} differs from its table: {found.found.missing:,} rows are "
-            f"in {found.target} alone, {found.found.extra:,} in {found.replayed} alone, and "
-            f"{found.found.different:,} differ.",
-            "the same rows, unless the job was changed to give others.",
-            "look at the differences; where they are what the change was for, --switch puts the "
-            "replay in place.",
-        )
 
 
 def held(job: Job, new: Job, at: Noted, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Held:
@@ -119,8 +69,10 @@ class _Both:
                 f"has {', '.join(new.columns)}.",
                 "tables with columns in common.",
             )
-        old, new = (self._certain(each, until, columns) for each in (old, new))
         kept = [*ignore, *self._of_batches(columns)]
+        before = of_before(self.new, self.at, self.spark, old).count()
+        old = of_after(self.new, self.at, self.spark, old)
+        old, new = (self._certain(each, until, columns) for each in (old, new))
         keys = [name for name in self._keys() if name in columns and name not in kept]
         found = differences(old, new, keys=keys, ignore=kept)
         late = [self._late(name) for name in self.new.inputs]
@@ -132,6 +84,8 @@ class _Both:
             replayed=self.new.sink.path,
             found=found,
             until=until,
+            since=since(self.at),
+            before=before,
             late=(sum(then.count() for then, _ in late), sum(now.count() for _, now in late)),
             unexplained=unexplained,
             rows={step: (self._old(step).count(), self._new(step).count()) for step in self._steps},
@@ -167,7 +121,17 @@ class _Both:
         transform = self.new.transform
         if transform is None or transform.result_time is None or self.new.emission != "final":
             return None
-        return min(self.last.watermark, self.at.closed) - freshness(self.new)
+        until = min(self.last.watermark, self.at.closed) - freshness(self.new)
+        begun = since(self.at)
+        if begun is not None and until <= begun:
+            checkpoint, reached = self.new.places.checkpoint, self.last.watermark
+            raise CheckpointError(
+                f"{checkpoint} has reached {reached.isoformat()}, and its results are whole after "
+                f"{begun.isoformat()}: there is nothing to compare.",
+                "a replay that closes whole results.",
+                "an earlier --from, by which each partition has records that are read.",
+            )
+        return until
 
     def _certain(
         self, rows: DataFrame, until: datetime | None, columns: Sequence[str]
@@ -197,6 +161,11 @@ class _Both:
         step = self.new.places.late[name].step
         then, now = self._old(step), self._new(step)
         place = list(self.new.inputs[name].reading.place)
+        if self.at.middle is not None and "nothing" not in then.columns:
+            topic, partition, offset = map(quoted, place)
+            then = then.where(
+                offset >= F.coalesce(at_place(self.at.start, topic, partition), F.lit(0))
+            )
         if "nothing" in then.columns or "nothing" in now.columns:
             none = "nothing"
             return (

@@ -6,7 +6,7 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from .held import Held
+from .found import Held
 
 
 def shown(held: Held) -> Group:
@@ -16,11 +16,17 @@ def shown(held: Held) -> Group:
     for step, (then, now) in held.rows.items():
         rows.add_row(step, f"{then:,}", f"{now:,}")
     up_to = "" if held.until is None else f" up to {held.until.isoformat()}"
+    if held.since is not None:
+        up_to = f" after {held.since.isoformat()}{up_to}"
     lines = [
         f"{held.target} beside {held.replayed}, results{up_to}: {found.rows:,} rows in the job's, "
         f"of these {found.missing:,} in it alone; {found.extra:,} in the replay's alone; "
         f"{found.different:,} different."
     ]
+    if held.before:
+        lines.append(
+            f"Of before the replay's start, and not compared: {held.before:,} rows of the job's."
+        )
     if sum(held.late):
         then, now = held.late
         lines.append(f"Late in the job alone: {then:,} rows; late in the replay alone: {now:,}.")

@@ -14,9 +14,10 @@ from ...jvm import forget_tables
 from ..job import Job
 from ..locations import local
 from .beside import beside
+from .carried import carry
 from .exchange import exchange
 from .journal import Folder, Switch, journal_of, read, write
-from .noted import at_the_end, noted
+from .noted import Noted, at_the_end, noted
 from .places import NEW, OLD, outermost
 
 
@@ -29,11 +30,16 @@ def switch(job: Job, spark: SparkSession, *, back: bool = False) -> list[str]:
     table finds the one or the other. Killed in the middle it is finished by calling it again; until
     then the job does not start.
 
+    The tables of a replay that began in the middle get what the job has of before first, each in
+    one commit: results that the replay leaves out, and side rows of records before its start.
+
     Raises:
         ArgumentError: for paths that are not on this machine: elsewhere a folder cannot be renamed
             in one step, and the configuration names the replay's paths instead.
         CheckpointError: where there is nothing to put in place, or something is in the way, or one
-            of the two has not ended.
+            of the two has not ended; for a replay from the middle with other windows, another join
+            or another reading than the job, whose results do not fit to those of before.
+        TableError: for a replay from the middle whose table lacks a column of the job's.
         FencedError: where a driver was started meanwhile.
     """
     comes, leaves = (OLD, NEW) if back else (NEW, OLD)
@@ -42,10 +48,12 @@ def switch(job: Job, spark: SparkSession, *, back: bool = False) -> list[str]:
     under_way = read(journal)
     if under_way is None:
         under_way = _begun(job, comes, leaves)
-        if not back:
-            new = beside(job)
-            at_the_end(new, noted(job, new.places.checkpoint, spark), spark)
+        replayed = None if back else _at_its_end(job, spark)
         epochs = _claim(under_way, spark)
+        if replayed is not None:
+            carry(beside(job), replayed, spark)
+            # A table may be there now that was not.
+            under_way = _begun(job, comes, leaves)
         # From here on no driver starts; one that did meanwhile has a newer epoch.
         write(journal, under_way)
         if any(EpochFiles(spark, path).newest() != epoch for path, epoch in epochs.items()):
@@ -66,6 +74,14 @@ def switch(job: Job, spark: SparkSession, *, back: bool = False) -> list[str]:
     forget_tables(spark)
     journal.unlink()
     return [folder.place for folder in under_way.folders]
+
+
+def _at_its_end(job: Job, spark: SparkSession) -> Noted:
+    """Return what a replay began with; refuse one that is not at its end."""
+    new = beside(job)
+    at = noted(job, new.places.checkpoint, spark)
+    at_the_end(new, at, spark)
+    return at
 
 
 def _require_here(job: Job, comes: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.commit.identity import TableMark
 from tidegate.errors import CheckpointError
+from tidegate.runtime.replaying.middle import Middle
 from tidegate.runtime.replaying.noted import Noted
 
 NOTED = Noted(
@@ -18,8 +21,12 @@ NOTED = Noted(
 )
 
 
-def test_what_is_noted_is_read_as_it_was_written() -> None:
-    assert Noted.parse(NOTED.text().encode(), "replay.json") == NOTED
+MIDDLE = replace(NOTED, asked="a:0:1", middle=Middle(whole=5, newest={"a": {10: 3}}, apart="no"))
+
+
+@pytest.mark.parametrize("noted", [NOTED, MIDDLE])
+def test_what_is_noted_is_read_as_it_was_written(noted: Noted) -> None:
+    assert Noted.parse(noted.text().encode(), "replay.json") == noted
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", NOTED.text().replace("5", "6")])
