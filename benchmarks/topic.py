@@ -25,10 +25,11 @@ def fill(
     hot: float = 0.0,
     unreadable: float = 0.0,
     rate: int = EVENTS_A_SECOND,
+    keys: int = 1,
 ) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
 
-    rate: how many happened in a second.
+    rate: how many happened in a second. keys: how many times the PAGES and the USERS there are.
 
     A share of them, the `stragglers`, come LATE_MS after the others of their time; a share, the
     `hot`, are of one page and one user; and a share, the `unreadable`, are cut off.
@@ -40,7 +41,7 @@ def fill(
     for start in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - start)
         cut = random.random(count) < unreadable if unreadable else np.zeros(count, bool)
-        for n, value in enumerate(_values(random, start, count, stragglers, hot, rate)):
+        for n, value in enumerate(_values(random, start, count, stragglers, hot, rate, keys)):
             if cut[n]:
                 value = value[:-1]
             while True:
@@ -56,14 +57,20 @@ def fill(
 
 
 def _values(
-    random: np.random.Generator, start: int, rows: int, stragglers: float, hot: float, rate: int
+    random: np.random.Generator,
+    start: int,
+    rows: int,
+    stragglers: float,
+    hot: float,
+    rate: int,
+    keys: int = 1,
 ) -> list[bytes]:
     happened = (
         START_MS + (start + np.arange(rows)) * 1_000 // rate - random.integers(0, DISORDER_MS, rows)
     )
     if stragglers:
         happened -= np.where(random.random(rows) < stragglers, random.integers(*LATE_MS, rows), 0)
-    pages, users = random.integers(0, PAGES, rows), random.integers(0, USERS, rows)
+    pages, users = random.integers(0, keys * PAGES, rows), random.integers(0, keys * USERS, rows)
     if hot:
         of_one = random.random(rows) < hot
         pages, users = np.where(of_one, 0, pages), np.where(of_one, 0, users)

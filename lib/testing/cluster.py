@@ -80,6 +80,11 @@ class SparkCluster:
         """The address, as `spark-submit --master` takes it."""
         return f"spark://127.0.0.1:{self._port}"
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the master and of the workers."""
+        return [each.pid for each in self._processes]
+
     def state(self) -> dict[str, Any]:
         """Return what the master's page says: `aliveworkers`, `activeapps` and so on."""
         # A proxy of the environment must not be asked for the loopback.

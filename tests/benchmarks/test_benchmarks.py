@@ -17,7 +17,9 @@ from benchmarks import (
     bloom,
     changes,
     enrichers,
+    executors,
     folds,
+    growth,
     sequences,
     standing_queries,
     stream_stream,
@@ -134,6 +136,33 @@ def test_a_contestant_with_two_tables_runs(
 ) -> None:
     monkeypatch.setattr(table_table, "started", lambda: spark)
     assert table_table.kept_current(name, tmp_path, rows=100, batch=200)["rows"] > 0
+
+
+@pytest.mark.draws("name", short=["tumbling"], long=list(growth.GROWN))
+def test_growth_is_measured_by_events_and_by_keys_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(growth, "SIZES", (1, 2))
+    monkeypatch.setattr(growth, "KEYS", (1, 4))
+    output = tmp_path / "growth.json"
+    growth.main(rows=200, rounds=1, only=[name], output=output)
+    runs = json.loads(output.read_text(encoding="utf-8"))["runs"]
+    of_windows = [] if name == growth.JOIN else [(1, 4)]
+    assert [(run["events"], run["keys"]) for run in runs] == [(1, 1), (2, 1), *of_windows]
+    assert output.with_suffix(".png").stat().st_size > 0
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+def test_a_backlog_gives_the_same_on_one_executor_and_on_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "WORKERS", (1, 2))
+    output = tmp_path / "executors.json"
+    executors.main(rows=ROWS, rounds=1, only=["tumbling, backlog"], output=output)
+    one, two = json.loads(output.read_text(encoding="utf-8"))["runs"]
+    assert (one["rows_out"], one["answer"]) == (two["rows_out"], two["answer"])
+    assert 0 < one["batch"] < one["seconds"]
 
 
 def test_a_program_measures_prints_and_keeps_its_figures(tmp_path: Path) -> None:
