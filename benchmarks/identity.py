@@ -54,7 +54,8 @@ PARTS: dict[str, tuple[Any, str]] = {
     "note of a table": (Ledger, "note"),
     "identity written": (Ledger, "finished"),
     "observer of Delta's commit": (delta_log, "at_the_commit"),
-    "ids of the topics": (Topics, "require_same"),
+    "ids of the topics, asked": (Topics, "ask"),
+    "ids of the topics, answered": (Topics, "require_same"),
 }
 """What is timed, by where it is defined and its name there."""
 Spent = dict[str, list[float]]

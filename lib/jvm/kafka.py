@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -49,6 +50,8 @@ class KafkaClient:
             if name.lower().startswith("kafka."):
                 settings.put(name[len("kafka.") :], value)
         self._package = jvm.org.apache.kafka.clients.admin
+        self._describing: Any = None
+        self._lists: dict[tuple[str, ...], Any] = {}
         with self._answered("has no client"):
             self._client = self._package.Admin.create(settings)
 
@@ -72,15 +75,28 @@ class KafkaClient:
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
         """Return the state of each of the topics that are there."""
-        options = self._package.DescribeTopicsOptions().timeoutMs(_KAFKA_MS)
-        wanted = self._jvm.java.util.ArrayList()
-        for topic in topics:
-            wanted.add(topic)
+        return self.asked(topics)()
+
+    def asked(self, topics: Sequence[str]) -> Callable[[], dict[str, TopicState]]:
+        """Ask for the state of topics, and return what waits for the answer, as `states` does."""
+        if self._describing is None:
+            self._describing = self._package.DescribeTopicsOptions().timeoutMs(_KAFKA_MS)
+        key = tuple(topics)
+        if key not in self._lists:
+            # Each call into the JVM takes a part of a millisecond, on a busy machine two.
+            self._lists[key] = self._jvm.java.util.ArrayList()
+            for topic in topics:
+                self._lists[key].add(topic)
+        with self._answered(f"does not tell of {', '.join(topics)}"):
+            found = self._client.describeTopics(self._lists[key], self._describing)
+            futures = found.topicNameValues()
+        return partial(self._states, key, futures)
+
+    def _states(self, topics: Sequence[str], futures: Any) -> dict[str, TopicState]:
         states: dict[str, TopicState] = {}
         with self._answered(f"does not tell of {', '.join(topics)}"):
-            found = self._client.describeTopics(wanted, options).topicNameValues()
             for topic in topics:
-                told = _unless_unknown(found.get(topic))
+                told = _unless_unknown(futures.get(topic))
                 if told is not None:
                     size = int(told.partitions().size())
                     states[topic] = TopicState(str(told.topicId().toString()), size)

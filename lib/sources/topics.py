@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -32,8 +34,26 @@ def topic_states(spark: SparkSession, source: KafkaSource) -> dict[str, TopicSta
 
 def states_of(asked: KafkaClient, source: KafkaSource) -> dict[str, TopicState]:
     """Return what `topic_states` does, by a client that is open already."""
+    return asked_states(asked, source)()
+
+
+def asked_states(asked: KafkaClient, source: KafkaSource) -> Callable[[], dict[str, TopicState]]:
+    """Ask for what `states_of` returns, and return what waits for the answer."""
     names = asked.names(source.pattern) if source.pattern else source.named
-    return asked.states(names)
+    return asked.asked(names)
+
+
+def reads(source: KafkaSource, topic: str, partition: int | None = None) -> bool:
+    """Return whether a source names a topic, or one of its partitions."""
+    if source.pattern:
+        # A pattern is Java's: what Python cannot read of it is left for Spark to tell.
+        with suppress(re.error):
+            return re.fullmatch(source.pattern, topic) is not None
+        return True
+    if source.partitions:
+        found = source.partitions.get(topic, ())
+        return bool(found) if partition is None else partition in found
+    return topic in source.topics
 
 
 def require_same_topics(noted: Mapping[str, str], found: Mapping[str, TopicState]) -> None:

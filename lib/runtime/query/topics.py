@@ -13,7 +13,7 @@ from ...commit import Batch
 from ...errors import SourceError, TidegateError
 from ...jvm import KafkaClient, TopicState
 from ...offsets import Offsets
-from ...sources.topics import client, require_same_topics, states_of
+from ...sources.topics import asked_states, client, require_same_topics, states_of
 from ..job import Job
 from ..process.failures import is_of_lost_records, plain
 from .gaps import Gap, found_gaps, lost
@@ -56,6 +56,7 @@ class Topics:
             if given.watermarks != 1 and not given.reading.source.partitions
         }
         self._clients: dict[str, KafkaClient] = {}
+        self._asked: dict[str, Callable[[], dict[str, TopicState]]] = {}
         self._known = dict(known)
         self._noted = {
             name: {topic: known[topic] for topic in source.named if topic in known}
@@ -86,15 +87,24 @@ class Topics:
         """
         return self._gaps(batch, self._recording)
 
+    def ask(self) -> None:
+        """Ask the brokers what `require_same` has to know, so that it need not wait for them.
+
+        To be called when the batch, without what `lost` told, has been read.
+        """
+        for name, source in self._sources.items():
+            with suppress(OSError):
+                self._asked[name] = asked_states(self.client(name), source)
+
     def require_same(self, batch: Batch) -> None:
         """Refuse a batch whose topics were made again, or lost records while they were read.
 
-        To be asked when the batch, without what `lost` told, has been read, and before anything of
-        it is written.
+        To be called before anything of the batch is written. What `ask` has not asked is asked now.
         """
         for name in self._sources:
+            answer = self._asked.pop(name, None)
             with suppress(OSError):
-                states = self._states(name)
+                states = self._states(name) if answer is None else answer()
                 self._note(name, states)
                 require_same_topics(self._noted[name], states)
         moved = self._gaps(batch, self._recording)
