@@ -184,6 +184,15 @@ class _AtTheCommit:
     beginBackfill = beginPostCommit = transactionCommitted = beginDoCommit  # noqa: N815
     transactionAborted = advanceToNextThreadObserver = beginDoCommit  # noqa: N815
 
+    def let_go(self) -> None:
+        """Hold nothing of the transactions any more.
+
+        Delta's proxy of this observer stays in the JVM until a collection of its old objects. What
+        the observer holds of a batch would stay as long, on both sides.
+        """
+        self._look = lambda: None
+        self._begun = self.next_bears = self.failure = None
+
     class Java:
         """What py4j asks for."""
 
@@ -215,6 +224,7 @@ def at_the_commit(
         raise (mine.failure or error) from error
     finally:
         observers.setObserver(before)
+        mine.let_go()
 
 
 def _rows_added(actions: Any) -> int:

@@ -3,7 +3,9 @@ out."""
 
 from __future__ import annotations
 
+import gc
 import shutil
+import weakref
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,18 @@ def test_other_writers_commits_between_ours_change_nothing(
     assert Append(path=path).write({"rows": spark.range(1)}, batch(4)) == "skipped"
     assert Append(path=path).write({"rows": spark.range(1)}, batch(5)) == "written"
     assert done(spark, path) == 5
+
+
+def test_a_commit_that_is_made_holds_nothing_of_its_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Delta's proxy of what looks at a commit stays until old objects of the JVM are collected."""
+    frame = spark.range(1)
+    held = weakref.ref(frame)
+    Append(path=str(tmp_path / "t")).write({"rows": frame}, batch(0))
+    del frame
+    gc.collect()
+    assert held() is None
 
 
 def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_asked(
