@@ -17,7 +17,7 @@ from delta.exceptions.base import (
 )
 from pyspark.sql import SparkSession
 
-from ..errors import AccountingError, ConflictError, TableError
+from ..errors import ConflictError, TableError
 from ..jvm import (
     TRANSACTION_RETENTION,
     DeltaState,
@@ -29,6 +29,7 @@ from ..jvm import (
     touch_transaction,
 )
 from .commit_file import commit_file, digest_of, restored, stamp_of
+from .counted import require_counted
 from .identity import NEVER
 from .kept import REPLAY
 from .numbers import last_number
@@ -67,6 +68,7 @@ class DeltaCommitLog:
         self.write = write
         self.adds = adds
         self.state: DeltaState | None = None
+        self._numbers: dict[str, int] = {}
         self._newest: bytes | None = None
         self._files: Folder | None = None
 
@@ -101,6 +103,13 @@ class DeltaCommitLog:
                 found[version] = older
         return found
 
+    def stamps(self, app_id: str, since: int) -> list[Stamp]:
+        """Return the stamps of an application id in the commits after a version."""
+        state = self._looked_at()
+        contents = [self._content(state, at) or b"" for at in range(since + 1, state.version + 1)]
+        found = [stamp for stamp in map(stamp_of, contents) if stamp is not None]
+        return [stamp for stamp in found if stamp.app_id == app_id]
+
     def writers(self) -> list[str]:
         """Return every application id that has written to the table."""
         return list(self._looked_at().transactions())
@@ -117,54 +126,61 @@ class DeltaCommitLog:
             TableError: for a table that forgets the numbers after some time.
         """
         state = self.looked()._looked_at()
+        self._numbers[app_id] = NEVER
         if state.version < 0:
             return None
         self.require_memory()
         number = last_number(state, app_id, lambda version: self._content(state, version))
         # A fence of an id that has written nothing yet is no batch.
+        self._numbers[app_id] = number if number is not None else NEVER
         return None if number == NEVER else number
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
         """Return the stamp of the commit that bears this application id and number."""
-        for _, found in self.stamps():
+        for _, found in self.standing():
             if found.app_id == app_id and found.batch <= number:
                 return found if found.batch == number else None
         return None
 
-    def stamps(self) -> Iterator[tuple[int, Stamp]]:
+    def standing(self) -> Iterator[tuple[int, Stamp]]:
         """Return the versions of the table that batches made, each with its stamp, newest first.
 
-        A RESTORE leaves the numbers as they are and takes the rows: commits that one has undone
-        are passed over. The last one is the oldest that the log still has.
+        Commits that a RESTORE has undone are passed over. The last one is the oldest that the log
+        still has.
         """
-        state = self.state or delta_state(self.spark, self.path)
-        version = state.version
-        while version >= 0:
-            content = self._content(state, version)
-            if content is None:
-                return
+        for version, content in self._commits():
             found = stamp_of(content)
             if found is not None:
                 yield version, found
-            back = next(iter(restored(content)), None)
-            version = version - 1 if back is None else back
 
     def last_stamp(self, job: str, step: str) -> Stamp | None:
         """Return the newest stamp of a job's step, whatever the query; None where the log has none.
 
-        A replay of late rows is no query of the job.
+        A replay of late rows is no query of the job; commits that a RESTORE has undone are passed
+        over.
         """
-        state = self._looked_at()
-        for version in range(state.version, -1, -1):
-            content = self._content(state, version)
-            if content is None:
-                return None
-            found = stamp_of(content)
-            if found is None or found.query == REPLAY:
-                continue
-            if (found.job, found.step) == (job, step):
+        for _, found in self.standing():
+            if found.query != REPLAY and (found.job, found.step) == (job, step):
                 return found
         return None
+
+    def _commits(self) -> Iterator[tuple[int, bytes]]:
+        """Return the commits whose rows the table has, the newest first, as far as they are known.
+
+        Each stands behind its version.
+
+        A RESTORE leaves the numbers of batches as they are, and takes the rows. Of one that does
+        not say to which version it went, nothing before it is known.
+        """
+        state = self._looked_at()
+        version: int | None = state.version
+        while version is not None and version >= 0:
+            content = self._content(state, version)
+            if content is None:
+                return
+            yield version, content
+            back = list(restored(content))
+            version = back[0] if back else version - 1
 
     def fence(self, app_id: str, told: str) -> None:
         """Make a commit under an application id fail that another driver may have under way.
@@ -207,12 +223,14 @@ class DeltaCommitLog:
         Raises:
             ConflictError: where another writer's commit came between.
         """
-        seen = self._looked_at()
-        rows = None if self.adds is None else partial(self._require_rows, stamp)
+        seen, number = self._looked_at(), self._numbers.get(stamp.app_id)
+        rows = None
+        if self.adds is not None:
+            rows = partial(_require_counted, stamp, self.path, self.adds)
         numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch, rows)
 
         def still_open() -> None:
-            self._require_open(stamp, seen.version)
+            self._require_open(stamp, seen.version, number)
             if look is not None:
                 look()
 
@@ -222,26 +240,15 @@ class DeltaCommitLog:
         except CONFLICTS as error:
             raise self._conflict(stamp, message(error)) from error
 
-    def _require_rows(self, stamp: Stamp, found: int) -> None:
-        """Refuse a commit that adds another number of rows than was counted of them."""
-        if found != self.adds:
-            raise AccountingError(
-                f"batch {stamp.batch} counted {self.adds} {stamp.step} rows, and {found} were to "
-                f"be written to {self.path}; none of them was.",
-                "the same number.",
-                "start the job again, which runs the batch anew; if it stays so, the topic was "
-                "changed.",
-            )
-
-    def _require_open(self, stamp: Stamp, seen: int) -> None:
-        """Refuse a commit of a number that the table has got since it was looked at.
+    def _require_open(self, stamp: Stamp, seen: int, number: int | None) -> None:
+        """Refuse a commit where the table has got another number since it was asked for that.
 
         Delta's transaction has begun: what is committed from now on is a conflict of its own.
         """
         if self.looked().version == seen:
             return
         last = self.done(stamp.app_id)
-        if last is not None and last >= stamp.batch:
+        if last is not None and (last >= stamp.batch or number not in (None, last)):
             raise self._conflict(stamp, f"batch {last} of {stamp.app_id} is there")
 
     def _conflict(self, stamp: Stamp, what: str) -> ConflictError:
@@ -251,3 +258,7 @@ class DeltaCommitLog:
             hint="let other writers (compaction, deletes) run between batches, or on other "
             "partitions.",
         )
+
+
+def _require_counted(stamp: Stamp, path: str, counted: int, found: int) -> None:
+    require_counted(stamp.step, stamp.batch, counted=counted, found=found, path=path)

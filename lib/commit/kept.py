@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..errors import CheckpointError, LostCheckpointError, ReplayMismatchError
 from .identity import TableMark
+from .stamp import Stamp
 
 REPLAY = "replay"
 """The query by which late rows are replayed; it works on the tables of a job beside its query."""
@@ -115,6 +116,29 @@ def require_own(step: str, job: str, query: str | None, found: Found) -> None:
         "restore that checkpoint; or --resume-from-table, which goes on where the table ends; or "
         "a new table for the new checkpoint. Nothing was written.",
     )
+
+
+def require_alone(path: str, since: Sequence[Stamp], *, batch: int, run: str | None = None) -> None:
+    """Refuse a table that another driver of the same query has written to.
+
+    A copy of a checkpoint claims epochs of its own. Its batches have the numbers of this one's, and
+    other rows; where this one has written nothing under their numbers, no commit meets them.
+
+    since: what was written by the query's step since this checkpoint has noted the table.
+    batch: the one that comes next, which a driver that died may have written. run: this driver's.
+
+    Raises ReplayMismatchError.
+    """
+    for each in since:
+        if each.batch != batch and each.run != run:
+            raise ReplayMismatchError(
+                f"{path} has got batch {each.batch} of {each.app_id} by another driver (run "
+                f"{each.run}), while this one has come to batch {batch}: a copy of the "
+                "checkpoint is used as well, or an older one was put back.",
+                "one checkpoint for the tables.",
+                "go on with the copy that wrote it, and with that alone; or with a new checkpoint "
+                "and --resume-from-table. Nothing more was written.",
+            )
 
 
 def require_noted(step: str, path: str, last: int | None, finished: range) -> None:

@@ -18,7 +18,7 @@ from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles, require_no_rescaling
 from .fence import claimed, require_newest
 from .identity import NEVER, Identity, TableMark, plan_hash
-from .kept import REPLAY, require_kept, require_noted, require_own
+from .kept import REPLAY, require_alone, require_kept, require_noted, require_own
 from .logs import digest, lasting, read_lasting
 from .once import untouched
 from .origins import Backlog
@@ -108,11 +108,9 @@ class Ledger:
 
     def _note_files(self) -> None:
         """Note the files that stay, once Spark has written them: before the first batch."""
-        if not self.identity.files:
-            found = self._lasting()
-            if found:
-                with self._writing:
-                    self._write(replace(self.identity, files=found))
+        if not self.identity.files and (found := self._lasting()):
+            with self._writing:
+                self._write(replace(self.identity, files=found))
 
     def _lasting(self) -> dict[str, str]:
         return lasting(read_lasting(self.files.spark, self.files.path))
@@ -125,6 +123,9 @@ class Ledger:
         """Refuse a table that is not the one which the checkpoint knows."""
         mark = self._mark(stamp.step)
         if mark is not None:
+            since = max(mark.version, self._plain.get(stamp.step, 0))
+            found = log.stamps(stamp.app_id, since)
+            require_alone(log.path, found, batch=stamp.batch, run=stamp.run)
             self._require_kept(stamp.step, mark, log)
         elif log.id is not None and stamp.step not in self._asked and stamp.query != REPLAY:
             require_own(stamp.step, stamp.job, stamp.query, log)
@@ -142,11 +143,9 @@ class Ledger:
         """Note the table as it is with the commit."""
         if stamp.step not in self._steps:
             return
-        commit = log.digest(log.version)
+        path, version, commit = log.path, log.version, log.digest(log.version)
         if log.id is not None and commit is not None:
-            self._own[stamp.step] = TableMark(
-                path=log.path, id=log.id, version=log.version, commit=commit
-            )
+            self._own[stamp.step] = TableMark(path=path, id=log.id, version=version, commit=commit)
 
     def require_tables(self, spark: SparkSession) -> None:
         """Refuse tables that were deleted, replaced or put back since the last batch.

@@ -7,10 +7,27 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import CheckpointError
 from ..offsets import Offsets
-from .epochs import require_no_rescaling
+from .epochs import EpochFiles, require_no_rescaling
 from .identity import Identity
-from .logs import RESTORE, Logs, digest
+from .logs import RESTORE, Logs, digest, read_logs
 from .plan_file import parsed
+
+_READS = 5
+
+
+def read_at_one_moment(files: EpochFiles) -> tuple[Logs, Identity | None]:
+    """Return a checkpoint's logs and what is noted of them at one moment, also of a job that runs.
+
+    Raises CheckpointError.
+    """
+    noted = files.read()
+    for _ in range(_READS):
+        logs = read_logs(files.spark, files.path)
+        again = files.read()
+        if again == noted:
+            break
+        noted = again
+    return logs, noted
 
 
 def require_logs(identity: Identity, logs: Logs) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ..commit import table
 from ..commit.batch import Batch
+from ..commit.counted import require_counted
 from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
@@ -67,6 +68,12 @@ class SideTable:
             self.require_fits(frame)
             # After a conflict on the table the rows were sent already.
             if self.also is not None and not sent:
+                if expected is not None:
+                    # What has been sent cannot be taken back at the commit.
+                    found = frame.count()
+                    require_counted(
+                        self.step, batch.number, counted=expected, found=found, path=self.path
+                    )
                 sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
                 self.also.send(frame, sender)
                 sent.append(sender)

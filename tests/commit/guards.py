@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.commit.fence import claimed
 from tidegate.commit.identity import Identity
-from tidegate.commit.kept import require_kept, require_own
+from tidegate.commit.kept import require_alone, require_kept, require_own
 from tidegate.commit.ledger import Ledger
 from tidegate.commit.logs import READ, Logs, digest
 from tidegate.commit.noted_logs import require_logs
@@ -91,6 +91,8 @@ class Whole:
             mark = noted.tables.get(step)
             if mark is not None and "table identity" not in self.without:
                 require_kept(step, mark, log)
+                found = log.stamps(app_id(noted.job, checkpoint.query, step), mark.version)
+                require_alone(path, found, batch=noted.batch + 1)
             elif "owner" not in self.without:
                 require_own(step, run.config.job, checkpoint.query, log)
         topics = {TOPIC: str(run.world.topic)}

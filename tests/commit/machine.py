@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -14,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from tidegate.errors import CheckpointError, ReplayMismatchError, SourceError, TidegateError
 
-from .world import PARTS, STEPS, Commit, Config, Guards, Run, World
+from .world import PARTS, STEPS, Checkpoint, Commit, Config, Guards, Run, World
 
 REFUSALS = (CheckpointError, ReplayMismatchError, SourceError)
 CRASHES = (
@@ -46,6 +49,7 @@ class History(RuleBasedStateMachine):
         self.world = World(records=2)
         self.config = Config()
         self.drivers: list[Iterator[str]] = []
+        self.other: Checkpoint | None = None
         self.backups: dict[str, list[object]] = {part: [] for part in PARTS}
         self.happened: list[str] = []
         self.refused = False
@@ -88,6 +92,19 @@ class History(RuleBasedStateMachine):
 
     def the_job_is_drained(self, number: int) -> None:
         self.drain()
+
+    def the_checkpoint_is_copied(self, number: int) -> None:
+        self.other = copy.deepcopy(self.world.checkpoint)
+
+    def the_copy_runs(self, number: int) -> None:
+        """Drivers of the checkpoint itself go on afterwards."""
+        if self.other is not None:
+            self.happened.append("a copy of the checkpoint ran")
+            mine, self.world.checkpoint = self.world.checkpoint, self.other
+            with suppress(TidegateError):
+                for _ in islice(self.start(), number):
+                    pass
+            self.other, self.world.checkpoint = self.world.checkpoint, mine
 
     def a_backup_is_made(self, number: int) -> None:
         for part, copies in self.backups.items():

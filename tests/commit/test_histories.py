@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate.commit import protocol
+from tidegate.commit import ledger, protocol
 from tidegate.commit.protocol import CommitLog
 from tidegate.commit.stamp import Stamp
-from tidegate.errors import FencedError
+from tidegate.errors import FencedError, ReplayMismatchError
 
+from . import guards
 from .guards import Whole
 from .machine import CRASHES, History, explore, play
 from .world import Guards
@@ -56,6 +57,18 @@ class Renamed(Crashed):
     acts = (*CRASHES, "the_job_is_renamed", "the_target_is_renamed")
 
 
+class Copied(Crashed):
+    """A copy of the checkpoint is used beside it."""
+
+    acts = (
+        "records_come",
+        "a_driver_starts",
+        "a_driver_goes_on",
+        "the_checkpoint_is_copied",
+        "the_copy_runs",
+    )
+
+
 class Changed(Crashed):
     """What is a dead letter changes from run to run, and drivers stop right before a commit.
 
@@ -71,7 +84,8 @@ class Changed(Crashed):
 
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize(
-    ("machine", "histories"), [(Crashed, 500), (Foreign, 1_500), (Renamed, 250), (Changed, 250)]
+    ("machine", "histories"),
+    [(Crashed, 500), (Foreign, 1_500), (Renamed, 250), (Copied, 250), (Changed, 250)],
 )
 def test_no_history_loses_or_repeats_a_record_in_silence(
     machine: type[History], histories: int, part: int
@@ -136,6 +150,31 @@ def test_without_the_fence_a_driver_that_stops_after_its_look_may_still_commit()
 
     with pytest.raises(AssertionError, match=r"\d written by an older driver, \d doubled after"):
         play(Without, range(1_000))
+
+
+@pytest.mark.parametrize("looked_for", [True, False])
+def test_without_looking_for_others_a_copy_of_the_checkpoint_writes_records_again(
+    monkeypatch: pytest.MonkeyPatch, looked_for: bool
+) -> None:
+    if not looked_for:
+        monkeypatch.setattr(ledger, "require_alone", lambda *_, **__: None)
+        monkeypatch.setattr(guards, "require_alone", lambda *_, **__: None)
+    history = Copied()
+    history.drain()
+    history.the_checkpoint_is_copied(1)
+    history.records_come(1)
+    history.a_driver_starts(3)
+    history.records_come(2)
+    # The fifth record is a dead letter of batch 1 here, and of batch 2 where the driver goes on.
+    history.the_copy_runs(4)
+    history.a_driver_goes_on(9)
+    if looked_for:
+        assert isinstance(history.refusal, ReplayMismatchError)
+        assert "dead has got batch 1" in str(history.refusal)
+        history.drain()
+    else:
+        with pytest.raises(AssertionError, match="1 doubled after a copy of the checkpoint ran"):
+            history.drain()
 
 
 def test_without_comparing_stamps_a_batch_of_other_offsets_passes_for_the_one_that_is_there(

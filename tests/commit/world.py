@@ -174,6 +174,11 @@ class Log:
         later = list(enumerate(commits))[since + 1 :]
         return {at: each.restores for at, each in later if each.restores is not None}
 
+    def stamps(self, app_id: str, since: int) -> list[Stamp]:
+        commits = [] if self.table is None else self.table.commits[since + 1 :]
+        found = [each.stamp for each in commits if each.stamp is not None]
+        return [each for each in found if each.app_id == app_id]
+
     def writers(self) -> list[str]:
         return [] if self.table is None else list(self.table.transactions)
 

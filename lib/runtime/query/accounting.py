@@ -108,18 +108,6 @@ def too_late(batch: Batch, limits: Limits) -> str | None:
     return f"{late:,} of the {rows:,} rows of batch {batch.number} came too late; {limit}"
 
 
-def check_dead(batch: Batch, found: int) -> None:
-    """Refuse a batch whose unreadable rows, read again, are others than were counted."""
-    if found != (batch.dead or 0):
-        raise AccountingError(
-            f"batch {batch.number} counted {batch.dead or 0:,} dead rows, and its offsets hold "
-            f"{found:,}; nothing of this batch was written.",
-            "the same rows each time that a range of offsets is read.",
-            "start the job again, which runs the batch anew; if it stays so, the topic was "
-            "changed.",
-        )
-
-
 def check_late(batch: Batch, counted: int, found: int) -> None:
     """Refuse a batch whose stream left out other rows as late than reading it again finds."""
     if counted != found:

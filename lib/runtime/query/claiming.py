@@ -22,7 +22,7 @@ def claimed(checks: Preflight) -> Ledger:
     """Check the job against its checkpoint and its tables, and claim the checkpoint."""
     identity = checks.require()
     name = checks.job.name
-    for change in [*checks.replanned.told, *unlike(checks.spark, checks.logs)]:
+    for change in [*checks.replanned.told, *checks.gone, *unlike(checks.spark, checks.logs)]:
         _LOG.warning("%s: %s", name, change)
     for step in sorted((checks.noted or identity).tables.keys() - identity.tables.keys()):
         _LOG.warning("%s: the table of step %r begins anew, empty", name, step)

@@ -12,26 +12,27 @@ from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, plan_hash
 from ...commit.kept import require_kept, require_noted, require_own
-from ...commit.logs import Logs, read_logs
-from ...commit.noted_logs import require_logs
+from ...commit.logs import Logs
+from ...commit.noted_logs import read_at_one_moment, require_logs
 from ...commit.once import untouched
-from ...commit.stamp import app_id
 from ...jvm import TopicState
+from ...offsets import Offsets
 from ...sinks.sink import remade
-from ...sources.topics import require_same_topics
 from ..job import Job
 from ..replaying.journal import require_no_switch
 from .adopted import adopted
 from .ahead import require_not_ahead
+from .begun import having, is_unwritten, last_of, next_batch, require_none_beside
 from .brokers import asked
 from .fitting import fits
+from .left_out import read_so_far, require_read_on
 from .places import steps
 from .plan import plan_of
 from .replanned import Replanned
 from .resume import resumed, told
 from .same_job import added, begun_anew, require_none_added, require_same_job
+from .topic_checks import dead_topics, gone, require_topics
 
-_READS = 5
 Check = tuple[str, Callable[[], str]]
 """The name of a check, and the check: it tells what was found, or raises the library's error."""
 
@@ -83,15 +84,7 @@ class Preflight:
 
     @cached_property
     def _read(self) -> tuple[Logs, Identity | None]:
-        """Read logs and identity as they were at one moment, also of a job that runs."""
-        noted = self.files.read()
-        for _ in range(_READS):
-            logs = read_logs(self.spark, self.job.places.checkpoint)
-            again = self.files.read()
-            if again == noted:
-                break
-            noted = again
-        return logs, noted
+        return read_at_one_moment(self.files)
 
     @property
     def logs(self) -> Logs:
@@ -116,7 +109,18 @@ class Preflight:
     @cached_property
     def before(self) -> Identity:
         """What was noted; or what the tables' commits say, for want of an identity file."""
-        return self.noted or (self._new() if self.begins else self._adopted)
+        noted = self.noted or (self._new() if self.begins else self._adopted)
+        return replace(noted, backlog=None) if self._is_planned_anew(noted) else noted
+
+    def _is_planned_anew(self, noted: Identity) -> bool:
+        """Return whether a backlog that was noted is planned by what the job is now.
+
+        Where its batch ends and the stream begins follows from how rows are read. So a backlog of
+        which no table has anything is planned anew once that has changed.
+        """
+        if self.logs.newest > NEVER or not self.replanned.told:
+            return False
+        return is_unwritten(noted, self.tables)
 
     @cached_property
     def identity(self) -> Identity:
@@ -124,8 +128,8 @@ class Preflight:
         noted = self.before
         there = {step: self._there(step) for step in self.steps}
         new = added(noted, self._own)
-        gone = begun_anew(noted, there, self._recreate, new)
-        kept = {step: mark for step, mark in noted.tables.items() if step not in gone}
+        anew = begun_anew(noted, there, self._recreate, new)
+        kept = {step: mark for step, mark in noted.tables.items() if step not in anew}
         ids = {topic: each.id for states in self.topics.values() for topic, each in states.items()}
         return replace(
             noted,
@@ -133,7 +137,7 @@ class Preflight:
             steps=tuple(self._own),
             plan=self.plan,
             topics={**noted.topics, **ids},
-            dead_topics=self._dead_topics(noted),
+            dead_topics=dead_topics(self.job.dead_topic, noted.dead_topics),
         )
 
     @cached_property
@@ -146,12 +150,6 @@ class Preflight:
     def query(self) -> str | None:
         """The query by which the checkpoint's commits are told; None before its first start."""
         return self.identity.written_as(self.logs.query or "") or None
-
-    def _dead_topics(self, noted: Identity) -> tuple[str, ...]:
-        """Return every topic that the checkpoint's dead letters may be in, in order."""
-        now = self.job.dead_topic
-        mine = set() if now is None else {now.topic}
-        return tuple(sorted(mine.union(noted.dead_topics)))
 
     def _new(self) -> Identity:
         """Return the identity of a new checkpoint, which may go on where a lost one ended."""
@@ -181,12 +179,16 @@ class Preflight:
     def _topics(self, name: str) -> str:
         source = self.job.inputs[name].reading.source
         found = self.topics.get(name)
-        if found is None:
-            return f"{source.servers} does not answer: not checked"
-        noted = self.before.topics
-        wanted = set(found) | (set(noted) & set(source.named))
-        require_same_topics({topic: noted[topic] for topic in noted if topic in wanted}, found)
-        return ", ".join(f"{topic} ({state.partitions})" for topic, state in found.items())
+        return require_topics(source, found, self.before.topics, self._read_up_to)
+
+    @property
+    def gone(self) -> list[str]:
+        """What is told of topics that the checkpoint has read, and that are gone."""
+        return gone(self.job.inputs, self.topics, self._read_up_to)
+
+    @cached_property
+    def _read_up_to(self) -> Offsets:
+        return read_so_far(self.logs, self.identity)
 
     @cached_property
     def topics(self) -> dict[str, dict[str, TopicState]]:
@@ -213,6 +215,8 @@ class Preflight:
         if self.query is not None:
             base = self.identity.base
             require_not_ahead(self.job.name, self.query, base, self.logs, step, log)
+        if mark is not None and step not in remade(self.job.sink):
+            require_none_beside(self.before, self.tables, self.job.sink.step, step)
         return f"{path}: version {log.version}"
 
     def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
@@ -222,9 +226,13 @@ class Preflight:
 
     def _plan(self) -> str:
         noted = self.noted
-        if noted is None or (self.logs.newest == NEVER and noted.backlog is None):
+        known = {} if noted is None else noted.plan
+        require_read_on(self.job.inputs, self._read_up_to, known)
+        if noted is None or (self.logs.newest == NEVER and self.before.backlog is None):
             return plan_hash(self.plan)
-        return self.replanned.require(noted, partial(self._begun, noted))
+        number = next_batch(noted, self.tables, self.job.sink.step)
+        have = partial(having, self.tables, self.job.name, self.query, number)
+        return self.replanned.require(number, have)
 
     @cached_property
     def replanned(self) -> Replanned:
@@ -232,16 +240,8 @@ class Preflight:
         before = {} if self.noted is None else self.noted.plan
         return Replanned(before, self.plan, tables=len(self.job.sink.tables()))
 
-    def _begun(self, noted: Identity) -> Sequence[str]:
-        """Return the steps that have the batch after the last whole one."""
-        if self.query is None:
-            return []
-        number = noted.base + noted.batch + 1
-        return [step for step, log in self.tables.items() if self._last(step, log) >= number]
-
     def _last(self, step: str, log: DeltaCommitLog) -> int:
-        last = log.done(app_id(self.job.name, self.query or "", step))
-        return NEVER if last is None else last
+        return last_of(log, self.job.name, self.query or "", step)
 
     def _there(self, step: str) -> bool:
         return self.tables[step].id is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from ...commit.identity import Identity
 from ...errors import CheckpointError, ReplayMismatchError
 from . import plan as plans
 
@@ -27,11 +26,12 @@ class Replanned:
         """Each part that has changed, as text."""
         return [plans.told(part, *self._pair(part)) for part in self._changed]
 
-    def require(self, noted: Identity, begun: Callable[[], Sequence[str]]) -> str:
+    def require(self, number: int, begun: Callable[[], Sequence[str]]) -> str:
         """Refuse a change that the checkpoint does not allow; tell of those that it does.
 
         A plan that was not noted has not changed.
-        begun: asked, where it counts, for the steps that have the batch after the last whole one.
+        number: the batch after the last whole one, as the tables count.
+        begun: asked, where it counts, for the steps that have it.
 
         Raises:
             CheckpointError: for a part that the checkpoint's state is made of.
@@ -50,7 +50,7 @@ class Replanned:
         steps = begun() if counts else []
         if steps:
             raise ReplayMismatchError(
-                f"batch {noted.base + noted.batch + 1} is in {', '.join(steps)} already, and was "
+                f"batch {number} is in {', '.join(steps)} already, and was "
                 f"to be finished with another plan: {self._text(counts)}.",
                 "one plan for all tables of a batch: else a record may be in two of them.",
                 "finish the batch with the configuration that began it, then change it; or, with a "

@@ -14,6 +14,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ...commit.delta_log import DeltaCommitLog
+from ...commit.once import untouched
 from ...commit.options import CommitOptions
 from ...commit.origins import Resumed
 from ...commit.stamp import Stamp, app_id
@@ -65,7 +66,8 @@ def _require_whole(job: Job, tables: Mapping[str, DeltaCommitLog], last: Stamp) 
     steps = [step for _, step in job.sink.tables()]
     before = steps.index(job.sink.step)
     for at, step in enumerate(steps):
-        number = tables[step].done(app_id(job.name, last.query, step))
+        found = tables[step].last_stamp(job.name, step)
+        number = None if found is None or found.query != last.query else found.batch
         # A table that is written before the target may have had no row of the last batch.
         behind = at < before and (number is None or number <= last.batch)
         if number != last.batch and not behind:
@@ -136,6 +138,8 @@ def put_back(job: Job, spark: SparkSession, found: Resumed) -> None:
     """Delete what the side tables have at the offsets that are read again, or past them.
 
     Done before the first batch; a second time it finds nothing.
+
+    Raises CheckpointError for such rows in a table that other jobs write to as well.
     """
     beside = [job.places.gaps, job.places.dead, *job.places.late.values()]
     for path, step in ((table.path, table.step) for table in beside):
@@ -144,9 +148,24 @@ def put_back(job: Job, spark: SparkSession, found: Resumed) -> None:
         table = DeltaTable.forPath(spark, path)
         again = at_or_past(found.start, table.toDF().columns)
         if again is not None and not table.toDF().where(again).isEmpty():
+            _require_own_rows(job, untouched(spark, path), step)
             told = json.dumps({"tidegate": "resumed", "step": step, "start": found.start})
             with CommitOptions.noted(spark, told):
                 table.delete(again)
+
+
+def _require_own_rows(job: Job, table: DeltaCommitLog, step: str) -> None:
+    """Refuse a table in which nothing tells whose a row is."""
+    writers = {each.split("/")[0] for each in table.writers() if each.endswith(f"/{step}")}
+    others = sorted(writers - {job.name})
+    if others:
+        raise CheckpointError(
+            f"{table.path} has rows of step {step!r} at the offsets that are read again, and the "
+            f"jobs {', '.join(others)} write to it too: nothing tells whose they are.",
+            "a table of the job's own, for what it sets aside.",
+            f"delete the rows of {job.name!r} among them by hand; or give it another table, which "
+            "gets them again. No row was deleted.",
+        )
 
 
 def at_or_past(start: Offsets, columns: Sequence[str]) -> Column | None:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch
+from ...commit.counted import require_counted
 from ...durations import microseconds
 from ...jvm import observed
 from ...offsets import EventTimes
@@ -22,7 +23,7 @@ from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from ..telemetry.record import MOST_REASONS
-from .accounting import Observed, check_dead, check_late, tally
+from .accounting import Observed, check_late, tally
 from .by_log import by_log
 from .side_by_side import under_way
 from .streams import Stream
@@ -179,11 +180,12 @@ def kept_aside(
     Yields the batch whose target can be written meanwhile, and is committed after them.
     """
     writes: list[tuple[SideTable, Callable[[], object]]] = []
-    check_dead(batch, sum(each.dead for each in aside.values()))
+    dead = job.places.dead
+    found = sum(each.dead for each in aside.values())
+    require_counted(dead.step, batch.number, counted=batch.dead or 0, found=found, path=dead.path)
     if batch.dead:
         letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
         united = reduce(DataFrame.unionByName, letters)
-        dead = job.places.dead
         writes.append((dead, partial(dead.write, united, batch, expected=batch.dead)))
     for name, each in aside.items():
         if each.late.count > each.late.corrected:

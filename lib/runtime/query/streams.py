@@ -109,7 +109,6 @@ def _shares(spark: SparkSession, given: Input, planned: Sequence[Offsets]) -> li
     total = sum(map(len, (source.partitions or {}).values())) or sum(counts.values())
     number = given.watermarks if isinstance(given.watermarks, int) else None
     before = _dealt(planned, source)
-    _require_all(before, source, counts)
     if given.by_log:
         _require_no_more(before, source, counts)
     if before and number in (None, len(before)):
@@ -136,24 +135,6 @@ def _dealt(planned: Sequence[Offsets], source: KafkaSource) -> list[Offsets]:
             seen.add(places)
             dealt.append(mine)
     return dealt
-
-
-def _require_all(before: Sequence[Offsets], source: KafkaSource, counts: Mapping[str, int]) -> None:
-    """Refuse a source without a partition of which the checkpoint has read."""
-    there = source.partitions or {topic: range(count) for topic, count in counts.items()}
-    gone = [
-        f"{topic}-{part}"
-        for share in before
-        for topic, parts in share.items()
-        for part in sorted(parts)
-        if part not in there.get(topic, ())
-    ]
-    if gone:
-        raise CheckpointError(
-            f"the checkpoint has read of {', '.join(gone)}, which the input does not name.",
-            "an input with all partitions that it began with, and more.",
-            "name them again; or begin anew with a new checkpoint and new tables.",
-        )
 
 
 def _require_no_more(

@@ -133,7 +133,7 @@ def _known(read: Read, spark: SparkSession, at: Offsets, *, timed: bool) -> _Kno
     if mark is None or (timed and not _same_times(job, identity)):
         return nothing
     query = identity.written_as(identity.query or "")
-    for version, found in untouched(spark, mark.path).stamps():
+    for version, found in untouched(spark, mark.path).standing():
         own_batch = (found.job, found.query, found.step) == (job.name, query, job.sink.step)
         if not own_batch or version > mark.version:
             continue
