@@ -215,6 +215,9 @@ def _instant(found: Any) -> Any:
         return DEAD if seconds == DEAD or not _FIRST <= seconds <= _LAST else seconds * 1_000_000
     if not isinstance(found, str) or not re.match(_DATE, found):
         return DEAD
+    # A zone comes after seconds.
+    if re.fullmatch(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(Z|[+-]\d\d:\d\d)", found):
+        return DEAD
     if not re.fullmatch(
         r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?(Z|[+-]\d\d:\d\d)?)?", found
     ):

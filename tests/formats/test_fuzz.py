@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -67,28 +68,59 @@ def is_of_today(row: dict[str, Any], names: tuple[str, ...]) -> bool:
     return any(row[name] is not None and near[0] < row[name] < near[1] for name in names)
 
 
+def json_read(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Draw values and read them; return how many were good, dead, and told by the oracle."""
+    drawn = list(values(random.Random(seed), count))
+    rows, reasons = read(json_format(SCHEMA), raw(spark, [None] * count, drawn))
+    assert len(rows) == count
+    found: Counter[str] = Counter()
+    for value, row in zip(drawn, rows, strict=True):
+        place, bad = row.pop("at_offset"), row.pop("bad")
+        assert (reasons.get(place) is not None) == bad, (value, reasons.get(place))
+        found["dead" if bad else "good"] += 1
+        wanted = told(value)
+        if wanted == UNKNOWN:
+            assert bad or not is_of_today(row, ("at",)), value
+            continue
+        found["told"] += 1
+        assert bad == (wanted == DEAD), (value, wanted, reasons.get(place))
+        if not bad:
+            shown = {**row, "day": None if row["day"] is None else str(row["day"])}
+            assert shown == wanted, value
+    return found
+
+
+def keyed_read(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Draw keys and values and read them; return how many were good and dead."""
+    form = keyed_json("n BIGINT NOT NULL, page STRING, at TIMESTAMP", key="n", time="at")
+    chance = random.Random(seed)
+    drawn = list(values(chance, count))
+    drawn = [None if chance.random() < 0.2 else value for value in drawn]
+    keys = [
+        key if key is None or chance.random() < 0.8 else mutated(chance, key)
+        for key in chance.choices(KEYS, k=count)
+    ]
+    rows, reasons = read(form, raw(spark, keys, drawn))
+    assert len(rows) == count
+    for key, value, row in zip(keys, drawn, rows, strict=True):
+        place = row["at_offset"]
+        assert (reasons.get(place) is not None) == row["bad"], (key, value)
+        if not row["bad"]:
+            assert row["n"] is not None, (key, value)
+            assert row["deleted"] == (value is None), (key, value)
+            assert not is_of_today(row, ("event_time",)), (key, value)
+        if told(value) == DEAD and value is not None and row["bad"] is False:
+            # Of a row with a key only these fields are read.
+            assert any(part in value for part in (b'"d"', b'"ok"', b'"day"')), value
+    return Counter("dead" if row["bad"] else "good" for row in rows)
+
+
 @pytest.mark.draws("count", short=[6_000], long=[400_000])
 def test_any_value_is_the_record_that_an_oracle_reads_or_dead_with_a_reason(
     spark: SparkSession, count: int
 ) -> None:
-    form = json_format(SCHEMA)
-    known = 0
-    for start in range(0, count, AT_ONCE):
-        drawn = list(values(random.Random(start), min(AT_ONCE, count - start)))
-        rows, reasons = read(form, raw(spark, [None] * len(drawn), drawn))
-        assert len(rows) == len(drawn)
-        for value, row in zip(drawn, rows, strict=True):
-            place, bad = row.pop("at_offset"), row.pop("bad")
-            assert (reasons.get(place) is not None) == bad, (value, reasons.get(place))
-            wanted = told(value)
-            if wanted == UNKNOWN:
-                assert bad or not is_of_today(row, ("at",)), value
-                continue
-            known += 1
-            assert bad == (wanted == DEAD), (value, wanted, reasons.get(place))
-            if not bad:
-                shown = {**row, "day": None if row["day"] is None else str(row["day"])}
-                assert shown == wanted, value
+    starts = range(0, count, AT_ONCE)
+    known = sum(json_read(spark, at, min(AT_ONCE, count - at))["told"] for at in starts)
     assert known > 0.7 * count
 
 
@@ -96,24 +128,5 @@ def test_any_value_is_the_record_that_an_oracle_reads_or_dead_with_a_reason(
 def test_any_record_with_a_key_is_a_row_or_dead_with_a_reason(
     spark: SparkSession, count: int
 ) -> None:
-    form = keyed_json("n BIGINT NOT NULL, page STRING, at TIMESTAMP", key="n", time="at")
     for start in range(0, count, AT_ONCE):
-        chance = random.Random(start)
-        drawn = list(values(chance, min(AT_ONCE, count - start)))
-        drawn = [None if chance.random() < 0.2 else value for value in drawn]
-        keys = [
-            key if key is None or chance.random() < 0.8 else mutated(chance, key)
-            for key in chance.choices(KEYS, k=len(drawn))
-        ]
-        rows, reasons = read(form, raw(spark, keys, drawn))
-        assert len(rows) == len(drawn)
-        for key, value, row in zip(keys, drawn, rows, strict=True):
-            place = row["at_offset"]
-            assert (reasons.get(place) is not None) == row["bad"], (key, value)
-            if not row["bad"]:
-                assert row["n"] is not None, (key, value)
-                assert row["deleted"] == (value is None), (key, value)
-                assert not is_of_today(row, ("event_time",)), (key, value)
-            if told(value) == DEAD and value is not None and row["bad"] is False:
-                # Of a row with a key only these fields are read.
-                assert any(part in value for part in (b'"d"', b'"ok"', b'"day"')), value
+        keyed_read(spark, start, min(AT_ONCE, count - start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,6 +39,10 @@ KINDS = [label.split(" ")[0] for label in AGGS]
 
 @pytest.fixture(scope="module")
 def sound(spark: SparkSession) -> dict[str, bytes]:
+    return whole_ones(spark)
+
+
+def whole_ones(spark: SparkSession) -> dict[str, bytes]:
     """Return a sketch of a hundred values for each label."""
     made = (
         spark.range(100)
@@ -96,12 +101,11 @@ def one(spark: SparkSession, stored: bytes | None) -> DataFrame:
     return spark.createDataFrame([(stored,)], "stored binary")
 
 
-@pytest.mark.parametrize("wanted", ["whole label", "kind alone"])
-@pytest.mark.draws("times", short=[1], long=[80])
-def test_damaged_and_foreign_bytes_have_a_reason_and_sound_ones_none(
-    spark: SparkSession, sound: dict[str, bytes], wanted: str, times: int
-) -> None:
-    chance = random.Random(5)
+def damaged_read(
+    spark: SparkSession, sound: dict[str, bytes], wanted: str, seed: int, times: int
+) -> Counter[str]:
+    """Draw damaged sketches and read them; return how many were good and dead."""
+    chance = random.Random(seed)
     bad = {}
     for label, whole in sound.items():
         others = [other for other in sound.values() if other != whole]
@@ -126,6 +130,15 @@ def test_damaged_and_foreign_bytes_have_a_reason_and_sound_ones_none(
     assert [
         row for row in found if row.sound != row.expected or (row.reason is None) != row.expected
     ] == []
+    return Counter("good" if row.sound else "dead" for row in found)
+
+
+@pytest.mark.parametrize("wanted", ["whole label", "kind alone"])
+@pytest.mark.draws("times", short=[1], long=[80])
+def test_damaged_and_foreign_bytes_have_a_reason_and_sound_ones_none(
+    spark: SparkSession, sound: dict[str, bytes], wanted: str, times: int
+) -> None:
+    damaged_read(spark, sound, wanted, 5, times)
 
 
 def test_the_reason_says_what_is_wrong(spark: SparkSession, sound: dict[str, bytes]) -> None:

@@ -41,9 +41,10 @@ def json_format(
     fields that the schema does not name are ignored, but must be well-formed. Names count with
     their capitals. Of a field that is there twice the last one holds. A number or an object in a
     STRING field is taken as its text. A DATE is text such as 2026-03-02, and a TIMESTAMP is ISO
-    8601 text that begins with such a date (UTC if without an offset; digits of a second beyond the
-    sixth are left out) or whole seconds since 1970; read epoch milliseconds as BIGINT and convert
-    them. NOT NULL is checked through structs, not inside arrays and maps.
+    8601 text that begins with such a date (UTC if without an offset; with one there are seconds;
+    digits of a second beyond the sixth are left out) or whole seconds since 1970; read epoch
+    milliseconds as BIGINT and convert them. NOT NULL is checked through structs, not inside arrays
+    and maps.
 
     | value | reason |
     |---|---|
