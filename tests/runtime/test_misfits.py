@@ -86,7 +86,7 @@ def test_a_backlog_of_which_nothing_is_written_is_planned_anew_under_another_pla
         raise CrashError
 
     with monkeypatch.context() as dying:
-        dying.setattr("tidegate.runtime.query.backlog.keep_aside", die)
+        dying.setattr("tidegate.runtime.query.backlog.kept_aside", die)
         with pytest.raises(CrashError):
             run(backlog(numbers, "INT"), spark)
     planned = numbers.identity.backlog
