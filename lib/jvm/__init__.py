@@ -6,12 +6,9 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 from .delta import (
     TRANSACTION_RETENTION,
     DeltaState,
-    Numbered,
-    at_the_commit,
     checkpoint_table,
     delta_state,
     forget_tables,
-    touch_transaction,
 )
 from .errors import conditions, innermost, message
 from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
@@ -20,6 +17,7 @@ from .queries import between_batches, dropped_behind_watermark, executions, obse
 from .session import has_class, java_version, reads_state, repartition_state
 from .settings import require_all_files, require_statistics, tell_tasks, with_settings
 from .signals import SignalHandler, jvm_signals
+from .transactions import Numbered, at_the_commit, touch_transaction
 
 __all__ = [
     "TRANSACTION_RETENTION",

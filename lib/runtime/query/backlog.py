@@ -34,7 +34,8 @@ from .batch_zero import batch_of, is_done
 from .by_log import by_log
 from .frames import handed_on, streaming
 from .gaps import require_there
-from .side_outputs import Part, all_set_aside, kept_aside, reasons
+from .reasons import reasons
+from .side_outputs import Part, all_set_aside, kept_aside
 from .streams import streams
 from .topics import Topics
 from .unread import in_sessions, planned

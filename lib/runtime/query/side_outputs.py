@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,7 +21,6 @@ from ...sinks import SideTable
 from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
-from ..telemetry.record import MOST_REASONS
 from .accounting import Observed, check_late, tally
 from .by_log import by_log
 from .side_by_side import under_way
@@ -221,35 +219,3 @@ def _limit(job: Job) -> timedelta:
     if job.corrections is None:
         return timedelta(0)
     return timedelta(microseconds=microseconds(job.corrections, "corrections", least=0))
-
-
-def dead_rows(spark: SparkSession, part: Part) -> DataFrame:
-    """Return the rows of an input's offsets that could not be read."""
-    return part.input.reading.dead(spark, part.batch.start, part.batch.end)
-
-
-def by_reason(aside: Iterable[Aside]) -> dict[tuple[str, str], int]:
-    """Return how many rows could not be read for each of the commonest stages and reasons."""
-    found: Counter[tuple[str, str]] = Counter()
-    for each in aside:
-        letters = each.letters() if each.dead else None
-        for row in () if letters is None else _commonest(letters, MOST_REASONS):
-            found[row["stage"], row["reason"]] += row["n"]
-    return dict(found.most_common(MOST_REASONS))
-
-
-def reasons(spark: SparkSession, part: Part) -> list[str]:
-    """Return the commonest reasons for which rows could not be read."""
-    return [
-        f"{row['n']:,} x {row['stage']}: {row['reason']} "
-        f"(first: {row['first']['topic']}, partition {row['first']['partition']}, offset "
-        f"{row['first']['offset']})"
-        for row in _commonest(dead_rows(spark, part), 5)
-    ]
-
-
-def _commonest(letters: DataFrame, most: int) -> list[Row]:
-    top = letters.groupBy("stage", "reason").agg(
-        F.count("*").alias("n"), F.min(F.struct("topic", "partition", "offset")).alias("first")
-    )
-    return top.orderBy(F.desc("n"), "stage", "reason").limit(most).collect()

@@ -25,7 +25,8 @@ from .by_log import newest_after, newest_before, tell
 from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
-from .side_outputs import Aside, Part, all_set_aside, by_reason, counted, kept_aside, reasons
+from .reasons import by_reason, reasons
+from .side_outputs import Aside, Part, all_set_aside, counted, kept_aside
 from .streams import Stream
 from .topics import Topics
 from .upkeep import keep_up
