@@ -95,7 +95,7 @@ def planned(
     for index, stops in enumerate(ends):
         begins = starts[index] if index < len(starts) else {}
         if stops and not begins:
-            begins = initial_offsets(spark, checkpoint, index)
+            begins = initial_offsets(spark, checkpoint, index, stops)
         _add_source(start, end, begins, stops)
     return Batch(
         job=job,

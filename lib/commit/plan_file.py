@@ -12,6 +12,8 @@ from ..errors import CheckpointError
 from ..jvm import names_in, read_bytes
 from ..offsets import Offsets
 
+_KAFKAS = b"\0"
+
 
 def last_planned(spark: SparkSession, checkpoint: str) -> list[Offsets]:
     """Return up to where each source of the query reads by the newest plan of a checkpoint.
@@ -23,10 +25,7 @@ def last_planned(spark: SparkSession, checkpoint: str) -> list[Offsets]:
         CheckpointError: for a plan that is not what Spark writes.
     """
     folder = f"{checkpoint}/offsets"
-    try:
-        numbers = [int(name) for name in names_in(spark, folder) if name.isdecimal()]
-    except OSError as error:
-        raise _broken(folder, f"cannot be read: {error}") from error
+    numbers = _numbers(spark, folder)
     if not numbers:
         return []
     path = f"{folder}/{max(numbers)}"
@@ -44,7 +43,8 @@ def first_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
     found: Offsets = {}
     for index, ends in enumerate(last_planned(spark, checkpoint)):
         # A source without ends is no Kafka topic, or has read nothing.
-        for topic, parts in (initial_offsets(spark, checkpoint, index) if ends else {}).items():
+        begun = initial_offsets(spark, checkpoint, index, ends) if ends else {}
+        for topic, parts in begun.items():
             first = found.setdefault(topic, {})
             for part, at in parts.items():
                 first[part] = min(first.get(part, at), at)
@@ -63,17 +63,35 @@ def read_plan(
     return parsed(path, read_file(spark, path))
 
 
-def initial_offsets(spark: SparkSession, checkpoint: str, index: int) -> Offsets:
-    """Return the offsets that a source of a checkpoint began with.
+def initial_offsets(spark: SparkSession, checkpoint: str, index: int, ends: Offsets) -> Offsets:
+    """Return the offsets that a source of a plan began with.
+
+    index, ends: the source's place in the plan, and what it reads there.
+
+    Spark has a file for each source, and in a plan a place for each time that the query uses one:
+    two for a join of a stream with itself. So what stands under the place's number may be of
+    another source, or not be there; then the file is told by its partitions.
 
     Raises:
         CheckpointError: for a file that is missing, or not what Spark writes.
     """
-    path = f"{checkpoint}/sources/{index}/0"
-    # Kafka's file begins with a zero byte, a leftover of Spark 2.1, and then a line with the
-    # version.
-    _, _, offsets = read_file(spark, path).removeprefix(b"\0").partition(b"\n")
-    return _offsets(path, offsets.decode())
+    folder = f"{checkpoint}/sources"
+    there = _numbers(spark, folder)
+    for number in [index, *(other for other in there if other != index)]:
+        path = f"{folder}/{number}/0"
+        content = _content(spark, path) or b""
+        # Kafka's file begins with a zero byte, a leftover of Spark 2.1, and then a line with the
+        # version.
+        if content.startswith(_KAFKAS):
+            _, _, offsets = content.removeprefix(_KAFKAS).partition(b"\n")
+            found = _offsets(path, offsets.decode())
+            if _places(found) & _places(ends):
+                return found
+    raise _broken(f"{folder}/{index}/0", "is missing, or is of other partitions")
+
+
+def _places(offsets: Offsets) -> set[tuple[str, int]]:
+    return {(topic, part) for topic, parts in offsets.items() for part in parts}
 
 
 def parsed(path: str, content: bytes) -> tuple[dict[str, Any], list[Offsets]]:
@@ -118,13 +136,26 @@ def read_file(spark: SparkSession, path: str) -> bytes:
     Raises:
         CheckpointError: for a file that is missing, or cannot be read.
     """
-    try:
-        content = read_bytes(spark, path)
-    except OSError as error:
-        raise _broken(path, f"cannot be read: {error}") from error
+    content = _content(spark, path)
     if content is None:
         raise _broken(path, "is missing")
     return content
+
+
+def _content(spark: SparkSession, path: str) -> bytes | None:
+    """Return a file of a checkpoint; None where it is missing."""
+    try:
+        return read_bytes(spark, path)
+    except OSError as error:
+        raise _broken(path, f"cannot be read: {error}") from error
+
+
+def _numbers(spark: SparkSession, folder: str) -> list[int]:
+    """Return the numbers that files or folders of a checkpoint have for names."""
+    try:
+        return sorted(int(name) for name in names_in(spark, folder) if name.isdecimal())
+    except OSError as error:
+        raise _broken(folder, f"cannot be read: {error}") from error
 
 
 def _broken(path: str, what: str) -> CheckpointError:

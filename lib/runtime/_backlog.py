@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from ..errors import ArgumentError
 from ..joins import IntervalJoin
 from ..sinks import Append, Decided, FanOut, Folded, Mapped, Sink, Upsert
+from ..sketches import NearDuplicates
 from ..sources.event_time import EVENT_TIME
 from ..transform import Stateless
 from ..windows import Cumulative, Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
@@ -30,9 +31,9 @@ def require_backlog(job: Job) -> None:
     if reason is not None:
         raise ArgumentError(
             f"backlog is {job.backlog!r}, and the job has {reason}.",
-            "final results of windows, of joins but semi and anti ones, of deduplication, or of "
-            "rows by themselves; in Append, Folded or Decided, or in Upsert where no two results "
-            "have one key.",
+            "final results of windows, of joins but semi and anti ones, of deduplication, of near "
+            "duplicates, or of rows by themselves; in Append, Folded or Decided, or in Upsert "
+            "where no two results have one key.",
             "backlog=None, which reads the topic as a stream from its first record on.",
         )
 
@@ -65,7 +66,7 @@ def _of_transform(transform: Any) -> Iterator[str]:
     if transform is None or isinstance(transform, Stateless):
         return
     kind = type(transform)
-    if kind not in (Windowed, Deduplication, IntervalJoin):
+    if kind not in (Windowed, Deduplication, IntervalJoin, NearDuplicates):
         yield f"{kind.__name__}, of which it is not known which results its rows still change"
         return
     times = transform.time if isinstance(transform.time, tuple) else (transform.time,)

@@ -69,6 +69,24 @@ def test_two_sources_are_read_together_and_one_that_has_nothing_yet_is_left_out(
     assert (plan(spark, where, 2).start, plan(spark, where, 2).end) == ({}, {})
 
 
+def test_a_source_that_is_used_twice_has_one_file_and_two_places(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of [a, a, b] Spark keeps what a began with as source 0, and what b began with as source 1."""
+    a = '{"a":{"0":7}}'
+    where = write(
+        tmp_path,
+        {
+            "sources/0/0": '\0v1\n{"a":{"0":5}}',
+            "sources/1/0": '\0v1\n{"b":{"0":3}}',
+            "offsets/0": f'v1\n{META % 0}\n{a}\n{a}\n{{"b":{{"0":4}}}}',
+        },
+    )
+    first = plan(spark, where, 0)
+    assert first.start == {"a": {0: 5}, "b": {0: 3}}
+    assert first.end == {"a": {0: 7}, "b": {0: 4}}
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.compare import compare
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Append, Upsert
+from tidegate.sketches import NearDuplicates
 from tidegate.testing import Broker
 from tidegate.transform import Stateful, Transform
 from tidegate.windows import Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
@@ -33,6 +34,9 @@ TRANSFORMS: dict[str, Transform | None] = {
     "hopping": HOPS,
     "session": Windowed(Session("7 seconds"), by="page", aggs={"n": count()}),
     "deduplication": Deduplication("page", "9 seconds", hold="3 seconds"),
+    "near duplicates": NearDuplicates(
+        "page", key="offset", threshold=0.8, within="3 seconds", words=1, permutations=16
+    ),
     "no state": None,
 }
 
@@ -65,7 +69,12 @@ class World:
         """Return the job."""
         names = ["left", "right"][: len(self.topics)]
         inputs = {
-            name: Input(reading(self.broker.servers, topic, lateness="5 seconds", max_rows=20))
+            name: Input(
+                replace(
+                    reading(self.broker.servers, topic, lateness="5 seconds", max_rows=20),
+                    keep=["offset"],
+                )
+            )
             for name, topic in zip(names, self.topics, strict=True)
         }
         parts = {"inputs": inputs, "transform": transform, "sink": Append(f"{self.root}/rows")}
@@ -83,7 +92,7 @@ def world(broker: Broker, topic: str, tmp_path: Path) -> World:
     return World(broker, tmp_path, (topic,))
 
 
-@pytest.mark.draws("kind", short=["session", "no state"], long=list(TRANSFORMS))
+@pytest.mark.draws("kind", short=["session", "near duplicates", "no state"], long=list(TRANSFORMS))
 def test_the_stream_goes_on_where_the_batch_ended(
     spark: SparkSession, world: World, kind: str
 ) -> None:

@@ -116,7 +116,7 @@ def _before(
     meta, before = read_plan(spark, checkpoint, number - 1) if number else ({}, [])
     for index, stops in enumerate(ends):
         was = before[index] if index < len(before) else {}
-        begun = initial_offsets(spark, checkpoint, index) if stops and not was else was
+        begun = initial_offsets(spark, checkpoint, index, stops) if stops and not was else was
         before[index : index + 1] = [begun]
     return meta, before
 
