@@ -99,15 +99,22 @@ class Layout:
         Raises ColumnError and ColumnTypeError.
         """
         require(frame, self.partition_by, "partition_by")
-        for name in self.partition_by:
-            require_kind(frame.schema, name, "partition_by", NOT_PARTED)
+        self.require_kinds(frame.schema)
         if self.partition_by and len(self.partition_by) == len(frame.columns):
             raise ColumnError(
                 f"partition_by names every column: {list(self.partition_by)}.",
                 "fewer columns than there are.",
             )
+
+    def require_kinds(self, schema: StructType) -> None:
+        """Refuse columns that a schema does not have, or by which no table is laid out.
+
+        Raises ColumnError and ColumnTypeError.
+        """
+        for name in self.partition_by:
+            require_kind(schema, name, "partition_by", NOT_PARTED)
         for name in self.cluster_by:
-            require_kind(frame.schema, name, "cluster_by", NOT_CLUSTERED)
+            require_kind(schema, name, "cluster_by", NOT_CLUSTERED)
 
     def require_same(self, state: DeltaState, path: str) -> None:
         """Refuse a table that is laid out in another way.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from ..commit.named import is_schema
-from ..errors import ArgumentError, ColumnTypeError
-from ..sinks import DeadTopic
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
+from ..sinks import DeadTopic, Layout
 from ..sinks.alarms import windows_of
+from ..sinks.side_layout import require_shared
 from ..sources import KafkaSource
 from ..transform import Stateful, Stateless
 from ..windows import Windowed
@@ -141,6 +144,19 @@ def require_transform(transform: object, inputs: Sequence[str]) -> None:
         )
     called = transform.function if isinstance(transform, Stateless | Stateful) else transform
     _require_call(called, "transform", inputs, {})
+
+
+def require_side_layout(layout: object, schemas: Iterable[StructType]) -> None:
+    """Refuse what is no layout, and one by columns that not each table of side outputs has."""
+    require_type(layout, Layout, "side_layout", 'Layout(cluster_by=["topic", "partition"])')
+    assert isinstance(layout, Layout)
+    for schema in schemas:
+        try:
+            require_shared(layout, schema)
+        except (ColumnError, ColumnTypeError) as error:
+            # The layout of the target has the same words.
+            said = f"side_layout: {error.given}"
+            raise type(error)(said, error.allowed, error.hint) from None
 
 
 def require_each_batch(

@@ -98,8 +98,8 @@ class Job:
         is a path, or with several inputs a path by name. A step is "dead", "gaps", "late", or
         "late_<input>" where there are several.
     dead_topic: a topic that dead letters are sent to as well, at least once; not one that is read.
-    side_layout: how dead letters, late rows and gaps are laid out, by columns that each of these
-        tables has, such as topic and partition.
+    side_layout: how dead letters, late rows and gaps are laid out, by the columns that each of
+        these tables has: topic and partition.
     upkeep: how often the files of the tables are put together, and old ones deleted; never, unless
         it is said.
     catalog: a schema, as `shop` or `main.shop`, in which each table is made known by its folder's
@@ -157,8 +157,8 @@ class Job:
         self._require_trigger()
         checks.require_type(self.limits, Limits, "limits", "Limits(dead_ratio=None)")
         checks.require_type(self.upkeep, Upkeep, "upkeep", "Upkeep(compact_every=200)")
-        checks.require_type(
-            self.side_layout, Layout, "side_layout", 'Layout(properties={"owner": "shop"})'
+        checks.require_side_layout(
+            self.side_layout, [given.reading.format.schema for given in self.inputs.values()]
         )
         self._require_places()
         self._require_storable()

@@ -173,7 +173,19 @@ def test_two_topics_are_joined_and_a_topic_meets_a_table_without_code(
         (["output.properties.delta.autoOptimize.autoCompact=true"], "commits of its own within"),
         (
             ["output.side_properties.delta.autoOptimize.autoCompact=true"],
-            "output.side_properties: ",
+            "output.side_properties has delta.autoOptimize.autoCompact",
+        ),
+        (["output.side_cluster_by=topic,reason"], "output.side_cluster_by names reason."),
+        (
+            ["output.side_cluster_by=topc"],
+            "topic and partition: the columns that dead letters, late",
+        ),
+        (["output.side_partition_by=Topic"], "instead: output.side_partition_by=["),
+        (["output.side_cluster_by=7"], "output.side_cluster_by is 7 (command line)"),
+        (["output.side_clusters=topic"], "did you mean output.side_cluster_by?"),
+        (
+            ["output.side_cluster_by=topic", "output.side_partition_by=partition"],
+            "output.side_partition_by is ['partition'], and output.side_cluster_by ['topic'].",
         ),
         (["input.time_unit=nanoseconds"], "allowed: 'seconds', 'milliseconds' or 'microseconds'."),
         (["window.where=''"], "window.where is ''"),

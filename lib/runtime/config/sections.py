@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from ...errors import ArgumentError, ConfigError, TidegateError
 from ...sinks import Layout
+from ...sinks.side_layout import require_shared
 from ...sources._kafka_options import require_options, require_servers
 from ..locations import below, keep_apart
 from ..process.presets import Preset
@@ -15,6 +17,7 @@ from ..telemetry.metrics import LOOPBACK
 from .base import Section
 from .values import (
     IS_TABLE,
+    Columns,
     JobName,
     OptionValue,
     Place,
@@ -22,6 +25,9 @@ from .values import (
     Table,
     Wait,
 )
+
+_LAYOUT_KEYS = re.compile(r"\b(?=(?:partition|cluster)_by\b)|^(?=properties (?:is|has)\b)")
+"""Where an error of `Layout` begins to name what is a key of [output] here."""
 
 
 class JobSection(Section):
@@ -62,6 +68,14 @@ class OutputSection(Section):
         default=None, description="a topic that dead letters are sent to as well"
     )
     gaps: Table = "gaps"
+    side_partition_by: Columns = Field(
+        default=[], description="topic, partition: of dead letters, late rows and gaps"
+    )
+    side_cluster_by: Columns = Field(
+        default=[],
+        description="topic, partition, which Delta keeps together in dead letters, late rows and "
+        "gaps",
+    )
     side_properties: dict[str, OptionValue] = Field(
         default={}, description="Delta's properties of dead letters, late rows and gaps"
     )
@@ -90,11 +104,16 @@ class OutputSection(Section):
     def side_layout(self) -> Layout:
         """How the tables of side outputs are laid out."""
         try:
-            return Layout(properties=self.side_properties)
+            layout = Layout(
+                partition_by=self.side_partition_by,
+                cluster_by=self.side_cluster_by,
+                properties=self.side_properties,
+            )
+            require_shared(layout)
         except TidegateError as error:
-            raise ConfigError(
-                f"output.side_properties: {error.given}", error.allowed, error.hint
-            ) from None
+            said = (error.given, error.allowed, error.hint)
+            raise ConfigError(*(_LAYOUT_KEYS.sub("output.side_", text) for text in said)) from None
+        return layout
 
     def tables(self) -> dict[str, str]:
         """Return the place of each table by its key."""

@@ -18,12 +18,13 @@ from ...sources.reading import OBSERVATION
 from ..job import Input, Job
 from ..process.failures import plain
 from .frames import streaming
+from .gaps import COLUMNS
 
 
 def fits(
     job: Job, spark: SparkSession, there: Callable[[str], bool]
 ) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Return the checks of the columns, by names: of dead letters, late rows and the target.
+    """Return the checks of columns, by names: of dead letters, gaps, late rows and the target.
 
     A check reads no record. That of the target looks at all tables of its sink.
 
@@ -37,6 +38,7 @@ def fits(
         return f"columns {step}", lambda: look() if there(step) else "not there yet"
 
     yield known("dead", partial(_dead, job, spark))
+    yield known("gaps", partial(_gaps, job, spark))
     if job.transform is not None:
         for name, given in job.inputs.items():
             yield known(job.places.late[name].step, partial(_late, job, spark, name, given))
@@ -46,6 +48,11 @@ def fits(
 def _dead(job: Job, spark: SparkSession) -> str:
     for given in job.inputs.values():
         job.places.dead.require_fits(given.reading.aside(spark, {}, {}).dead())
+    return "as they will be written"
+
+
+def _gaps(job: Job, spark: SparkSession) -> str:
+    job.places.gaps.require_fits(spark.createDataFrame([], COLUMNS))
     return "as they will be written"
 
 

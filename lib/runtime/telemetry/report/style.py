@@ -29,6 +29,6 @@ svg{display:block;width:100%;height:auto}svg text{fill:var(--soft);font-size:12p
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th{color:var(--soft);font-weight:500;font-size:13px}
-td.t,th.t{text-align:left;white-space:normal;overflow-wrap:anywhere}
+td.t,th.t{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:6.5em}
 .soft.over{margin-bottom:12px}summary{cursor:pointer;color:var(--a)}.none{color:var(--soft)}
 """
