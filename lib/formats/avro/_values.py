@@ -168,7 +168,8 @@ def decimal(writer: Avro, reader: Avro, path: str) -> Read:
     wide = pa.decimal128(38, reader.scale)
     largest = Decimal(10**reader.precision - 1).scaleb(-reader.scale, _EXACT)
     most = pa.scalar(largest, wide)
-    least = pa.scalar(-largest, wide)
+    # Its sign alone is changed: a minus would round it to the digits of Python's context.
+    least = pa.scalar(largest.copy_negate(), wide)
     zero = pa.scalar(Decimal(0), wide)
 
     def read(places: Places) -> pa.Array:
