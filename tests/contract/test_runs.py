@@ -63,8 +63,9 @@ def test_ci_runs_all_three_targets() -> None:
     assert script.stat().st_mode & 0o111
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
-    assert [line for line in lines if line.startswith("make ")] == [
-        f"make {target}" for target in TARGETS
+    assert f"for target in {' '.join(TARGETS)}; do" in lines
+    assert [line.split()[:2] for line in lines if line.strip().startswith("make ")] == [
+        ["make", '"$target"']
     ]
 
 
