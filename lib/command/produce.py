@@ -57,6 +57,7 @@ def produce(
                 f"tidegate produce {topic} --made-up 5000",
             )
         cluster = Cluster(servers, option or ())
+        _require_there(files or [])
         if create is not None and cluster.create(topic, create):
             typer.echo(f"{topic} is made, with {create} partitions.")
         cluster.require(topic)
@@ -94,6 +95,22 @@ def _lines(topic: str, files: Sequence[Path], key: str | None) -> Iterator[Recor
                 yield Record(topic, line, now, None if key is None else _key(line, key))
 
 
+def _require_there(files: Sequence[Path]) -> None:
+    """Refuse files that cannot be read, before a topic is made for them."""
+    for file in files:
+        if str(file) != _STANDARD_INPUT:
+            try:
+                file.open("rb").close()
+            except OSError as error:
+                raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> ArgumentError:
+    return ArgumentError(
+        f"{file} cannot be read: {error.strerror}.", "files, or - for what is piped."
+    )
+
+
 def _read(file: Path) -> Iterator[bytes]:
     if str(file) == _STANDARD_INPUT:
         for line in sys.stdin.buffer:
@@ -104,7 +121,7 @@ def _read(file: Path) -> Iterator[bytes]:
             for line in lines:
                 yield line.rstrip(b"\r\n")
     except OSError as error:
-        raise ArgumentError(f"{file} cannot be read: {error.strerror}.") from None
+        raise _unreadable(file, error) from None
 
 
 def _key(line: bytes, key: str) -> bytes | None:

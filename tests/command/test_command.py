@@ -26,6 +26,9 @@ def test_a_topic_is_made_filled_and_listed(broker: Broker, topic: str, tmp_path:
     lines = tmp_path / "lines.jsonl"
     lines.write_text('{"k": "a", "n": 1}\n\n{"k": 7}\nno json\n', encoding="utf-8")
     servers = ["--servers", broker.servers]
+    code, said = called("produce", topic, str(tmp_path / "no"), "--create", "2", *servers)
+    assert (code, "no cannot be read: No such file" in said) == (2, True), said
+    # No topic was made for it.
     code, said = called("produce", topic, str(lines), "--key", "k", *servers)
     assert (code, f"there is no topic {topic}" in said) == (3, True)
     code, said = called("produce", topic, str(lines), "--key", "k", "--create", "2", *servers)

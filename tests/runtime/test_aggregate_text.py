@@ -54,7 +54,7 @@ def test_an_aggregate_is_read_with_its_columns(text: str, columns: list[str]) ->
         ("avg(ms)", "^^^", "instead: mean(...)"),
         ("sum(ms)", "^^^", "instead: total(...)"),
         ("count(*)", "      ^", "instead: count"),
-        ("quantile(ms)", "           ^", "')' ends without at"),
+        ("quantile(ms)", "           ^", "')' ends quantile without its at"),
         ("mean", "^^^^", "allowed: mean(column)."),
         ("quantile(0.99, ms)", "         ^^^^", "'0.99' is no column"),
         ("top(10, page)", "    ^^", "allowed: the name of a column: top(column, n, capacity="),

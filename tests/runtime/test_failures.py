@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.failures import plain
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Append
+from tidegate.sources import KafkaSource
 from tidegate.testing import Broker
+from tidegate.testing.process import free_port
 from tidegate.windows import Tumbling, Windowed
 
 from .topics import reading, sent
@@ -61,6 +64,20 @@ def test_a_topic_that_is_not_there_is_named_with_those_that_are(
     with pytest.raises(SourceError, match=f"there is no topic {topic}-x at ") as told:
         run(job(broker, f"{topic}-x", tmp_path), spark)
     assert topic in told.value.allowed
+
+
+@pytest.mark.slow
+def test_brokers_that_do_not_answer_are_named_without_a_word_of_backlogs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    servers = f"127.0.0.1:{free_port()}"
+    patience = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+    silent = replace(reading(servers, "t"), source=KafkaSource(servers, "t", options=patience))
+    made = Job(name="copies", inputs={"rows": Input(silent)}, sink=Append(str(tmp_path / "copies")))
+    with pytest.raises(SourceError, match=f"^{servers} does not tell of t: ") as told:
+        run(made, spark)
+    assert told.value.hint == f"see that a broker runs at {servers}, or name other servers."
+    assert "backlog" not in told.value.allowed
 
 
 @pytest.mark.broker

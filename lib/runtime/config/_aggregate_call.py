@@ -94,7 +94,7 @@ class Call:
         needed = [one.name for one in parameters.values() if one.default is one.empty]
         missing = [_told(name) for name in needed if name not in found]
         if missing:
-            what = f"ends without {' and '.join(missing)}"
+            what = f"ends {self.name.text} without its {' and '.join(missing)}"
             refuse(self.text, self.last, what, self._form)
         return found
 

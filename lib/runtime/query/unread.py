@@ -58,7 +58,9 @@ def _waiting(job: Job, spark: SparkSession) -> tuple[Offsets, Offsets]:
                 last = asked.latest(parts)
         except OSError as error:
             raise SourceError(
-                f"{error}.", "a broker that tells how much waits, for a backlog."
+                f"{error}.",
+                "brokers that answer, and tell how much waits in their topics.",
+                f"see that a broker runs at {source.servers}, or name other servers.",
             ) from error
         asked_for = source.start if isinstance(source.start, Mapping) else {}
         for topic, ends in last.items():
