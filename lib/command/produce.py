@@ -98,7 +98,8 @@ def _lines(topic: str, files: Sequence[Path], key: str | None) -> Iterator[Recor
 def _require_there(files: Sequence[Path]) -> None:
     """Refuse files that cannot be read, before a topic is made for them."""
     for file in files:
-        if str(file) != _STANDARD_INPUT:
+        # Whoever writes to a pipe would meet its end, once it has been opened and closed.
+        if str(file) != _STANDARD_INPUT and not file.is_fifo():
             try:
                 file.open("rb").close()
             except OSError as error:
