@@ -19,6 +19,11 @@ def of_topics(numbers: Offsets | EventTimes, topics: Container[str]) -> dict[str
     return {topic: parts for topic, parts in numbers.items() if topic in topics}
 
 
+def offset_of(offsets: Offsets, topic: str, partition: int) -> int:
+    """Return the offset of a partition; 0 where there is none."""
+    return offsets.get(topic, {}).get(partition, 0)
+
+
 def at_place(numbers: Offsets | EventTimes, topic: Column, partition: Column) -> Column:
     """Return the number of a row's partition; null where there is none."""
     found = F.lit(None).cast("bigint")

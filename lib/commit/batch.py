@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from ..offsets import EventTimes, Offsets, of_topics
+from ..offsets import EventTimes, Offsets, of_topics, offset_of
 from .plan_file import initial_offsets, parsed, read_file, read_plan
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _add_source(start: Offsets, end: Offsets, begins: Offsets, stops: Offsets) -
     """Widen the range of a batch, from `start` to `end`, by what one of its sources reads."""
     for topic, partitions in stops.items():
         for partition, stop in partitions.items():
-            begin = begins.get(topic, {}).get(partition, 0)
+            begin = offset_of(begins, topic, partition)
             first = start.setdefault(topic, {})
             first[partition] = min(first.get(partition, begin), begin)
             last = end.setdefault(topic, {})

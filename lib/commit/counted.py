@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import AccountingError
 
 
-def require_counted(step: str, batch: int, *, counted: int, found: int, path: str) -> None:
+def require_counted(found: int, *, counted: int, step: str, batch: int, path: str) -> None:
     """Refuse to write another number of rows of a batch than was counted of them."""
     if found != counted:
         raise AccountingError(

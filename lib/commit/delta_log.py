@@ -226,7 +226,13 @@ class DeltaCommitLog:
         seen, number = self._looked_at(), self._numbers.get(stamp.app_id)
         rows = None
         if self.adds is not None:
-            rows = partial(_require_counted, stamp, self.path, self.adds)
+            rows = partial(
+                require_counted,
+                counted=self.adds,
+                step=stamp.step,
+                batch=stamp.batch,
+                path=self.path,
+            )
         numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch, rows)
 
         def still_open() -> None:
@@ -258,7 +264,3 @@ class DeltaCommitLog:
             hint="let other writers (compaction, deletes) run between batches, or on other "
             "partitions.",
         )
-
-
-def _require_counted(stamp: Stamp, path: str, counted: int, found: int) -> None:
-    require_counted(stamp.step, stamp.batch, counted=counted, found=found, path=path)

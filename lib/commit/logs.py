@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
-from ..jvm import names_in, read_bytes
+from ..jvm import names_in, numbers_in, read_bytes
 from .identity import NEVER
 
 READ = 3
@@ -69,8 +69,8 @@ def read_logs(spark: SparkSession, path: str) -> Logs:
     try:
         # A batch is planned after the one before is committed: in this order a job that runs
         # meanwhile is never seen with a plan whose commit is missing.
-        planned = _numbers(spark, f"{path}/offsets")
-        committed = _numbers(spark, f"{path}/commits")
+        planned = numbers_in(spark, f"{path}/offsets")
+        committed = numbers_in(spark, f"{path}/commits")
         return Logs(
             path=path,
             planned=planned,
@@ -90,8 +90,8 @@ def read_lasting(spark: SparkSession, path: str) -> dict[str, bytes]:
     These say what each source began with, and of what operators and columns the state is. Raises
     OSError for a file that cannot be read.
     """
-    names = [f"sources/{at}/0" for at in _numbers(spark, f"{path}/sources")]
-    for at in _numbers(spark, f"{path}/state"):
+    names = [f"sources/{at}/0" for at in numbers_in(spark, f"{path}/sources")]
+    for at in numbers_in(spark, f"{path}/state"):
         first = f"state/{at}/0"
         # A join has several stores, each in a folder of its own.
         stores = [each for each in names_in(spark, f"{path}/{first}") if "." not in each]
@@ -112,10 +112,6 @@ def lasting(files: Mapping[str, bytes]) -> dict[str, str]:
         for name, content in files.items()
         if name.startswith("state/") or content.startswith(b"\0")
     }
-
-
-def _numbers(spark: SparkSession, folder: str) -> list[int]:
-    return sorted(int(name) for name in names_in(spark, folder) if name.isdecimal())
 
 
 def _read(spark: SparkSession, path: str) -> bytes:

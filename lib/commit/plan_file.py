@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
-from ..jvm import names_in, read_bytes
+from ..jvm import numbers_in, read_bytes
 from ..offsets import Offsets
 
 _KAFKAS = b"\0"
@@ -153,7 +153,7 @@ def _content(spark: SparkSession, path: str) -> bytes | None:
 def _numbers(spark: SparkSession, folder: str) -> list[int]:
     """Return the numbers that files or folders of a checkpoint have for names."""
     try:
-        return sorted(int(name) for name in names_in(spark, folder) if name.isdecimal())
+        return numbers_in(spark, folder)
     except OSError as error:
         raise _broken(folder, f"cannot be read: {error}") from error
 

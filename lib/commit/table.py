@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from ..columns import nested_names, quoted, require_storable
@@ -18,6 +18,11 @@ def plain(frame: DataFrame) -> DataFrame:
     The table's readers would inherit the query's watermark by them.
     """
     return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
+
+
+def at_version(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """Return the rows that a table had at one of its versions."""
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
 _REMEDY = (

@@ -11,7 +11,7 @@ from .delta import (
     forget_tables,
 )
 from .errors import conditions, innermost, message
-from .files import Folder, WholeFiles, delete_folder, names_in, read_bytes
+from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import has_class, java_version, reads_state, repartition_state
@@ -44,6 +44,7 @@ __all__ = [
     "jvm_signals",
     "message",
     "names_in",
+    "numbers_in",
     "observed",
     "read_bytes",
     "reads_state",

@@ -151,6 +151,11 @@ class WholeFiles:
             raise OSError(f"{path.toString()} cannot be used: {told}") from error
 
 
+def numbers_in(spark: SparkSession, folder: str) -> list[int]:
+    """Return the numbers that files of a folder have for names, in order; as `names_in` else."""
+    return sorted(int(name) for name in names_in(spark, folder) if name.isdecimal())
+
+
 def names_in(spark: SparkSession, folder: str) -> list[str]:
     """Return the names of a folder's files; none where there is no such folder."""
     jvm: Any = spark._jvm

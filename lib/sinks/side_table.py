@@ -66,19 +66,34 @@ class SideTable:
 
         def commit(options: CommitOptions) -> None:
             self.require_fits(frame)
-            # After a conflict on the table the rows were sent already.
-            if self.also is not None and not sent:
-                if expected is not None:
-                    # What has been sent cannot be taken back at the commit.
-                    found = frame.count()
-                    require_counted(
-                        self.step, batch.number, counted=expected, found=found, path=self.path
-                    )
-                sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
-                self.also.send(frame, sender)
-                sent.append(sender)
-            table.append(frame, self.path, options, self.layout, evolve=True)
+            if self.also is None:
+                table.append(frame, self.path, options, self.layout, evolve=True)
+                return
+            # The rows are read to be counted, to be sent and to be written.
+            kept = frame.persist()
+            try:
+                # After a conflict on the table the rows were sent already.
+                if not sent:
+                    sent.append(self._sent(kept, self.also, batch, expected))
+                table.append(kept, self.path, options, self.layout, evolve=True)
+            finally:
+                kept.unpersist()
 
         spark = frame.sparkSession
         rows: dict[str, int] = {} if expected is None else {self.step: expected}
         return commit_once(spark, self.path, batch, self.step, commit, rows, adds=expected)
+
+    def _sent(self, rows: DataFrame, to: DeadTopic, batch: Batch, expected: int | None) -> str:
+        """Send the rows to a topic; return the sender, by which they are told there."""
+        if expected is not None:
+            # What has been sent cannot be taken back at the commit.
+            require_counted(
+                rows.count(),
+                counted=expected,
+                step=self.step,
+                batch=batch.number,
+                path=self.path,
+            )
+        sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
+        to.send(rows, sender)
+        return sender

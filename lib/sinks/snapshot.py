@@ -12,6 +12,7 @@ from ..columns import require_free
 from ..commit.batch import Batch
 from ..commit.named import path_of
 from ..commit.outcome import Outcome
+from ..commit.table import at_version
 from ..errors import ArgumentError, TableError
 from ..frames import ROWS, sole
 from ..jvm import delta_state
@@ -74,7 +75,7 @@ class Snapshot(Wrapping):
                 f"{self.table} is no Delta table.",
                 "a Delta table that is there before the job starts.",
             )
-        table = spark.read.format("delta").option("versionAsOf", newest).load(path)
+        table = at_version(spark, path, newest)
         joined = self.join(frame, table)
         require_free(joined.columns, [self.version], "version")
         told = joined.withColumn(self.version, F.lit(newest).cast("bigint"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ..errors import ArgumentError
-from ..offsets import Offsets
+from ..offsets import Offsets, offset_of
 
 Ranges: TypeAlias = dict[str, dict[int, tuple[int, int]]]
 
@@ -17,7 +17,7 @@ def ranges_of(start: Offsets, end: Offsets) -> Ranges:
     found: Ranges = {}
     for topic, ends in end.items():
         for partition, stop in ends.items():
-            first = start.get(topic, {}).get(partition, 0)
+            first = offset_of(start, topic, partition)
             if stop < first:
                 raise ArgumentError(f"{topic}-{partition} is to be read from {first} to {stop}.")
             if stop > first:

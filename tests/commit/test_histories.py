@@ -144,12 +144,17 @@ def test_without_the_epoch_a_zombie_writes_what_the_next_driver_read_otherwise(
             history.drain()
 
 
+def without_looking_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a table pass that another driver of the same query has written to."""
+    for module in (ledger, guards):
+        monkeypatch.setattr(module, "require_alone", lambda *_, **__: None)
+
+
 def test_without_the_fence_a_driver_that_stops_after_its_look_may_still_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A table that has got such a commit would be refused at the next start.
-    monkeypatch.setattr(ledger, "require_alone", lambda *_, **__: None)
-    monkeypatch.setattr(guards, "require_alone", lambda *_, **__: None)
+    without_looking_for_others(monkeypatch)
 
     class Without(Changed):
         guards = staticmethod(lambda: Whole(frozenset(["fence"])))
@@ -163,8 +168,7 @@ def test_without_looking_for_others_a_copy_of_the_checkpoint_writes_records_agai
     monkeypatch: pytest.MonkeyPatch, looked_for: bool
 ) -> None:
     if not looked_for:
-        monkeypatch.setattr(ledger, "require_alone", lambda *_, **__: None)
-        monkeypatch.setattr(guards, "require_alone", lambda *_, **__: None)
+        without_looking_for_others(monkeypatch)
     history = Copied()
     history.drain()
     history.the_checkpoint_is_copied(1)

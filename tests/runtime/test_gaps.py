@@ -43,18 +43,18 @@ def batch(start: dict[int, int], end: dict[int, int]) -> Batch:
 
 def test_what_a_batch_would_read_before_the_first_offset_that_is_left_is_a_gap() -> None:
     planned = batch({0: 5, 1: 5, 2: 5}, {0: 9, 1: 9, 2: 9, 3: 4})
-    gaps = found_gaps(planned, {"t": {0: 5, 1: 7, 2: 90, 3: 1}})
+    gaps = found_gaps(planned.start, planned.end, {"t": {0: 5, 1: 7, 2: 90, 3: 1}})
     assert gaps == [Gap("t", 1, 5, 7), Gap("t", 2, 5, 9), Gap("t", 3, 0, 1)]
     left = skipping(planned, gaps)
     assert left.start == {"t": {0: 5, 1: 7, 2: 9, 3: 1}}
-    assert found_gaps(left, {"t": {0: 5, 1: 7, 2: 90, 3: 1}}) == []
+    assert found_gaps(left.start, left.end, {"t": {0: 5, 1: 7, 2: 90, 3: 1}}) == []
     assert "t-1 from offset 5 up to 7, t-2 from" in str(lost(gaps, recorded=False))
     assert "(7 offsets)" in str(lost(gaps, recorded=True))
 
 
 def test_a_log_that_was_cut_back_is_refused() -> None:
     with pytest.raises(SourceError, match="t-0 has been read up to offset 5, and ends at 4 now"):
-        found_gaps(batch({0: 5}, {0: 4}), {"t": {0: 0}})
+        found_gaps({"t": {0: 5}}, {"t": {0: 4}}, {"t": {0: 0}})
 
 
 def test_what_is_noted_of_a_gap_is_not_noted_again() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...commit import Batch
 from ...errors import AccountingError, DeadLetterFloodError
+from ...offsets import offset_of
 from ..limits import Limits
 
 
@@ -66,7 +67,7 @@ def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
 def span(batch: Batch) -> int:
     """Return the number of offsets between a batch's start and end."""
     return sum(
-        until - batch.start.get(topic, {}).get(partition, 0)
+        until - offset_of(batch.start, topic, partition)
         for topic, ends in batch.end.items()
         for partition, until in ends.items()
     )

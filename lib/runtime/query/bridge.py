@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ...commit import EPOCH, Batch
 from ...commit.origins import Backlog
 from ...errors import CheckpointError
-from ...offsets import Offsets
+from ...offsets import Offsets, offset_of
 from ...sources.before import Before
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
@@ -57,7 +57,7 @@ def unread(batch: Batch, end: Offsets) -> Batch:
     """Return a batch without the offsets that were read before."""
     start = {
         topic: {
-            part: min(stop, max(batch.start.get(topic, {}).get(part, 0), _at(end, topic, part)))
+            part: min(stop, max(offset_of(batch.start, topic, part), offset_of(end, topic, part)))
             for part, stop in parts.items()
         }
         for topic, parts in batch.end.items()
@@ -65,16 +65,12 @@ def unread(batch: Batch, end: Offsets) -> Batch:
     return replace(batch, start=start)
 
 
-def _at(offsets: Offsets, topic: str, part: int) -> int:
-    return offsets.get(topic, {}).get(part, 0)
-
-
 def _require_whole(batch: Batch, backlog: Backlog) -> None:
     short = [
-        f"{topic}-{part}: {_at(batch.end, topic, part)} of {stop}"
+        f"{topic}-{part}: {offset_of(batch.end, topic, part)} of {stop}"
         for topic, parts in backlog.end.items()
         for part, stop in parts.items()
-        if _at(batch.end, topic, part) < stop
+        if offset_of(batch.end, topic, part) < stop
     ]
     if short:
         raise CheckpointError(

@@ -15,6 +15,7 @@ from ...commit.delta_log import DeltaCommitLog
 from ...commit.identity import NEVER, Identity
 from ...commit.plan_file import first_offsets
 from ...commit.stamp import app_id
+from ...commit.table import at_version
 from ...differences import Differences, differences
 from ...errors import CheckpointError, DifferenceError
 from ...offsets import Offsets, at_place
@@ -135,7 +136,7 @@ class _Range:
         expected = self._compared(_mapped(self.job.sink, streaming(self.job, inputs)))
         found = expected.limit(0)
         if self.version >= 0:
-            found = self._compared(_at(self.spark, self.job.sink.path, self.version))
+            found = self._compared(at_version(self.spark, self.job.sink.path, self.version))
         return differences(
             expected, found, keys=self._keys(), ignore=ignore, due=self._due(), late=late
         )
@@ -174,7 +175,7 @@ class _Range:
         places = map(quoted, reading.place)
         if mark is None:
             return reading.rows(self.spark, {}, {}).select(*places)
-        return _at(self.spark, table.path, mark.version).select(*places)
+        return at_version(self.spark, table.path, mark.version).select(*places)
 
     def _late_by_log(self, name: str, reading: Reading, own: Batch, kept: DataFrame) -> DataFrame:
         """Return the places of the rows that the log says are late.
@@ -232,8 +233,3 @@ class _Range:
 def _mapped(sink: Sink, rows: DataFrame) -> DataFrame:
     """Return what the sinks around the innermost one make of the rows."""
     return _mapped(sink.sink, sink.rows(rows)) if isinstance(sink, Mapped) else rows
-
-
-def _at(spark: SparkSession, path: str, version: int) -> DataFrame:
-    """Return a table as it was."""
-    return spark.read.format("delta").option("versionAsOf", version).load(path)

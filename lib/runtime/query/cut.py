@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ...durations import microseconds
-from ...offsets import Offsets
+from ...offsets import Offsets, offset_of
 from ...sources import Reading
 from ...sources.reached import newest as newest_of
 from ...transform import Transform
@@ -73,8 +73,7 @@ def own(reading: Reading, offsets: Offsets) -> Offsets:
 def _tail(start: Offsets, end: Offsets, length: int) -> Offsets:
     return {
         topic: {
-            part: max(start.get(topic, {}).get(part, 0), stop - length)
-            for part, stop in parts.items()
+            part: max(offset_of(start, topic, part), stop - length) for part, stop in parts.items()
         }
         for topic, parts in end.items()
     }

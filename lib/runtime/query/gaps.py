@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ...commit import Batch, last_batch
 from ...errors import SourceError
 from ...jvm import delta_state
-from ...offsets import Offsets
+from ...offsets import Offsets, offset_of
 from ...sinks import SideTable
 from ...sources import KafkaSource
 from ...sources.topics import client
@@ -40,25 +40,25 @@ class Gap:
         return self.end - self.start
 
 
-def found_gaps(batch: Batch, earliest: Offsets) -> list[Gap]:
-    """Return what of a batch's offsets is before the first that each partition still has.
+def found_gaps(start: Offsets, end: Offsets, earliest: Offsets) -> list[Gap]:
+    """Return what of a range of offsets is before the first that each partition still has.
 
-    Raises SourceError for a partition that ends before the batch begins: its log was cut back.
+    Raises SourceError for a partition that ends before the range begins: its log was cut back.
     """
     found = []
-    for topic, ends in batch.end.items():
-        for partition, end in ends.items():
-            start = batch.start.get(topic, {}).get(partition, 0)
-            if end < start:
+    for topic, ends in end.items():
+        for partition, stop in ends.items():
+            begin = offset_of(start, topic, partition)
+            if stop < begin:
                 raise SourceError(
-                    f"{topic}-{partition} has been read up to offset {start}, and ends at {end} "
+                    f"{topic}-{partition} has been read up to offset {begin}, and ends at {stop} "
                     "now: its log was cut back, and holds other records at those offsets.",
                     "a topic that only grows, and loses records at its beginning alone.",
                     "read what there is now with a new checkpoint and new tables.",
                 )
-            first = min(earliest.get(topic, {}).get(partition, start), end)
-            if first > start:
-                found.append(Gap(topic, partition, start, first))
+            first = min(earliest.get(topic, {}).get(partition, begin), stop)
+            if first > begin:
+                found.append(Gap(topic, partition, begin, first))
     return sorted(found)
 
 
@@ -68,7 +68,7 @@ def require_there(spark: SparkSession, source: KafkaSource, batch: Batch) -> Non
     Raises SourceError, which names the ranges.
     """
     with client(spark, source) as asked:
-        gaps = found_gaps(batch, asked.earliest(batch.end))
+        gaps = found_gaps(batch.start, batch.end, asked.earliest(batch.end))
     if gaps:
         raise lost(gaps, recorded=False)
 

@@ -16,6 +16,7 @@ from ...commit.batch import EPOCH
 from ...commit.epochs import EpochFiles
 from ...commit.ledger import Ledger
 from ...commit.once import last_batch, untouched
+from ...commit.table import at_version
 from ...errors import ConfigError
 from ...jvm import delta_state
 from ...sinks import Sink
@@ -104,11 +105,10 @@ def _merge(
 
 def gained(spark: SparkSession, path: str, done: int | None, until: int) -> DataFrame:
     """Return the rows that an append-only table has gained between two of its versions."""
-    now = spark.read.format("delta").option("versionAsOf", until).load(path)
+    now = at_version(spark, path, until)
     if done is None:
         return now
-    readable = _readable(spark, path, done)
-    before = spark.read.format("delta").option("versionAsOf", readable).load(path)
+    before = at_version(spark, path, _readable(spark, path, done))
     return now.join(before.select(PLACE), PLACE, "left_anti")
 
 

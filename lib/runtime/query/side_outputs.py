@@ -122,14 +122,13 @@ class Aside:
 
 @contextmanager
 def all_set_aside(
-    job: Job, spark: SparkSession, batch: Batch, parts: Iterable[Part], *, told: bool = False
+    job: Job, spark: SparkSession, batch: Batch, parts: Iterable[Part], *, kept: bool = False
 ) -> Iterator[Mapping[str, Aside]]:
     """Return what is set aside of each input, by its name, to be used while the block runs.
 
-    told: whether the dead letters are to be read once more when they are written, by their reasons.
+    kept: whether the dead letters are read once more after they are written, by their reasons.
     """
     aside: dict[str, Aside] = {}
-    kept = told or job.dead_topic is not None
     try:
         for part in parts:
             aside[part.name] = set_aside(job, spark, batch, part, kept=kept)
@@ -180,7 +179,9 @@ def kept_aside(
     writes: list[tuple[SideTable, Callable[[], object]]] = []
     dead = job.places.dead
     found = sum(each.dead for each in aside.values())
-    require_counted(dead.step, batch.number, counted=batch.dead or 0, found=found, path=dead.path)
+    require_counted(
+        found, counted=batch.dead or 0, step=dead.step, batch=batch.number, path=dead.path
+    )
     if batch.dead:
         letters = [rows for each in aside.values() if (rows := each.letters()) is not None]
         united = reduce(DataFrame.unionByName, letters)

@@ -113,8 +113,8 @@ class Steps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
                 require_exact(spark, parts)
             batch = self._checked(spark, batch, parts, rows_out)
-            told = self._record.detailed
-            with all_set_aside(self._job, spark, batch, parts, told=told) as aside:
+            kept = self._record.detailed
+            with all_set_aside(self._job, spark, batch, parts, kept=kept) as aside:
                 batch = replace(batch, late=sum(each.late.count for each in aside.values()))
                 if self._job.transform is not None and self._job.emission == "final":
                     # Rows that are late by the log are left out before Spark could drop them.

@@ -148,7 +148,7 @@ class Topics:
         found: list[Gap] = []
         for name in names:
             own = batch if self._alone else batch.of(self._sources[name].named)
-            found += found_gaps(own, self._earliest(name, own.end))
+            found += found_gaps(own.start, own.end, self._earliest(name, own.end))
         return found
 
     def _note(self, name: str, states: Mapping[str, TopicState]) -> None:

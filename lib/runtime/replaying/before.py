@@ -10,6 +10,7 @@ from pyspark.sql.types import MapType, StructType
 
 from ...columns import quoted
 from ...commit import EPOCH
+from ...commit.table import at_version
 from ...errors import ColumnTypeError
 from ..job import Job
 from .noted import Noted
@@ -70,5 +71,4 @@ def _is_before(job: Job, at: Noted) -> Column | None:
 
 
 def _at_version(job: Job, at: Noted, spark: SparkSession, version: int) -> DataFrame:
-    path = at.tables[job.sink.step].path
-    return spark.read.format("delta").option("versionAsOf", version).load(path)
+    return at_version(spark, at.tables[job.sink.step].path, version)

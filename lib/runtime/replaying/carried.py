@@ -126,7 +126,7 @@ def _read(mark: TableMark | None, spark: SparkSession) -> DataFrame | None:
     """Return a table as it was noted; None where there was none."""
     if mark is None:
         return None
-    return spark.read.format("delta").option("versionAsOf", mark.version).load(mark.path)
+    return table.at_version(spark, mark.path, mark.version)
 
 
 def _put(part: _Part, once: _Once, spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from ...commit.plan_file import initial_offsets, parsed, read_plan
 from ...errors import CheckpointError
 from ...jvm import WholeFiles, read_bytes
-from ...offsets import Offsets
+from ...offsets import Offsets, offset_of
 from ..process.stop import Stop, StopAskedError
 
 
@@ -67,11 +67,13 @@ def cut(ends: Sequence[Offsets], before: Sequence[Offsets], end: Offsets) -> lis
         was = before[index] if index < len(before) else {}
         made.append(
             {
-                topic: {part: max(_at(was, topic, part), min(stop, _at(end, topic, part)))
-                        for part, stop in parts.items()}
+                topic: {
+                    part: max(offset_of(was, topic, part), min(stop, offset_of(end, topic, part)))
+                    for part, stop in parts.items()
+                }
                 for topic, parts in stops.items()
             }
-        )  # fmt: skip
+        )
     return made
 
 
@@ -119,10 +121,6 @@ def _before(
         begun = initial_offsets(spark, checkpoint, index, stops) if stops and not was else was
         before[index : index + 1] = [begun]
     return meta, before
-
-
-def _at(offsets: Offsets, topic: str, part: int) -> int:
-    return offsets.get(topic, {}).get(part, 0)
 
 
 def _line(offsets: Offsets) -> str:

@@ -15,18 +15,18 @@ from ...commit.batch import Batch
 from ...commit.epochs import EpochFiles
 from ...commit.identity import Identity, TableMark
 from ...commit.once import untouched
+from ...commit.table import at_version
 from ...differences import Differences, differences
 from ...errors import CheckpointError, ColumnTypeError, ReplayMismatchError
 from ...offsets import at_place
 from ...sinks import Corrected, Upsert
-from ...windows import Cumulative, Hopping, Tumbling, Windowed
+from ...windows import Windowed
 from ..job import Job
-from ..query.comparable import freshness, innermost
+from ..query.comparable import EXACT, freshness, innermost
 from .before import of_after, of_before, since
 from .found import Held
 from .noted import Noted, at_the_end
 
-_EXACT = (Tumbling, Hopping, Cumulative)
 _OF_BATCHES = ("version", "final", "partials")
 """Columns of windows that were corrected, which tell of batches and not of windows."""
 
@@ -113,8 +113,7 @@ class _Both:
     def _read(self, mark: TableMark | None) -> DataFrame:
         if mark is None:
             return self.spark.createDataFrame([], "nothing INT")
-        frame = self.spark.read.format("delta").option("versionAsOf", mark.version)
-        return frame.load(mark.path)
+        return at_version(self.spark, mark.path, mark.version)
 
     def _until(self) -> datetime | None:
         """Return up to which instant results must be out in both tables."""
@@ -152,7 +151,7 @@ class _Both:
     def _window_keys(self) -> list[str]:
         """Return the columns of which a row's windows are known by the row alone."""
         transform = self.new.transform
-        if isinstance(transform, Windowed) and isinstance(transform.window, _EXACT):
+        if isinstance(transform, Windowed) and isinstance(transform.window, EXACT):
             return ["window", *transform.by]
         return []
 

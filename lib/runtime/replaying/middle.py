@@ -15,13 +15,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ...commit import EPOCH, Batch
+from ...commit import EPOCH
 from ...commit.identity import Identity
 from ...commit.once import untouched
 from ...commit.plan_file import by_partition
 from ...errors import ArgumentError, SourceError
 from ...jvm import KafkaClient
-from ...offsets import EventTimes, Offsets
+from ...offsets import EventTimes, Offsets, offset_of
 from ...sources.reached import newest as newest_of
 from ...sources.topics import client
 from ..job import Job
@@ -102,7 +102,7 @@ def middle(read: Read, spark: SparkSession, start: Start) -> tuple[Offsets, Midd
     keeps_state = job.keeps_state
     known = _known(read, spark, at, timed=keeps_state)
     if not keeps_state:
-        at = {topic: {part: _at(known.end, topic, part) for part in parts}
+        at = {topic: {part: offset_of(known.end, topic, part) for part in parts}
               for topic, parts in at.items()}  # fmt: skip
         if known.version is None:
             _LOG.info("%s: no batch ended before these offsets: the replay is whole", job.name)
@@ -150,7 +150,9 @@ def _known(read: Read, spark: SparkSession, at: Offsets, *, timed: bool) -> _Kno
 def _covers(at: Offsets, end: Offsets) -> bool:
     """Return whether all partitions of some offsets are at others or before them."""
     return all(
-        stop <= _at(at, topic, part) for topic, parts in end.items() for part, stop in parts.items()
+        stop <= offset_of(at, topic, part)
+        for topic, parts in end.items()
+        for part, stop in parts.items()
     )
 
 
@@ -167,7 +169,7 @@ def _newest(job: Job, spark: SparkSession, known: _Known, at: Offsets) -> EventT
     for given in job.inputs.values():
         ends = own(given.reading, at)
         with client(spark, given.reading.source) as asked:
-            _require_there(asked, _unread(job, known.end, ends))
+            _require_there(asked, known.end, ends)
         rows = given.reading.timed(spark, known.end, ends)
         for topic, parts in newest_of(rows, given.reading.place).items():
             mine = found.setdefault(topic, {})
@@ -176,21 +178,8 @@ def _newest(job: Job, spark: SparkSession, known: _Known, at: Offsets) -> EventT
     return found
 
 
-def _unread(job: Job, start: Offsets, end: Offsets) -> Batch:
-    return Batch(
-        job=job.name,
-        query_id="",
-        run_id="",
-        number=0,
-        offsets_hash="",
-        start=start,
-        end=end,
-        watermark=EPOCH,
-    )
-
-
-def _require_there(asked: KafkaClient, unread: Batch) -> None:
-    gaps = found_gaps(unread, asked.earliest(unread.end))
+def _require_there(asked: KafkaClient, start: Offsets, end: Offsets) -> None:
+    gaps = found_gaps(start, end, asked.earliest(end))
     if gaps:
         raise SourceError(
             f"records before the start are gone from the topic, and no commit of the job tells "
@@ -220,7 +209,3 @@ def _require_some(read: Read, whole: int | None) -> None:
             "a start so early that results of the job are whole.",
             "an earlier start; or the job goes on first, and is replayed then.",
         )
-
-
-def _at(offsets: Offsets, topic: str, part: int) -> int:
-    return offsets.get(topic, {}).get(part, 0)

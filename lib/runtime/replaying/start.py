@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from ...commit import EPOCH
 from ...commit.plan_file import by_partition
 from ...errors import ArgumentError, SourceError
-from ...offsets import Offsets, of_topics
+from ...offsets import Offsets, of_topics, offset_of
 from ...sources.topics import client
 from ..job import Job
 from ..query.cut import own
@@ -84,7 +84,7 @@ def offsets_of(
                     f"from names {topic}:{part}, of which {job.name!r} has read nothing.",
                     f"{read}.",
                 )
-            begun = first.get(topic, {}).get(part, 0)
+            begun = offset_of(first, topic, part)
             if not begun <= at <= stop:
                 raise ArgumentError(
                     f"from is {topic}:{part}:{at}, and {job.name!r} has read {begun} to {stop} of "
@@ -93,8 +93,7 @@ def offsets_of(
                 )
     return {
         topic: {
-            part: start.get(topic, {}).get(part, first.get(topic, {}).get(part, 0))
-            for part in parts
+            part: start.get(topic, {}).get(part, offset_of(first, topic, part)) for part in parts
         }
         for topic, parts in end.items()
     }
@@ -111,9 +110,9 @@ def _since(job: Job, spark: SparkSession, start: datetime, first: Offsets, end: 
         except OSError as error:
             raise SourceError(f"{error}.", "a broker that tells the offsets of a time.") from error
         for topic, parts in ends.items():
-            begun, here = first.get(topic, {}), since.get(topic, {})
+            here = since.get(topic, {})
             found[topic] = {
-                part: min(stop, max(here.get(part, stop), begun.get(part, 0)))
+                part: min(stop, max(here.get(part, stop), offset_of(first, topic, part)))
                 for part, stop in parts.items()
             }
     if found == of_topics(end, found):
