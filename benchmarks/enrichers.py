@@ -47,7 +47,7 @@ def make_tables(spark: SparkSession, folder: Path, rows: int) -> None:
 def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None:
     """Send a profile of each user, changes spread over the events' time, and in each partition one
     past all events."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "acks": "1"})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "enable.idempotence": True})
     span = rows * 1_000 // EVENTS_A_SECOND
     first = [(number, START_MS - 60_000) for number in range(TABLE_ROWS)]
     later = [(number * 7 % USERS, START_MS + number * span // CHANGES) for number in range(CHANGES)]

@@ -26,7 +26,12 @@ def fill(servers: str, topics: tuple[str, str], rows: int, partitions: int, seed
     """Send so many impressions and so many clicks, spread evenly over the partitions, and give
     their mean size."""
     producer = Producer(
-        {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 50,
+            "batch.size": 1_000_000,
+        }
     )
     sent = 0
     for topic, values in zip(topics, _values(rows, seed), strict=True):

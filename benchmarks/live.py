@@ -25,7 +25,7 @@ _CLICKED = b'{"ts":%d,"id":"impression-%010d","position":1,"ms":100}'
 
 def send(servers: str, topic: str, rate: int, seconds: float) -> None:
     """Send messages at an even rate; a sender that falls behind makes up for it at once."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "acks": "1"})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True})
     began = time.time()
     sent = 0
     shown: deque[tuple[int, int]] = deque()

@@ -35,7 +35,12 @@ def fill(
     `hot`, are of one page and one user; and a share, the `unreadable`, are cut off.
     """
     producer = Producer(
-        {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 50,
+            "batch.size": 1_000_000,
+        }
     )
     random, sent = np.random.default_rng(seed), 0
     for start in range(0, rows, _CHUNK):

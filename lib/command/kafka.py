@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from ..errors import ArgumentError, SourceError
 from ..sources._kafka_options import require_servers
+from ..sources.topics import topics_like
 
 Servers = Annotated[str, typer.Option(help="The brokers, as host:port, with commas between.")]
 Options = Annotated[
@@ -26,7 +27,6 @@ Options = Annotated[
     ),
 ]
 _SECONDS = 15.0
-_SHOWN = 20
 
 
 class Cluster:
@@ -95,10 +95,9 @@ class Cluster:
         """Refuse a topic that is not there."""
         there = self.topics()
         if name not in there:
-            shown = ", ".join([*there][:_SHOWN]) or "it has none"
             raise SourceError(
                 f"there is no topic {name} at {self.servers}.",
-                f"one of its topics: {shown}{', ...' if len(there) > _SHOWN else '.'}",
+                topics_like(name, there),
                 "--create 4 makes it, with 4 partitions.",
             )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from difflib import SequenceMatcher
 
 from pyspark.sql import SparkSession
 
 from ..errors import SourceError
 from ..jvm import KafkaClient, TopicState
 from .kafka import KafkaSource
+
+_SHOWN = 20
 
 _ANEW = (
     "read what there is now from its start, with a new checkpoint and new tables; the tables of "
@@ -54,6 +57,15 @@ def reads(source: KafkaSource, topic: str, partition: int | None = None) -> bool
         found = source.partitions.get(topic, ())
         return bool(found) if partition is None else partition in found
     return topic in source.topics
+
+
+def topics_like(name: str, there: Iterable[str]) -> str:
+    """Return what an error says of the topics that there are, those with a like name first."""
+    near = sorted(there, key=lambda topic: -SequenceMatcher(None, name, topic).ratio())
+    if not near:
+        return "one of its topics: it has none."
+    more = ", ..." if len(near) > _SHOWN else "."
+    return f"one of its topics: {', '.join(near[:_SHOWN])}{more}"
 
 
 def require_same_topics(noted: Mapping[str, str], found: Mapping[str, TopicState]) -> None:

@@ -41,7 +41,7 @@ def drawn(draw: random.Random) -> list[Change]:
 
 def sent(servers: str, topic: str, log: list[Change]) -> None:
     """Send changes as Debezium writes them for PostgreSQL."""
-    producer = Producer({"bootstrap.servers": servers})
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     for change in log:
         assert change.position is not None
         value = {

@@ -133,7 +133,7 @@ def test_the_room_until_the_broker_deletes_what_is_unread_is_told_in_time(
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=10 * HOUR)
     now = int(time.time() * 1000)
-    producer = Producer({"bootstrap.servers": broker.servers})
+    producer = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
     for hours in (9.5, 4):
         producer.produce(topic, b"", partition=0, timestamp=now - int(hours * HOUR))
     producer.flush()

@@ -40,7 +40,7 @@ def reading(servers: str, topic: str, lateness: str) -> Reading:
 
 def sent(servers: str, topic: str, values: list[str | int]) -> None:
     """Send records, one by one, of these seconds after the start; a text goes as it is."""
-    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     for value in values:
         moment = START + timedelta(seconds=value) if isinstance(value, int) else None
         record = (

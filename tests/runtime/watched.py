@@ -49,7 +49,7 @@ def watched(spark: SparkSession, broker: Broker, root: Path) -> Watched:
     """Run a job that asks for its own numbers while its second batch is in the works."""
     topic, port = "watched", free_port()
     broker.create_topic(topic, partitions=2, retention_ms=KEPT * 1_000)
-    producer = Producer({"bootstrap.servers": broker.servers, "acks": "all"})
+    producer = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
     then = int((time.time() - AGE) * 1_000)
     for second in SECONDS:
         record = second if isinstance(second, str) else page("p", second)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.broker
 
 def produce(broker: Broker, topic: str, values: list[str]) -> None:
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": broker.servers})
+    producer = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
     for value in values:
         producer.produce(
             topic,

@@ -33,7 +33,9 @@ def produce(
     at: datetime = RECEIVED,
     headers: list[tuple[str, str | bytes | None]] | None = None,
 ) -> None:
-    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 20_000_000})
+    producer = Producer(
+        {"bootstrap.servers": servers, "enable.idempotence": True, "message.max.bytes": 20_000_000}
+    )
     for value in values:
         producer.produce(
             topic,

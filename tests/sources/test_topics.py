@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import SourceError
 from tidegate.jvm import TopicState
 from tidegate.sources import KafkaSource
-from tidegate.sources.topics import client, require_same_topics, topic_states
+from tidegate.sources.topics import client, require_same_topics, topic_states, topics_like
 from tidegate.testing import Broker
 
 from .raw import produce
@@ -37,6 +37,13 @@ def test_topics_are_those_that_were_read_before_or_are_refused_by_name_and_id(
         with pytest.raises(SourceError, match=says) as told:
             require_same_topics(NOTED, states)
         assert "new checkpoint and new tables" in told.value.hint
+
+
+def test_the_topics_with_a_like_name_are_told_first_where_there_are_many() -> None:
+    told = topics_like("clics", [*(f"a{number}" for number in range(100)), "clicks"])
+    assert told.startswith("one of its topics: clicks, a")
+    assert told.endswith(", ...")
+    assert topics_like("clics", []) == "one of its topics: it has none."
 
 
 @pytest.mark.broker

@@ -13,14 +13,13 @@ from ...commit import Batch
 from ...errors import SourceError, TidegateError
 from ...jvm import KafkaClient, TopicState
 from ...offsets import Offsets
-from ...sources.topics import asked_states, client, require_same_topics, states_of
+from ...sources.topics import asked_states, client, require_same_topics, states_of, topics_like
 from ..job import Job
 from ..process.failures import is_of_lost_records, plain
 from .gaps import Gap, found_gaps, lost
 from .streams import Stream
 
 _LOG = logging.getLogger(__name__)
-_SHOWN = 20
 _LOOK_SECONDS = 10.0
 
 
@@ -191,8 +190,7 @@ def missing_topic(job: Job, spark: SparkSession) -> SourceError | None:
         if missing:
             return SourceError(
                 f"there is no topic {', '.join(missing)} at {source.servers}.",
-                f"one of its topics: {', '.join(there[:_SHOWN]) or 'it has none'}"
-                f"{', ...' if len(there) > _SHOWN else '.'}",
+                topics_like(missing[0], there),
                 "create the topic, or check the input's topics.",
             )
     return None

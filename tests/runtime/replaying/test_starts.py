@@ -33,7 +33,7 @@ def test_a_time_is_that_of_the_records_of_each_partition(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=-1)
-    producer = Producer({"bootstrap.servers": broker.servers, "acks": "all"})
+    producer = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
     for minute, (second, part) in enumerate([(1, 0), (12, 1), (24, 0), (35, 1), (48, 0), (61, 1)]):
         at = int((NOON + timedelta(minutes=minute)).timestamp() * 1000)
         value = page("p", second).encode()
