@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
@@ -92,6 +93,15 @@ def servers(page: str) -> Iterator[str]:
         yield broker.servers
 
 
+def answers(example: str) -> Iterator[tuple[str, object]]:
+    """Yield the expressions that an example shows an answer of, in a comment on their line."""
+    lines = example.splitlines()
+    for statement in ast.parse(example).body:
+        comment = lines[(statement.end_lineno or 0) - 1][statement.end_col_offset :].strip()
+        if isinstance(statement, ast.Expr) and comment.startswith("# "):
+            yield ast.unparse(statement), ast.literal_eval(comment.removeprefix("# "))
+
+
 @pytest.mark.pages
 @pytest.mark.broker
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(text(page))])
@@ -102,7 +112,10 @@ def test_the_examples_of_a_page_run_one_after_the_other(
     for number, block in enumerate(PYTHON.findall(text(page))):
         # A reader's broker and folder are the only things that differ here.
         here = block.replace(READERS, servers).replace("/tmp/tidegate", f"{tmp_path}")
-        exec(compile(here, f"{page}, example {number + 1}", "exec"), there)
+        name = f"{page}, example {number + 1}"
+        exec(compile(here, name, "exec"), there)
+        for answer, comment in answers(here):
+            assert eval(answer, there) == comment, f"{name}: {answer}"
 
 
 def test_the_readme_s_own_links_lead_somewhere() -> None:
