@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tidegate.runtime.summary import Counted, Summary
 from tidegate.runtime.telemetry.gauge import gauge
-from tidegate.runtime.telemetry.progress import Show, line, size
+from tidegate.runtime.telemetry.progress import Show, line, opening, size
 
 REPORT: dict[str, Any] = {
     "batchId": 12,
@@ -131,6 +131,23 @@ def test_a_terminal_has_one_live_line() -> None:
         show.update("two")
     assert "one" in out.getvalue()
     assert out.getvalue().count("\n") <= 2
+
+
+def test_a_terminal_s_line_tells_its_age_while_a_batch_takes_long() -> None:
+    out, now = io.StringIO(), [0.0]
+    with Show(Console(file=out, width=120, force_terminal=True), lambda: now[0]) as show:
+        show.update(opening("views", 7, "clicks, searches", "tables/views"))
+        now[0] = 12.4
+    assert (
+        "views goes on with batch 7: reads clicks, searches, writes tables/views | 12 s ago"
+        in plain(out)
+    )
+
+
+def plain(out: io.StringIO) -> str:
+    """Return what was shown, as one line without the terminal's commands."""
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n")
+    return " ".join(shown.split())
 
 
 def test_a_narrow_terminal_shows_all_of_the_line_with_its_counters() -> None:

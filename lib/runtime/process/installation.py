@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +26,18 @@ def project_root() -> Path:
 
 def conf(name: str) -> str:
     """Return the text of a file of `conf`: the checkout's, or the copy in a wheel or zip."""
+    return conf_file(name).read_text(encoding="utf-8")
+
+
+def conf_file(name: str) -> Traversable:
+    """Return a file of `conf`, which in a zip has no path of its own.
+
+    Raises SetupError.
+    """
     for folder in (files("tidegate").joinpath("..", "conf"), files("tidegate").joinpath("conf")):
         file = folder.joinpath(name)
         if file.is_file():
-            return file.read_text(encoding="utf-8")
+            return file
     raise SetupError(
         f"conf/{name} is missing.", hint="run from a checkout of tidegate, or install its wheel."
     )

@@ -2,15 +2,22 @@
 
 The library logs under the name "tidegate" and sets up nothing by itself, so that a program that
 imports it decides where its lines go. The command line sets up this.
+
+Spark's own log, in a JVM that the library starts, has the errors and the warnings that a person can
+act on.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO
+
+from .installation import conf_file
 
 NAME = "tidegate"
 
@@ -57,3 +64,14 @@ def log_to(
     logger.setLevel(level)
     logger.propagate = False
     return logger
+
+
+def spark_log() -> str:
+    """Return the option by which a JVM sets up Spark's log.
+
+    None where SPARK_CONF_DIR does, and where the package lies in a zip.
+    """
+    settings = conf_file("log4j2.properties")
+    if "SPARK_CONF_DIR" in os.environ or not isinstance(settings, Path):
+        return ""
+    return f"-Dlog4j2.configurationFile={settings.resolve().as_uri()}"

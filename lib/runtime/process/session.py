@@ -19,9 +19,10 @@ from ...errors import SetupError
 from ...jvm import has_class
 from ..config.secrets import SECRET
 from . import class_archive
-from .installation import conf as conf_file
+from .installation import conf as conf_text
 from .installation import jars
 from .local_files import use_bare_files
+from .logs import spark_log
 from .presets import PARTITIONS, SNAPSHOT, Preset, settings_of
 
 _LOG = logging.getLogger(__name__)
@@ -84,9 +85,9 @@ def spark_session(
         and not _bundled()
     ):
         settings["spark.jars"] = ",".join(map(str, jars("spark")))
-    archive = class_archive.sharing(class_archive.place())
-    if not submitted() and archive:
-        settings.setdefault("spark.driver.extraJavaOptions", archive)
+    if not submitted():
+        options = [class_archive.sharing(class_archive.place()), spark_log()]
+        settings.setdefault("spark.driver.extraJavaOptions", " ".join(filter(None, options)))
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -145,7 +146,7 @@ def packages() -> list[str]:
 
     What these need in turn is left to Spark.
     """
-    found = ElementTree.fromstring(conf_file("ivy.xml")).iter("dependency")
+    found = ElementTree.fromstring(conf_text("ivy.xml")).iter("dependency")
     return [
         f"{one.get('org')}:{one.get('name')}:{one.get('rev')}"
         for one in found
@@ -171,7 +172,7 @@ def _submitted_with() -> dict[str, str]:
 
 def defaults() -> dict[str, str]:
     """Return the settings of conf/spark-defaults.conf."""
-    lines = (line.strip() for line in conf_file("spark-defaults.conf").splitlines())
+    lines = (line.strip() for line in conf_text("spark-defaults.conf").splitlines())
     pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
     return {key: value.strip() for key, value in pairs}
 

@@ -12,6 +12,7 @@ import pyspark
 
 from . import class_archive
 from .installation import jars, project_root
+from .logs import spark_log
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """For runs of a minute or two: the JVM then spends half as long compiling. A long run is slower by
@@ -37,7 +38,6 @@ def command(
         part for key, value in (conf or {}).items() for part in ("--conf", f"{key}={value}")
     ]
     folder = project_root() / "conf"
-    log = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
     return [
         *(_spark_submit(), "--master", master, "--name", script.stem),
         *(
@@ -48,7 +48,9 @@ def command(
         ),
         *(
             "--driver-java-options",
-            " ".join(filter(None, [java, class_archive.sharing(class_archive.place()), log])),
+            " ".join(
+                filter(None, [java, class_archive.sharing(class_archive.place()), spark_log()])
+            ),
         ),
         *settings,
         *(str(script), *arguments),

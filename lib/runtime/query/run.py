@@ -27,7 +27,7 @@ from ..process.stop import Stop, StopAskedError, on_signals
 from ..summary import Summary
 from ..telemetry.gauge import gauge
 from ..telemetry.metrics import Metrics, served
-from ..telemetry.progress import Show, line
+from ..telemetry.progress import Show, line, opening
 from ..telemetry.record import Record
 from ..telemetry.report import Report
 from .backlog import work_off
@@ -108,7 +108,9 @@ def _run(
     ledger = claimed(checks)
     numbers = served(Metrics(record), job.metrics_port, job.metrics_address)
     signals = jvm_signals(spark, ("TERM", "INT"), stop.tell)
+    topics = [name for given in job.inputs.values() for name in given.reading.source.named]
     with on_signals(stop), signals, numbers, show:
+        show.update(opening(job.name, checks.logs.last + 1, ", ".join(topics), job.sink.path))
         work_off(checks.job, spark, ledger, checks.logs.newest, record)
         job = going_on(checks.job, spark, ledger)
         query = partial(

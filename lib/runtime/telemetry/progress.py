@@ -1,6 +1,6 @@
 """Progress where a person looks.
 
-One live line in a terminal, and otherwise a line of the log every few seconds.
+One live line in a terminal, with its age, and otherwise a line of the log every few seconds.
 """
 
 from __future__ import annotations
@@ -51,6 +51,12 @@ def line(job: str, seen: Gauge, total: Summary) -> str:
     return " | ".join(parts)
 
 
+def opening(job: str, batch: int, topics: str, target: str) -> str:
+    """Return the line before a run's first batch, which takes longest: its code is made then."""
+    how = "begins" if batch == 0 else "goes on"
+    return f"{job} {how} with batch {batch}: reads {topics}, writes {target}"
+
+
 def late(total: Summary) -> str:
     """Tell the late rows, and how many of them were merged into their windows."""
     return f"late {total.late:,}" + (f" ({total.corrected:,} merged)" if total.corrected else "")
@@ -86,13 +92,25 @@ class Show:
         self._said_at = float("-inf")
         self._unsaid = ""
         self._live: Live | None = None
+        self._shown = "starting"
+        self._shown_at = 0.0
         self._batch = -1
 
     def __enter__(self) -> Show:
         if self._console.is_terminal:
-            self._live = Live(Text("starting"), console=self._console, auto_refresh=False)
+            self._shown_at = self._clock()
+            self._live = Live(
+                console=self._console, get_renderable=self._aged, refresh_per_second=1
+            )
             self._live.start()
         return self
+
+    def _aged(self) -> Text:
+        """Return the live line, with its age: in a long batch it shows that the job lives."""
+        age = self._clock() - self._shown_at
+        told = f"{self._shown} | {age:.0f} s ago" if age >= 1 else self._shown
+        # Two lines in a narrow terminal: the counters are never cut off.
+        return Text(told, overflow="fold", no_wrap=False)
 
     def batch(self, text: str, number: int) -> None:
         """Show the line of a batch, unless it is the one shown last."""
@@ -103,8 +121,9 @@ class Show:
     def update(self, text: str) -> None:
         """Show a line, or keep it until the next is due."""
         if self._live is not None:
-            # Two lines in a narrow terminal: the counters are never cut off.
-            self._live.update(Text(text, overflow="fold", no_wrap=False), refresh=True)
+            self._shown = text
+            self._shown_at = self._clock()
+            self._live.refresh()
             return
         self._unsaid = text
         if self._clock() - self._said_at >= _EVERY_SECONDS:
