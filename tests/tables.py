@@ -17,9 +17,14 @@ class Reader(Protocol):
     def __call__(self, table: Path, columns: Sequence[str] = ()) -> list[dict[str, Any]]: ...
 
 
+def is_there(table: Path) -> bool:
+    """Return whether a table has a commit; files may lie there before it."""
+    return any((table / "_delta_log").glob("*.json"))
+
+
 def rows(table: Path, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return a table's rows, all columns of them unless some are named; no table has no rows."""
-    if not (table / "_delta_log").exists():
+    if not is_there(table):
         return []
     chosen = ", ".join(f'"{name}"' for name in columns) or "*"
     found = QueryBuilder().register("t", DeltaTable(table)).execute(f"select {chosen} from t")
@@ -31,7 +36,7 @@ def by_spark(spark: SparkSession) -> Reader:
     """Return what reads as `rows` does, with Spark."""
 
     def read(table: Path, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-        if not (table / "_delta_log").exists():
+        if not is_there(table):
             return []
         frame = spark.read.format("delta").load(str(table))
         chosen = frame.select(*columns) if columns else frame

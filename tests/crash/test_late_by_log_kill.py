@@ -16,6 +16,7 @@ from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import Sent, produce
 
 from ..tables import rows
+from .left import written
 from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
@@ -77,7 +78,7 @@ def test_after_kills_the_late_rows_are_those_that_the_log_says(
     # Killed once its late rows are written, before its windows are.
     begun = job("backlog", COUNT)
     begun.killed_at("late_rows", "--backlog")
-    assert not (begun.root / "views" / "_delta_log").exists(), "killed too late"
+    assert not written(begun.root / "views" / "_delta_log"), "killed too late"
     begun.finished(spark)
     whole = job("whole", COUNT)
     whole.finished(spark)

@@ -16,7 +16,7 @@ from tidegate.testing import Broker
 from tidegate.transform import Transform
 from tidegate.windows import Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
 
-from ..tables import rows
+from ..tables import is_there, rows
 from .topics import reading, sent
 
 LATENESS = 5
@@ -85,7 +85,7 @@ class World:
         return {
             table.name: Counter(map(str, map(_own, rows(table))))
             for table in sorted(folder.glob("rows*"))
-            if (table / "_delta_log").exists()
+            if is_there(table)
         }
 
 
