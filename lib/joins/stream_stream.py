@@ -91,9 +91,16 @@ class IntervalJoin:
         return timedelta(microseconds=max(0, panes.before) + max(0, panes.after))
 
     @property
-    def result_time(self) -> Column | None:
-        """The later of a pair's two times; None for semi and anti joins."""
-        return None if self.how in ("semi", "anti") else quoted(RESULT_TIME)
+    def result_time(self) -> Column:
+        """The later of a pair's two times; of a row alone the last instant for a match to come.
+
+        The rows of semi and anti joins are rows alone.
+        """
+        if self.how not in ("semi", "anti"):
+            return quoted(RESULT_TIME)
+        left = self.time if isinstance(self.time, str) else self.time[0]
+        last_match = F.unix_micros(quoted(left)) + F.lit(max(0, self._panes.after))
+        return F.timestamp_micros(last_match)
 
     @property
     def _panes(self) -> Panes:

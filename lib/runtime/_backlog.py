@@ -31,9 +31,9 @@ def require_backlog(job: Job) -> None:
     if reason is not None:
         raise ArgumentError(
             f"backlog is {job.backlog!r}, and the job has {reason}.",
-            "final results of windows, of joins but semi and anti ones, of deduplication, of near "
-            "duplicates, or of rows by themselves; in Append, Folded or Decided, or in Upsert "
-            "where no two results have one key.",
+            "final results of windows, of joins, of deduplication, of near duplicates, or of rows "
+            "by themselves; in Append, Folded or Decided, or in Upsert where no two results have "
+            "one key.",
             "backlog=None, which reads the topic as a stream from its first record on.",
         )
 
@@ -72,8 +72,6 @@ def _of_transform(transform: Any) -> Iterator[str]:
     times = transform.time if isinstance(transform.time, tuple) else (transform.time,)
     if set(times) != {EVENT_TIME}:
         yield f"a transform by {', '.join(times)}, while rows are late by their {EVENT_TIME}"
-    if isinstance(transform, IntervalJoin) and transform.result_time is None:
-        yield f"a {transform.how} join, whose results do not have a time"
     if isinstance(transform, Windowed):
         yield from _of_window(transform.window)
 

@@ -53,6 +53,8 @@ ONE: dict[str, Transform] = {
 TWO: dict[str, Transform] = {
     "full early": join("full", "early"),
     "left final": join("left", "final"),
+    "semi early": join("semi", "early"),
+    "anti final": join("anti", "final"),
 }
 
 
@@ -116,7 +118,7 @@ def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     agree()
 
 
-@pytest.mark.draws("kind", short=["full early"], long=list(TWO))
+@pytest.mark.draws("kind", short=["full early", "anti final"], long=list(TWO))
 def test_joins_are_cut_in_two(spark: SparkSession, kind: str) -> None:
     transform = TWO[kind]
 
