@@ -6,7 +6,7 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test crash pages quick chaos check format bench bench-peers notebooks broker docs wheel lock clean
+.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -25,8 +25,11 @@ $(CLASSES): requirements.lock | setup
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100
 
-test: setup check $(CLASSES) ## run all checks and all tests but those of the next two, in two processes; WORKERS=0 takes one
-	$(PYTEST) -m "not crash and not pages"
+test: setup check $(CLASSES) ## run all checks and all tests but those of the next three, in two processes; WORKERS=0 takes one
+	$(PYTEST) -m "not jobs and not crash and not pages"
+
+jobs: setup $(CLASSES) ## run each job from its topics to its tables; work off, cut and replay such jobs
+	$(PYTEST) -m jobs
 
 crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables
 	$(PYTEST) -m crash
@@ -35,7 +38,7 @@ pages: setup $(CLASSES) ## run what pages show: examples, notebooks, and benchma
 	$(PYTEST) -m pages
 
 quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time
-	$(PYTEST) -m "not crash and not pages and not broker and not cluster and not slow"
+	$(PYTEST) -m "not jobs and not crash and not pages and not broker and not cluster and not slow"
 
 chaos: setup $(CLASSES) ## run the tests that draw, with long draws; or JOB=page_views SEED=1: a storm of kills over one job, or all
 	$(if $(JOB),$(VENV) -m tests.chaos $(JOB) $(if $(SEED),--seed $(SEED)),$(PYTEST) -m draws --draws long)

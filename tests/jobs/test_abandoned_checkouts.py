@@ -17,6 +17,8 @@ from tidegate.testing.ledger import produce
 from ..configured import configured, from_options
 from ..worlds.abandoned_checkouts import OPTIONS, abandoned, held
 
+pytestmark = pytest.mark.jobs
+
 
 @pytest.mark.broker
 def test_each_cart_without_a_checkout_is_in_the_table_once(

@@ -25,6 +25,8 @@ from ..worlds.accounts import (
     strange,
 )
 
+pytestmark = pytest.mark.jobs
+
 
 @pytest.mark.broker
 def test_the_tables_are_those_of_the_ledger_and_a_view_that_is_added_later_has_the_same_states(

@@ -20,6 +20,8 @@ from ..listening import Heard
 from ..tables import rows
 from ..worlds.alarms import OPTIONS, clicked, log, standing, unusual
 
+pytestmark = pytest.mark.jobs
+
 
 @pytest.mark.broker
 def test_what_is_unusual_is_an_alarm_once_until_late_clicks_take_its_ground_away(

@@ -28,6 +28,8 @@ from ..worlds.click_through import (
     searches,
 )
 
+pytestmark = pytest.mark.jobs
+
 
 def planned(broker: Broker, named: dict[Topic, str], root: Path, *overrides: str) -> Job:
     own = {"kafka.servers": broker.servers, "output.root": root}

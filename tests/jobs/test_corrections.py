@@ -35,6 +35,8 @@ from ..worlds.page_views import (
     visited,
 )
 
+pytestmark = pytest.mark.jobs
+
 
 def planned(broker: Broker, topic: str, root: Path, **window: object) -> Job:
     given = {

@@ -22,7 +22,7 @@ from ..configured import from_options
 from ..sinks.batches import batch
 from ..tables import rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker]
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.jobs]
 SETTINGS = {
     "input.schema": "sensor string not null, at timestamp",
     "input.time": "at",

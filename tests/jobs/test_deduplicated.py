@@ -24,6 +24,8 @@ from tidegate.windows import tumbling
 from ..configured import configured, from_options
 from ..worlds.deduplicated import HORIZON_MS, OPTIONS
 
+pytestmark = pytest.mark.jobs
+
 BATCH = 1_000
 
 

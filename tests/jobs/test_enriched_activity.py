@@ -20,6 +20,8 @@ from ..configured import configured, from_options
 from ..tables import rows
 from ..worlds.enriched_activity import World, sent
 
+pytestmark = pytest.mark.jobs
+
 
 def started(spark: SparkSession, world: World, root: Path, way: str, **more: object) -> Summary:
     given = {**world.options, "output.root": root, "enrich.way": way, **more}

@@ -20,6 +20,8 @@ from ..formats.proto_corpus import DESCRIPTORS, All
 from ..formats.registry_server import registry_server
 from ..formats.test_avro import record, under, written
 
+pytestmark = pytest.mark.jobs
+
 START = 1_767_312_000_000
 """2026-01-02 00:00 UTC, in milliseconds."""
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

@@ -24,7 +24,7 @@ from tidegate.testing.ledger import Sent, expected, produce
 from .. import tables
 from ..configured import configured
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 LATENESS_MS, WINDOW_MS = 10_000, 10_000
 

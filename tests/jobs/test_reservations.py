@@ -15,6 +15,8 @@ from tidegate.testing import Broker
 from ..configured import configured
 from ..worlds.reservations import commands, decisions, produce, require_tables
 
+pytestmark = pytest.mark.jobs
+
 
 @pytest.mark.broker
 def test_each_command_is_decided_once_as_a_stream_and_as_one_batch(

@@ -24,7 +24,7 @@ from tidegate.testing import Broker, Record, deliver
 from .. import tables
 from ..configured import from_options
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 AT = 1_767_312_000_000
 SIDES = ("dead_letters", "late_rows", "gaps")
 SETTINGS = {

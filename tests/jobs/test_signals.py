@@ -21,7 +21,7 @@ from tidegate.testing.clicks import clicks
 from tidegate.testing.ledger import produce
 from tidegate.testing.process import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.jobs]
 
 JOBS = project_root() / "jobs"
 

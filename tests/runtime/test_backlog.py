@@ -28,7 +28,7 @@ from tidegate.windows import Deduplication, Hopping, Session, Sliding, Tumbling,
 from ..tables import rows
 from .topics import reading, sent
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 HOPS = Windowed(Hopping("20 seconds", "5 seconds"), by="page", aggs={"n": count()})
 TRANSFORMS: dict[str, Transform | None] = {

@@ -27,6 +27,8 @@ from ..tables import rows
 from .late_by_log import MINUTE, OTHERS, TRANSFORMS, World, late_places
 from .topics import reading
 
+pytestmark = pytest.mark.jobs
+
 
 @given(
     times=st.lists(st.none() | st.integers(-50, 50), max_size=40),

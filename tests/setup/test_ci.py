@@ -46,6 +46,7 @@ def test_ci_runs_all_targets_without_the_programs_and_ends_with_what_was_skipped
     assert others == [
         "made test",
         SKIPPED,
+        "made jobs",
         "made crash",
         "made pages",
         "ci: tests that were skipped, and why:",
@@ -60,6 +61,7 @@ def test_ci_ends_with_the_code_of_a_target_that_fails_and_tells_what_was_skipped
     assert done.returncode == 2
     assert done.stdout.splitlines()[1:] == [
         "made test",
+        "made jobs",
         "made crash",
         "ci: tests that were skipped, and why:",
         "none",

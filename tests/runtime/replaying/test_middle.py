@@ -26,7 +26,7 @@ from ...tables import rows
 from ..left import FIRST, SECOND, WINDOWS, Left
 from ..topics import START, reading, sent
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 SECOND_RUN = len(FIRST)
 """The offset with which the second run began. The newest event before it is 31 s after the start,

@@ -24,6 +24,8 @@ from tidegate.windows import Tumbling, Windowed
 from ..left import THIRD, WINDOWS, Left
 from ..topics import reading, sent
 
+pytestmark = pytest.mark.jobs
+
 CHANGED = Windowed(Tumbling("10 seconds"), aggs={"n": count(), "pages": count()})
 
 

@@ -24,7 +24,7 @@ from ...tables import rows
 from ..left import FIRST, SECOND, Left
 from ..topics import START, page, reading, sent
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
