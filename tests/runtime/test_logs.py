@@ -7,10 +7,11 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.process.logs import NAME, log_to
+from tidegate.runtime.process.logs import NAME, log_to, spark_log
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +53,18 @@ def test_a_second_set_up_replaces_the_first() -> None:
     log_to(second).info("once")
     assert first.getvalue() == ""
     assert len(second.getvalue().splitlines()) == 1
+
+
+def test_spark_logs_by_the_library_s_settings_unless_its_installation_has_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert re.fullmatch(r"-Dlog4j2.configurationFile=file:///.*/log4j2.properties", spark_log())
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "log4j2.properties").touch()
+    assert spark_log() == ""
+    monkeypatch.delenv("SPARK_HOME")
+    assert spark_log()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert spark_log() == ""

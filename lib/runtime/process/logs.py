@@ -69,9 +69,15 @@ def log_to(
 def spark_log() -> str:
     """Return the option by which a JVM sets up Spark's log.
 
-    None where SPARK_CONF_DIR does, and where the package lies in a zip.
+    None where SPARK_CONF_DIR or a file of SPARK_HOME does, and where the package lies in a zip.
     """
     settings = conf_file("log4j2.properties")
-    if "SPARK_CONF_DIR" in os.environ or not isinstance(settings, Path):
+    if _has_its_own_log() or not isinstance(settings, Path):
         return ""
     return f"-Dlog4j2.configurationFile={settings.resolve().as_uri()}"
+
+
+def _has_its_own_log() -> bool:
+    home = os.environ.get("SPARK_HOME")
+    installed = home is not None and Path(home, "conf", "log4j2.properties").exists()
+    return "SPARK_CONF_DIR" in os.environ or installed
