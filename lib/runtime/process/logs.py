@@ -69,7 +69,7 @@ def log_to(
 def spark_log() -> str:
     """Return the option by which a JVM sets up Spark's log.
 
-    None where SPARK_CONF_DIR or a file of SPARK_HOME does, and where the package lies in a zip.
+    Empty where SPARK_CONF_DIR or a file of SPARK_HOME does, and where the package lies in a zip.
     """
     settings = conf_file("log4j2.properties")
     if _has_its_own_log() or not isinstance(settings, Path):

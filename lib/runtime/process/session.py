@@ -18,11 +18,10 @@ from pyspark.sql import SparkSession
 from ...errors import SetupError
 from ...jvm import has_class
 from ..config.secrets import SECRET
-from . import class_archive
 from .installation import conf as conf_text
 from .installation import jars
+from .java_options import java_options
 from .local_files import use_bare_files
-from .logs import spark_log
 from .presets import PARTITIONS, SNAPSHOT, Preset, settings_of
 
 _LOG = logging.getLogger(__name__)
@@ -86,8 +85,9 @@ def spark_session(
     ):
         settings["spark.jars"] = ",".join(map(str, jars("spark")))
     if not submitted():
-        options = [class_archive.sharing(class_archive.place()), spark_log()]
-        settings.setdefault("spark.driver.extraJavaOptions", " ".join(filter(None, options)))
+        # Unlike extraJavaOptions, which an installation's spark-defaults.conf may have, and which
+        # then still count.
+        settings.setdefault("spark.driver.defaultJavaOptions", java_options())
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)

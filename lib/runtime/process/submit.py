@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pyspark
 
-from . import class_archive
 from .installation import jars, project_root
-from .logs import spark_log
+from .java_options import java_options
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """For runs of a minute or two: the JVM then spends half as long compiling. A long run is slower by
@@ -48,9 +47,7 @@ def command(
         ),
         *(
             "--driver-java-options",
-            " ".join(
-                filter(None, [java, class_archive.sharing(class_archive.place()), spark_log()])
-            ),
+            java_options(java),
         ),
         *settings,
         *(str(script), *arguments),
