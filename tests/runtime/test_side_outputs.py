@@ -26,7 +26,7 @@ from tidegate.sources.aside import BAD, UNREAD, UNTIMED, SetAside
 from tidegate.sources.kafka import RAW
 
 from ..sinks.batches import batch
-from ..tables import rows
+from ..tables import is_there, rows
 
 FOUND = f"{RAW}, {BAD} BOOLEAN, {UNREAD} BOOLEAN, {UNTIMED} STRING"
 FORM = json_format(StructType([StructField("at", TimestampType())]))
@@ -49,11 +49,6 @@ def read_again(spark: SparkSession, letters: int, counted: int) -> Mapping[str, 
     bad = ("t", 0, 0, None, None, b"bad", None, True, True, None)
     found = spark.createDataFrame([bad] * letters, FOUND)
     return {"clicks": Aside(SetAside(found, format=FORM, cap=9, behind=None), counted)}
-
-
-def committed(table: Path) -> bool:
-    """Return whether a table has a commit."""
-    return any((table / "_delta_log").glob("*.json"))
 
 
 @pytest.mark.parametrize(("counted", "found"), [(1, 0), (0, 1), (2, 1)])
@@ -80,8 +75,8 @@ def test_neither_table_is_committed_where_other_records_are_unreadable_when_they
         kept_aside(job, spark, replace(batch(0), dead=2), read_again(spark, found, 2)) as waiting,
     ):
         job.sink.write({"rows": spark.range(3).toDF("n")}, waiting, rows_out=3)
-    assert not committed(tmp_path / "dead")
-    assert not committed(tmp_path / "target")
+    assert not is_there(tmp_path / "dead")
+    assert not is_there(tmp_path / "target")
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(cluster_by=["topic"])])
@@ -91,7 +86,7 @@ def test_the_target_is_written_beside_the_dead_letters_and_committed_after_them(
     job = made(tmp_path, side_layout=layout)
     with kept_aside(job, spark, replace(batch(0), dead=2), read_again(spark, 2, 2)) as waiting:
         assert job.sink.write({"rows": spark.range(3).toDF("n")}, waiting) == "written"
-        assert committed(tmp_path / "dead")
+        assert is_there(tmp_path / "dead")
     assert len(rows(tmp_path / "dead")) == 2
     assert len(rows(tmp_path / "target")) == 3
 
@@ -122,10 +117,10 @@ def test_the_targets_files_are_written_while_the_dead_letters_are_not_committed(
 
         def ahead() -> None:
             assert list((tmp_path / "target").glob("*.parquet"))
-            assert not committed(tmp_path / "target")
+            assert not is_there(tmp_path / "target")
             written.set()
             ended()
 
         frames = {"rows": spark.range(3).toDF("n")}
         assert job.sink.write(frames, replace(waiting, ahead=ahead)) == "written"
-        assert committed(tmp_path / "dead")
+        assert is_there(tmp_path / "dead")

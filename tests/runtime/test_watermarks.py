@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tidegate.aggregates import count
@@ -27,6 +26,8 @@ from tidegate.sources import KafkaSource, Reading
 from tidegate.testing import Broker
 from tidegate.testing.process import until
 from tidegate.windows import Tumbling, Windowed
+
+from ..tables import rows
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -66,13 +67,6 @@ def job(
         late=str(root / "late"),
         every=every,
     )
-
-
-def rows(table: Path) -> list[dict[str, Any]]:
-    if not any((table / "_delta_log").glob("*.json")):
-        return []
-    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
-    return found
 
 
 @pytest.mark.broker
