@@ -1,4 +1,5 @@
-# What a person and CI call. PYTHON names the interpreter that .venv is made with.
+# What a person and CI call. PYTHON names the interpreter that .venv is made with. PARTS=2 runs one half of a target's tests:
+# the one that is due at the commit.
 PYTHON ?= python3
 VENV := .venv/bin/python
 WORKERS ?= 2
@@ -23,7 +24,7 @@ CLASSES = .jars/classes.jsa
 $(CLASSES): requirements.lock | setup
 	$(VENV) -m bootstrap.archive
 
-PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100
+PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $(PARTS),--parts $(PARTS))
 
 test: setup check $(CLASSES) ## run all checks and all tests but those of the next three, in two processes; WORKERS=0 takes one
 	$(PYTEST) -m "not jobs and not crash and not pages"

@@ -14,7 +14,7 @@ import pytest
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.submit import QUICK
 
-from . import drawing
+from . import drawing, parts
 from .listening import Heard, listening
 from .stores.server import Server, started
 
@@ -28,15 +28,27 @@ pytest_plugins = ["tidegate.testing.fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `--draws long` choose the long lists of the tests marked `draws`."""
+    """Let `--draws` choose the lists of the tests marked `draws`, and `--parts` a part of all."""
     parser.addoption(
         "--draws", choices=("short", "long"), default="short", help="how much is drawn"
+    )
+    parser.addoption(
+        "--parts", type=int, default=1, help="run one of so many parts: the one due at this commit"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let `--draws long` choose how many examples are drawn too."""
     drawing.choose(long=config.getoption("draws") == "long")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, of the tests that -m has chosen, the parts that are not due."""
+    kept = parts.due(items, config.getoption("parts"), parts.commit())
+    left_out = set(items).difference(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = kept
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

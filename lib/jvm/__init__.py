@@ -14,7 +14,7 @@ from .errors import conditions, innermost, message
 from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
-from .session import has_class, java_version, reads_state, repartition_state
+from .session import find_at_once, has_class, java_version, reads_state, repartition_state
 from .settings import require_all_files, require_statistics, tell_tasks, with_settings
 from .signals import SignalHandler, jvm_signals
 from .transactions import Numbered, at_the_commit, touch_transaction
@@ -37,6 +37,7 @@ __all__ = [
     "delta_state",
     "dropped_behind_watermark",
     "executions",
+    "find_at_once",
     "forget_tables",
     "has_class",
     "innermost",

@@ -9,7 +9,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from .session import jvm_session
+from .session import java_class, jvm_session
+
+_LOG = "org.apache.spark.sql.delta.DeltaLog"
+_CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 """The property of a table that forgets transaction numbers after some time."""
@@ -95,25 +98,30 @@ def delta_state(spark: SparkSession, path: str) -> DeltaState:
 
     Costs a listing of the log when nothing has changed.
     """
-    jvm: Any = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm_session(spark), path)
-    nothing = jvm.scala.Option.empty()
-    snapshot = log.update(False, nothing, nothing)
-    clusters = jvm.org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
+    log = delta_log(spark, path)
+    snapshot = _newest(spark, log)
+    clusters = java_class(spark, _CLUSTERS)
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot, clusters)
 
 
 def checkpoint_table(spark: SparkSession, path: str) -> int:
     """Write Delta's checkpoint of a table's newest version; return the version."""
-    jvm: Any = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm_session(spark), path)
-    nothing = jvm.scala.Option.empty()
-    snapshot = log.update(False, nothing, nothing)
-    log.checkpoint(snapshot, nothing)
+    log = delta_log(spark, path)
+    snapshot = _newest(spark, log)
+    log.checkpoint(snapshot, java_class(spark, "scala.Option").empty())
     return int(snapshot.version())
 
 
 def forget_tables(spark: SparkSession) -> None:
     """Forget what the session knows of every table, as after a folder got another name."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    java_class(spark, _LOG).clearCache()
+
+
+def delta_log(spark: SparkSession, path: str) -> Any:
+    """Return Delta's own log of a table, as far as it has been read."""
+    return java_class(spark, _LOG).forTable(jvm_session(spark), path)
+
+
+def _newest(spark: SparkSession, log: Any) -> Any:
+    nothing = java_class(spark, "scala.Option").empty()
+    return log.update(False, nothing, nothing)

@@ -10,7 +10,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from .session import jvm_session
+from .session import java_class, java_object, jvm_session
+
+_PATH = "org.apache.hadoop.fs.Path"
+_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
@@ -19,10 +22,9 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
     Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
     does not fit.
     """
-    jvm: Any = spark._jvm
-    file = jvm.org.apache.hadoop.fs.Path(path)
+    file = java_class(spark, _PATH)(path)
     conf = jvm_session(spark).sessionState().newHadoopConf()
-    return _read(jvm, file, lambda: file.getFileSystem(conf))
+    return _read(spark, file, lambda: file.getFileSystem(conf))
 
 
 class Folder:
@@ -33,9 +35,8 @@ class Folder:
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        self._path = jvm.org.apache.hadoop.fs.Path(path)
+        self._spark = spark
+        self._path = java_class(spark, _PATH)(path)
         conf = jvm_session(spark).sessionState().newHadoopConf()
         try:
             self._system = self._path.getFileSystem(conf)
@@ -48,22 +49,22 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None without such a file."""
         if self._local is None:
-            file = self._jvm.org.apache.hadoop.fs.Path(self._path, name)
-            return _read(self._jvm, file, lambda: self._system)
+            file = java_class(self._spark, _PATH)(self._path, name)
+            return _read(self._spark, file, lambda: self._system)
         try:
             return (self._local / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
 
-def _read(jvm: Any, file: Any, opened: Callable[[], Any]) -> bytes | None:
+def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | None:
     try:
         system = opened()
         if not system.exists(file):
             return None
         stream = system.open(file)
         try:
-            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            return bytes(java_class(spark, "org.apache.commons.io.IOUtils").toByteArray(stream))
         finally:
             stream.close()
     except Py4JJavaError as error:
@@ -79,14 +80,12 @@ class WholeFiles:
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        self._made = jvm.org.apache.hadoop.fs.Path
+        self._spark = spark
+        self._made = java_class(spark, _PATH)
         self._folder = self._made(folder)
         # A copy of all settings, which is made once.
         self._conf = jvm_session(spark).sessionState().newHadoopConf()
-        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing
-        made = getattr(getattr(managers, "CheckpointFileManager$"), "MODULE$")
+        made = java_object(spark, _MANAGER)
         with self._explaining(self._folder):
             self._manager = made.create(self._folder, self._conf)
             scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()
@@ -129,11 +128,11 @@ class WholeFiles:
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None without such a file."""
         # The file system that Spark's session shares must go on to look at check sums.
-        systems = self._jvm.org.apache.hadoop.fs.FileSystem
+        systems = java_class(self._spark, "org.apache.hadoop.fs.FileSystem")
         own = systems.newInstance(self._folder.toUri(), self._conf)
         try:
             own.setVerifyChecksum(False)
-            return _read(self._jvm, self._made(self._folder, name), lambda: own)
+            return _read(self._spark, self._made(self._folder, name), lambda: own)
         finally:
             own.close()
 
@@ -158,8 +157,7 @@ def numbers_in(spark: SparkSession, folder: str) -> list[int]:
 
 def names_in(spark: SparkSession, folder: str) -> list[str]:
     """Return the names of a folder's files; none where there is no such folder."""
-    jvm: Any = spark._jvm
-    place = jvm.org.apache.hadoop.fs.Path(folder)
+    place = java_class(spark, _PATH)(folder)
     try:
         system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
         if not system.exists(place):
@@ -171,8 +169,7 @@ def names_in(spark: SparkSession, folder: str) -> list[str]:
 
 def delete_folder(spark: SparkSession, folder: str) -> None:
     """Delete a folder with all that is in it; nothing happens where there is none."""
-    jvm: Any = spark._jvm
-    place = jvm.org.apache.hadoop.fs.Path(folder)
+    place = java_class(spark, _PATH)(folder)
     try:
         system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
         system.delete(place, True)

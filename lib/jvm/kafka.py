@@ -11,6 +11,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from .session import java_class
+
 _KAFKA_MS = 10_000
 _UNKNOWN = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
 
@@ -42,18 +44,16 @@ class KafkaClient:
     """
 
     def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
+        self._spark = spark
         self._servers = servers
-        settings = jvm.java.util.Properties()
+        settings = java_class(spark, "java.util.Properties")()
         for name, value in {**options, "kafka.bootstrap.servers": servers}.items():
             if name.lower().startswith("kafka."):
                 settings.put(name[len("kafka.") :], value)
-        self._package = jvm.org.apache.kafka.clients.admin
         self._describing: Any = None
         self._lists: dict[tuple[str, ...], Any] = {}
         with self._answered("has no client"):
-            self._client = self._package.Admin.create(settings)
+            self._client = self._admin("Admin").create(settings)
 
     def __enter__(self) -> KafkaClient:
         return self
@@ -61,16 +61,19 @@ class KafkaClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _admin(self, name: str) -> Any:
+        return java_class(self._spark, f"org.apache.kafka.clients.admin.{name}")
+
     def close(self) -> None:
         """Close the connections."""
-        self._client.close(self._jvm.java.time.Duration.ZERO)
+        self._client.close(java_class(self._spark, "java.time.Duration").ZERO)
 
     def names(self, pattern: str = ".*") -> list[str]:
         """Return the topics that a Java regular expression names, the internal ones left out."""
-        options = self._package.ListTopicsOptions().timeoutMs(_KAFKA_MS)
+        options = self._admin("ListTopicsOptions")().timeoutMs(_KAFKA_MS)
         with self._answered("does not tell its topics"):
             found = self._client.listTopics(options).names().get()
-            matches = self._jvm.java.util.regex.Pattern.matches
+            matches = java_class(self._spark, "java.util.regex.Pattern").matches
             return sorted(name for name in found if matches(pattern, name))
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
@@ -80,11 +83,11 @@ class KafkaClient:
     def asked(self, topics: Sequence[str]) -> Callable[[], dict[str, TopicState]]:
         """Ask for the state of topics, and return what waits for the answer, as `states` does."""
         if self._describing is None:
-            self._describing = self._package.DescribeTopicsOptions().timeoutMs(_KAFKA_MS)
+            self._describing = self._admin("DescribeTopicsOptions")().timeoutMs(_KAFKA_MS)
         key = tuple(topics)
         if key not in self._lists:
             # Each call into the JVM takes a part of a millisecond, on a busy machine two.
-            self._lists[key] = self._jvm.java.util.ArrayList()
+            self._lists[key] = java_class(self._spark, "java.util.ArrayList")()
             for topic in topics:
                 self._lists[key].add(topic)
         with self._answered(f"does not tell of {', '.join(topics)}"):
@@ -104,11 +107,11 @@ class KafkaClient:
 
     def earliest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
         """Return the first offset that each partition still has, by topic and number."""
-        return self._offsets(partitions, lambda *_: self._package.OffsetSpec.earliest())
+        return self._offsets(partitions, lambda *_: self._admin("OffsetSpec").earliest())
 
     def latest(self, partitions: Mapping[str, Iterable[int]]) -> dict[str, dict[int, int]]:
         """Return where each partition ends, without transactions that are open."""
-        return self._offsets(partitions, lambda *_: self._package.OffsetSpec.latest())
+        return self._offsets(partitions, lambda *_: self._admin("OffsetSpec").latest())
 
     def since(
         self, partitions: Mapping[str, Iterable[int]], milliseconds: int
@@ -123,7 +126,7 @@ class KafkaClient:
 
     def since_each(self, instants: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
         """Return what `since` does, with an instant of its own for each partition."""
-        at_time = self._package.OffsetSpec.forTimestamp
+        at_time = self._admin("OffsetSpec").forTimestamp
         found = self._offsets(instants, lambda topic, part: at_time(instants[topic][part]))
         return {
             topic: {part: at for part, at in parts.items() if at >= 0}
@@ -132,13 +135,13 @@ class KafkaClient:
 
     def kept(self, topics: Sequence[str]) -> dict[str, Kept]:
         """Return how long each topic's records are kept."""
-        kinds = self._jvm.org.apache.kafka.common.config.ConfigResource
+        kinds = java_class(self._spark, "org.apache.kafka.common.config.ConfigResource")
         kind = kinds.Type.TOPIC
         asked = {topic: kinds(kind, topic) for topic in topics}
-        wanted = self._jvm.java.util.ArrayList()
+        wanted = java_class(self._spark, "java.util.ArrayList")()
         for each in asked.values():
             wanted.add(each)
-        options = self._package.DescribeConfigsOptions().timeoutMs(_KAFKA_MS)
+        options = self._admin("DescribeConfigsOptions")().timeoutMs(_KAFKA_MS)
         with self._answered(f"does not tell how {', '.join(topics)} is kept"):
             found = self._client.describeConfigs(wanted, options).all().get()
             return {topic: _kept(found.get(each)) for topic, each in asked.items()}
@@ -146,10 +149,10 @@ class KafkaClient:
     def _offsets(
         self, partitions: Mapping[str, Iterable[int]], spec: Callable[[str, int], Any]
     ) -> dict[str, dict[int, int]]:
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        options = self._package.ListOffsetsOptions(committed).timeoutMs(_KAFKA_MS)
-        made = self._jvm.org.apache.kafka.common.TopicPartition
-        wanted = self._jvm.java.util.HashMap()
+        isolation = java_class(self._spark, "org.apache.kafka.common.IsolationLevel")
+        options = self._admin("ListOffsetsOptions")(isolation.READ_COMMITTED).timeoutMs(_KAFKA_MS)
+        made = java_class(self._spark, "org.apache.kafka.common.TopicPartition")
+        wanted = java_class(self._spark, "java.util.HashMap")()
         places = [(topic, part) for topic, parts in partitions.items() for part in parts]
         asked = {place: made(*place) for place in places}
         for place, made_of in asked.items():

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
+
+_LISTS = "org.apache.spark.api.python.PythonUtils"
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Return a class of the JVM by its full name.
+
+    Package by package, Python would ask for each, and the JVM would look in all jars for a class of
+    the package's name.
+    """
+    return getattr(spark._jvm, name)
+
+
+def java_object(spark: SparkSession, name: str) -> Any:
+    """Return an object of Scala by its full name."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def find_at_once(spark: SparkSession) -> None:
+    """Let PySpark find the class that makes lists of columns without a search of five packages.
+
+    PySpark names the class alone, for each list, and each package is looked for in all jars.
+    """
+    java_import(spark._jvm, _LISTS)
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether the driver finds a class, among the jars that the session was given too."""
-    jvm: Any = spark._jvm
-    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+    return bool(java_class(spark, "org.apache.spark.util.Utils").classIsLoadable(name))
 
 
 def java_version(spark: SparkSession) -> str:
     """Return the version of the Java that Spark runs in."""
-    jvm: Any = spark._jvm
-    return str(jvm.java.lang.System.getProperty("java.version"))
+    return str(java_class(spark, "java.lang.System").getProperty("java.version"))
 
 
 def jvm_session(spark: SparkSession) -> Any:

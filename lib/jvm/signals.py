@@ -9,6 +9,8 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from .session import java_class
+
 
 class SignalHandler:
     """A sun.misc.SignalHandler that calls Python with the signal's number."""
@@ -37,7 +39,7 @@ def jvm_signals(
     own.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    signals: Any = spark._jvm.sun.misc.Signal  # type: ignore[union-attr]
+    signals = java_class(spark, "sun.misc.Signal")
     handler = SignalHandler(action)
     before = [(signals(name), signals.handle(signals(name), handler)) for name in names]
     try:

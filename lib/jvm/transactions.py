@@ -11,7 +11,10 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from ..errors import TableError
-from .session import jvm_session
+from .delta import delta_log
+from .session import java_class, java_object
+
+_OBSERVER = "org.apache.spark.sql.delta.TransactionExecutionObserver"
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class _AtTheCommit:
     look is one that this transaction meets.
     """
 
-    def __init__(self, jvm: Any, look: Callable[[], None]) -> None:
-        self._jvm = jvm
+    def __init__(self, spark: SparkSession, look: Callable[[], None]) -> None:
+        self._spark = spark
         self._look = look
         self._begun: Any = None
         self.next_bears: Numbered | None = None
@@ -83,7 +86,7 @@ class _AtTheCommit:
             numbered.rows(_rows_added(actions))
         # As a transaction that has asked for the number: it meets a commit that gives another.
         self._begun.readTxn().addOne(numbered.app_id)
-        return actions.appended(_number_of(self._jvm, numbered.app_id, numbered.number))
+        return actions.appended(_number_of(self._spark, numbered.app_id, numbered.number))
 
     def beginDoCommit(self) -> None:  # noqa: N802
         return None
@@ -103,7 +106,7 @@ class _AtTheCommit:
     class Java:
         """What py4j asks for."""
 
-        implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
+        implements = (_OBSERVER,)
 
 
 @contextmanager
@@ -119,11 +122,9 @@ def at_the_commit(
     take several times as long as a small write.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    jvm: Any = spark._jvm
-    delta = jvm.org.apache.spark.sql.delta
-    observers = getattr(getattr(delta, "TransactionExecutionObserver$"), "MODULE$")
+    observers = java_object(spark, _OBSERVER)
     before = observers.getObserver()
-    mine = _AtTheCommit(jvm, look)
+    mine = _AtTheCommit(spark, look)
     observers.setObserver(mine)
     try:
         yield lambda numbered: setattr(mine, "next_bears", numbered)
@@ -141,10 +142,11 @@ def _rows_added(actions: Any) -> int:
     return sum(int(file.numLogicalRecords().get()) for file in files)
 
 
-def _number_of(jvm: Any, app_id: str, number: int) -> Any:
+def _number_of(spark: SparkSession, app_id: str, number: int) -> Any:
     """Return the action by which a commit says the number of an application id."""
-    now = jvm.scala.Option.apply(jvm.System.currentTimeMillis())
-    return jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, number, now)
+    now = java_class(spark, "java.lang.System").currentTimeMillis()
+    set_to = java_class(spark, "org.apache.spark.sql.delta.actions.SetTransaction")
+    return set_to(app_id, number, java_class(spark, "scala.Option").apply(now))
 
 
 def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) -> None:
@@ -152,11 +154,10 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, number: int) 
 
     A transaction that has read this id and is not committed yet meets it, and is refused.
     """
-    jvm: Any = spark._jvm
-    delta = jvm.org.apache.spark.sql.delta
-    actions = jvm.java.util.ArrayList()
-    actions.add(_number_of(jvm, app_id, number))
-    begun = delta.DeltaLog.forTable(jvm_session(spark), path).startTransaction()
+    actions = java_class(spark, "java.util.ArrayList")()
+    actions.add(_number_of(spark, app_id, number))
+    begun = delta_log(spark, path).startTransaction()
     # After a "manual update" Delta would work the table's check sum out anew.
-    empty = getattr(getattr(delta, "DeltaOperations$EmptyCommit$"), "MODULE$")
-    begun.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), empty)
+    empty = java_object(spark, "org.apache.spark.sql.delta.DeltaOperations$EmptyCommit")
+    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
+    begun.commit(converters.asScala(actions).toSeq(), empty)

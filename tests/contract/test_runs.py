@@ -1,4 +1,5 @@
-"""What the targets of the Makefile run: CI leaves no test out, `make chaos` has none of its own."""
+"""What the targets of the Makefile run: CI takes all tests, by turns, and `make chaos` has none of
+its own."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from functools import cache
 import pytest
 
 from tidegate.runtime.process.installation import project_root
+
+from .. import parts
 
 ROOT = project_root()
 TARGETS = ("test", "jobs", "crash", "pages")
@@ -25,18 +28,23 @@ def told(*command: str) -> str:
     return done.stdout
 
 
-def pytest_of(target: str) -> list[str]:
+def pytest_of(target: str, *settings: str) -> list[str]:
     """Return the command by which a target of the Makefile runs pytest."""
-    lines = told("make", "--no-print-directory", "--dry-run", target).splitlines()
+    lines = told("make", "--no-print-directory", "--dry-run", target, *settings).splitlines()
     (command,) = (line for line in lines if " -m pytest " in line)
     return shlex.split(command)
 
 
 @cache
+def ordered(*command: str) -> list[str]:
+    """Return the tests that a call of pytest runs."""
+    lines = told(*command, "-n0", "--collect-only", "--quiet").splitlines()
+    return [line for line in lines if "::" in line]
+
+
 def collected(*command: str) -> frozenset[str]:
     """Return the tests that a call of pytest runs, each without its parameters."""
-    lines = told(*command, "-n0", "--collect-only", "--quiet").splitlines()
-    return frozenset(line.split("[")[0] for line in lines if "::" in line)
+    return frozenset(line.split("[")[0] for line in ordered(*command))
 
 
 def of_ci() -> frozenset[str]:
@@ -65,10 +73,24 @@ def test_ci_runs_all_of_its_targets() -> None:
     assert script.stat().st_mode & 0o111
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
-    assert f"for target in {' '.join(TARGETS)}; do" in lines
-    assert [line.split()[:2] for line in lines if line.strip().startswith("make ")] == [
-        ["make", '"$target"']
-    ]
+    (loop,) = (line for line in lines if line.startswith("for "))
+    (called,) = (line for line in lines if line.strip().startswith("make "))
+    named = loop.removeprefix("for target in ").removesuffix("; do").split()
+    assert tuple(name.partition(":")[0] for name in named) == TARGETS
+    assert called.split()[:3] == ["make", '"$name"', 'PARTS="$parts"']
+
+
+def test_each_test_of_whole_jobs_is_in_the_half_of_one_commit_or_another() -> None:
+    tests = list(range(9))
+    halves = [parts.due(tests, 2, commit) for commit in ("5eec1b2", "6cb06db")]
+    assert halves == [[0, 2, 4, 6, 8], [1, 3, 5, 7]]
+    assert parts.due(tests, 1, "6cb06db") == tests
+
+
+def test_a_half_is_that_of_the_commit_that_is_checked_out() -> None:
+    whole = ordered(*pytest_of("jobs"))
+    assert ordered(*pytest_of("jobs", "PARTS=2")) == parts.due(whole, 2, parts.commit())
+    assert parts.commit() == told("git", "rev-parse", "HEAD").strip()
 
 
 def test_make_chaos_runs_tests_of_ci_with_longer_draws() -> None:

@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ...errors import SetupError
-from ...jvm import has_class
+from ...jvm import find_at_once, has_class
 from ..config.secrets import SECRET
 from .installation import conf as conf_text
 from .installation import jars
@@ -100,6 +100,7 @@ def spark_session(
         )
     made = builder.getOrCreate()
     use_bare_files(made)
+    find_at_once(made)
     return made
 
 
