@@ -88,8 +88,10 @@ def test_each_test_of_whole_jobs_is_in_the_half_of_one_commit_or_another() -> No
 
 
 def test_a_half_is_that_of_the_commit_that_is_checked_out() -> None:
-    whole = ordered(*pytest_of("jobs"))
-    assert ordered(*pytest_of("jobs", "PARTS=2")) == parts.due(whole, 2, parts.commit())
+    whole = ordered(*pytest_of("jobs"), "tests/jobs")
+    half = ordered(*pytest_of("jobs", "PARTS=2"), "tests/jobs")
+    assert half == parts.due(whole, 2, parts.commit())
+    assert 0 < len(half) < len(whole)
     assert parts.commit() == told("git", "rev-parse", "HEAD").strip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import ConfigError, SetupError
 from tidegate.jvm import has_class, with_settings
 from tidegate.runtime.job import Input, Job
+from tidegate.runtime.process.class_archive import place, sharing
 from tidegate.runtime.process.fetching import require_locked
 from tidegate.runtime.process.installation import project_root
 from tidegate.runtime.process.session import (
@@ -111,6 +113,34 @@ def test_a_session_of_one_s_own_without_the_jars_is_refused_with_what_it_lacks()
     )
     assert "has no Delta (delta-spark) and no Kafka (spark-sql-kafka-0-10)" in done.stdout
     assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in done.stdout
+
+
+OPTIONS = """
+from tidegate.runtime import spark_session
+spark = spark_session("views", master="local[1]", conf={"spark.ui.enabled": "false"})
+beans = spark._jvm.java.lang.management.ManagementFactory
+print(*beans.getRuntimeMXBean().getInputArguments(), sep="\\n")
+"""
+
+
+@pytest.mark.slow
+def test_java_options_of_an_installation_stay_beside_those_of_the_library(tmp_path: Path) -> None:
+    own = "spark.driver.extraJavaOptions -Dtheir.own=kept\n"
+    (tmp_path / "spark-defaults.conf").write_text(own, encoding="utf-8")
+    settings = {"SPARK_CONF_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", OPTIONS],
+        cwd=project_root(),
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+    )
+    told = done.stdout.splitlines()
+    assert "-Dtheir.own=kept" in told, done.stderr
+    ours = sharing(place()).split()
+    assert [option for option in told if option in ours] == ours
+    # An installation with settings of its own has its own way of logging too.
+    assert not any("log4j2" in option for option in told)
 
 
 def test_jars_that_are_not_those_of_the_lock_are_named(tmp_path: Path) -> None:
