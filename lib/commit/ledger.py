@@ -14,7 +14,6 @@ from ..errors import CheckpointError
 from ..jvm import Folder, read_bytes
 from .batch import Batch
 from .commit_file import commit_file
-from .delta_log import DeltaCommitLog
 from .epochs import EpochFiles, require_no_rescaling
 from .fence import claimed, require_newest
 from .identity import NEVER, Identity, TableMark, plan_hash
@@ -23,6 +22,7 @@ from .logs import digest, lasting, read_lasting
 from .once import untouched
 from .origins import Backlog
 from .stamp import Stamp, app_id
+from .table_log import TableLog
 
 
 class Ledger:
@@ -119,7 +119,7 @@ class Ledger:
         """Refuse to go on where a later driver has claimed the checkpoint."""
         require_newest(self.files, self.identity.epoch)
 
-    def require_kept(self, log: DeltaCommitLog, stamp: Stamp) -> None:
+    def require_kept(self, log: TableLog, stamp: Stamp) -> None:
         """Refuse a table that is not the one which the checkpoint knows."""
         mark = self._mark(stamp.step)
         if mark is not None:
@@ -131,7 +131,7 @@ class Ledger:
             require_own(stamp.step, stamp.job, stamp.query, log)
             self._asked.add(stamp.step)
 
-    def _require_kept(self, step: str, mark: TableMark, log: DeltaCommitLog) -> None:
+    def _require_kept(self, step: str, mark: TableMark, log: TableLog) -> None:
         # Other writers' commits are read once, however long a table gets none of this job's.
         plain = max(mark.version, self._plain.get(step, 0))
         restores = log.restores(plain) if log.version > plain else {}
@@ -139,7 +139,7 @@ class Ledger:
         if not restores:
             self._plain[step] = log.version
 
-    def note(self, log: DeltaCommitLog, stamp: Stamp) -> None:
+    def note(self, log: TableLog, stamp: Stamp) -> None:
         """Note the table as it is with the commit."""
         if stamp.step not in self._steps:
             return
@@ -174,7 +174,7 @@ class Ledger:
             return False
         return log.read(commit_file(mark.version + 1)) is None
 
-    def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
+    def _require_noted(self, step: str, log: TableLog) -> None:
         identity = self.identity
         if log.id is not None and identity.query is not None:
             last = log.done(app_id(identity.job, identity.written_as(identity.query), step))
@@ -205,7 +205,7 @@ class Ledger:
             self._write(self._with_commit(identity, number - 1))
             self._own = {}
 
-    def fence(self, tables: Mapping[str, DeltaCommitLog], query: str) -> None:
+    def fence(self, tables: Mapping[str, TableLog], query: str) -> None:
         """Fence off an earlier driver that may have a commit to one of the tables under way.
 
         It has looked whether a later start is there before this one has claimed its epoch. A table

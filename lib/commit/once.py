@@ -12,6 +12,7 @@ from .options import CommitOptions
 from .outcome import Outcome
 from .protocol import current, once
 from .stamp import Stamp
+from .table_log import TableLog
 
 
 def commit_once(
@@ -61,7 +62,7 @@ def commit_once(
 
 def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:
     """Return the number of the last batch that the table has of a query's step; None for none."""
-    return DeltaCommitLog(spark, path, _nothing).done(Stamp.of(batch, step, {}).app_id)
+    return TableLog(spark, path).done(Stamp.of(batch, step, {}).app_id)
 
 
 def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> None:
@@ -74,13 +75,9 @@ def require_current(spark: SparkSession, path: str, batch: Batch, step: str) -> 
     Raises:
         ReplayMismatchError: for such a checkpoint.
     """
-    current(DeltaCommitLog(spark, path, _nothing), Stamp.of(batch, step, {}))
+    current(TableLog(spark, path), Stamp.of(batch, step, {}))
 
 
-def untouched(spark: SparkSession, path: str) -> DeltaCommitLog:
+def untouched(spark: SparkSession, path: str) -> TableLog:
     """Return the log of a table that is looked at alone."""
-    return DeltaCommitLog(spark, path, _nothing).looked()
-
-
-def _nothing(_: CommitOptions) -> None:
-    """Write no rows."""
+    return TableLog(spark, path).looked()

@@ -14,14 +14,18 @@ ATTEMPTS = 6
 Look = Callable[[], None]
 
 
-class CommitLog(Protocol):
-    """What exactly-once needs of a table: Delta's, or a model of it."""
+class BatchLog(Protocol):
+    """Which batches a table has: Delta's, or a model of it."""
 
     def done(self, app_id: str) -> int | None:
         """Return the last number that the table has of an application id."""
 
     def stamp(self, app_id: str, number: int) -> Stamp | None:
         """Return the stamp of the commit that bears this application id and number."""
+
+
+class CommitLog(BatchLog, Protocol):
+    """What exactly-once needs of a table."""
 
     def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         """Write the rows under the stamp, or nothing where the number is already done.
@@ -117,7 +121,7 @@ def _may(log: CommitLog, stamp: Stamp, claim: Claim | None) -> bool:
     return has
 
 
-def _has(log: CommitLog, stamp: Stamp) -> bool:
+def _has(log: BatchLog, stamp: Stamp) -> bool:
     """Return whether the table has the batch, and refuse another batch of the same number."""
     last = log.done(stamp.app_id)
     if last is None or last < stamp.batch:
@@ -137,7 +141,7 @@ def _has(log: CommitLog, stamp: Stamp) -> bool:
     )
 
 
-def _require_same_plan(log: CommitLog, stamp: Stamp, found: Stamp) -> None:
+def _require_same_plan(log: BatchLog, stamp: Stamp, found: Stamp) -> None:
     """Refuse a batch that was written under another plan; stamps of before bear none."""
     if None in (stamp.plan, found.plan) or stamp.plan == found.plan:
         return
@@ -150,10 +154,10 @@ def _require_same_plan(log: CommitLog, stamp: Stamp, found: Stamp) -> None:
     )
 
 
-def current(log: CommitLog, stamp: Stamp) -> None:
+def current(log: BatchLog, stamp: Stamp) -> None:
     """Refuse a table that is ahead of the batch that a run begins with.
 
-    The heart of `require_current`, for any CommitLog.
+    The heart of `require_current`, for any BatchLog.
     """
     last = log.done(stamp.app_id)
     if last is not None and last > stamp.batch:

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ..columns import names, require_whole
 from ..commit import EPOCH, Batch
-from ..commit.delta_log import DeltaCommitLog
 from ..commit.kept import others
 from ..commit.named import path_of
 from ..commit.once import untouched
 from ..commit.stamp import app_id
+from ..commit.table_log import TableLog
 from ..errors import ColumnTypeError, ReplayMismatchError
 from ..frames import ROWS
 from ..sinks import Sink
@@ -99,7 +99,7 @@ class _Plan:
     """What each batch holds: a version of the table, as its log has it."""
 
     changes: TableChanges
-    log: DeltaCommitLog
+    log: TableLog
     job: str
 
     @property
@@ -167,7 +167,7 @@ def _done(spark: SparkSession, sink: Sink, plan: _Plan) -> int | None:
     return None if None in found else min(last for last in found if last is not None)
 
 
-def _require_own(log: DeltaCommitLog, step: str, last: int | None, plan: _Plan) -> None:
+def _require_own(log: TableLog, step: str, last: int | None, plan: _Plan) -> None:
     """Refuse a table with the changes of another table, or of other versions of this one."""
     theirs = others(step, plan.job, log.writers()) - {plan.source}
     if theirs:

@@ -16,6 +16,7 @@ from tidegate.commit import commit_once, delta_log, numbers
 from tidegate.commit.layout import Layout
 from tidegate.commit.options import CommitOptions
 from tidegate.commit.stamp import Stamp
+from tidegate.commit.table_log import TableLog
 from tidegate.errors import ConflictError, FencedError, ReplayMismatchError, TableError
 from tidegate.jvm import delta_state, executions
 from tidegate.sinks import Append
@@ -28,7 +29,7 @@ APP = "j/q/append"
 
 def done(spark: SparkSession, path: str) -> int | None:
     """Return the number as the sink finds it, and check it against what Delta works out."""
-    found = delta_log.DeltaCommitLog(spark, path, lambda options: None).done(APP)
+    found = TableLog(spark, path).done(APP)
     state = delta_state(spark, path)
     worked_out = state._snapshot.transactions().get(APP)
     assert found == (None if worked_out.isEmpty() else worked_out.get())
@@ -120,7 +121,7 @@ def test_a_batch_that_a_restore_has_undone_is_not_taken_for_written(
 
 def fenced_off(spark: SparkSession, path: str, app: str) -> None:
     """Let another driver, which is another thread here, fence a table's writer off."""
-    log = delta_log.DeltaCommitLog(spark, path, lambda options: None)
+    log = TableLog(spark, path)
     by_another(lambda: log.fence(app, "fence"))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, TableMark
 from ...commit.logs import Logs, digest
 from ...commit.stamp import app_id
+from ...commit.table_log import TableLog
 from ...errors import CheckpointError, ReplayMismatchError
 from .same_job import renamed
 
@@ -19,7 +19,7 @@ def adopted(
     job: str,
     files: EpochFiles,
     logs: Logs,
-    tables: Mapping[str, DeltaCommitLog],
+    tables: Mapping[str, TableLog],
     wanted: Sequence[str],
 ) -> Identity:
     """Return the identity of a checkpoint that has none, held against its tables' stamps.
@@ -57,9 +57,7 @@ def adopted(
     )
 
 
-def _require_of_before(
-    job: str, files: EpochFiles, logs: Logs, step: str, log: DeltaCommitLog
-) -> None:
+def _require_of_before(job: str, files: EpochFiles, logs: Logs, step: str, log: TableLog) -> None:
     """Refuse a table that knows of an identity file, or of other offsets than the logs."""
     query = _query(logs)
     own = app_id(job, query, step)

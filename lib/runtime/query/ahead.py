@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.logs import Logs, digest
 from ...commit.protocol import current
 from ...commit.stamp import Stamp
+from ...commit.table_log import TableLog
 
 
 def require_not_ahead(
-    job: str, query: str, base: int, logs: Logs, step: str, log: DeltaCommitLog
+    job: str, query: str, base: int, logs: Logs, step: str, log: TableLog
 ) -> None:
     """Refuse a table that is ahead of the checkpoint, or has other offsets of its next batch.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.identity import NEVER, Identity
 from ...commit.kept import require_alone
 from ...commit.stamp import app_id
+from ...commit.table_log import TableLog
 
 
-def next_batch(noted: Identity, tables: Mapping[str, DeltaCommitLog], target: str) -> int:
+def next_batch(noted: Identity, tables: Mapping[str, TableLog], target: str) -> int:
     """Return the batch after the last whole one, by its number in the tables.
 
     A backlog is batch 0, and whole once the target has it.
@@ -22,7 +22,7 @@ def next_batch(noted: Identity, tables: Mapping[str, DeltaCommitLog], target: st
 
 
 def require_none_beside(
-    noted: Identity, tables: Mapping[str, DeltaCommitLog], target: str, step: str
+    noted: Identity, tables: Mapping[str, TableLog], target: str, step: str
 ) -> None:
     """Refuse a table that has got another batch than the next one since it was noted.
 
@@ -33,7 +33,7 @@ def require_none_beside(
     require_alone(tables[step].path, found, batch=next_batch(noted, tables, target))
 
 
-def is_unwritten(noted: Identity, tables: Mapping[str, DeltaCommitLog]) -> bool:
+def is_unwritten(noted: Identity, tables: Mapping[str, TableLog]) -> bool:
     """Return whether a backlog was noted of which no table has anything yet."""
     backlog = noted.backlog
     if backlog is None:
@@ -42,16 +42,14 @@ def is_unwritten(noted: Identity, tables: Mapping[str, DeltaCommitLog]) -> bool:
     return set(found) == {NEVER}
 
 
-def having(
-    tables: Mapping[str, DeltaCommitLog], job: str, query: str | None, number: int
-) -> list[str]:
+def having(tables: Mapping[str, TableLog], job: str, query: str | None, number: int) -> list[str]:
     """Return the steps that have a batch of a query; none before its first start."""
     if query is None:
         return []
     return [step for step, log in tables.items() if last_of(log, job, query, step) >= number]
 
 
-def last_of(log: DeltaCommitLog, job: str, query: str, step: str) -> int:
+def last_of(log: TableLog, job: str, query: str, step: str) -> int:
     """Return the last batch that a table has of a query's step; -1 for none."""
     last = log.done(app_id(job, query, step))
     return NEVER if last is None else last

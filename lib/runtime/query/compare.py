@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from ...columns import quoted, type_of
 from ...commit import EPOCH, Batch, planned
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.identity import NEVER, Identity
 from ...commit.plan_file import first_offsets
 from ...commit.stamp import app_id
 from ...commit.table import at_version
+from ...commit.table_log import TableLog
 from ...differences import Differences, differences
 from ...errors import CheckpointError, DifferenceError
 from ...offsets import Offsets, at_place
@@ -85,7 +85,7 @@ def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Dif
     return read.differences(ignore)
 
 
-def _require_whole(job: Job, identity: Identity, query: str | None, target: DeltaCommitLog) -> None:
+def _require_whole(job: Job, identity: Identity, query: str | None, target: TableLog) -> None:
     """Refuse a target that has a batch which is not whole yet."""
     last = target.done(app_id(job.name, query or "", job.sink.step))
     if last is not None and last > identity.base + identity.batch:

@@ -8,13 +8,13 @@ from functools import cached_property, partial
 
 from pyspark.sql import SparkSession
 
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.epochs import EpochFiles
 from ...commit.identity import NEVER, Identity, plan_hash
 from ...commit.kept import require_kept, require_noted, require_own
 from ...commit.logs import Logs
 from ...commit.noted_logs import read_at_one_moment, require_logs
 from ...commit.once import untouched
+from ...commit.table_log import TableLog
 from ...jvm import TopicState
 from ...offsets import Offsets
 from ...sinks.sink import remade
@@ -102,7 +102,7 @@ class Preflight:
         return self.noted is None and self.logs.newest == NEVER
 
     @cached_property
-    def tables(self) -> dict[str, DeltaCommitLog]:
+    def tables(self) -> dict[str, TableLog]:
         """The log of each step's table, looked at."""
         return {step: untouched(self.spark, path) for step, path in self.steps.items()}
 
@@ -219,7 +219,7 @@ class Preflight:
             require_none_beside(self.before, self.tables, self.job.sink.step, step)
         return f"{path}: version {log.version}"
 
-    def _require_noted(self, step: str, log: DeltaCommitLog) -> None:
+    def _require_noted(self, step: str, log: TableLog) -> None:
         noted = self.noted
         if noted is not None and self.query is not None and step not in remade(self.job.sink):
             require_noted(step, log.path, self._last(step, log), noted.finished)
@@ -240,7 +240,7 @@ class Preflight:
         before = {} if self.noted is None else self.noted.plan
         return Replanned(before, self.plan, tables=len(self.job.sink.tables()))
 
-    def _last(self, step: str, log: DeltaCommitLog) -> int:
+    def _last(self, step: str, log: TableLog) -> int:
         return last_of(log, self.job.name, self.query or "", step)
 
     def _there(self, step: str) -> bool:

@@ -13,11 +13,11 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from ...commit.delta_log import DeltaCommitLog
 from ...commit.once import untouched
 from ...commit.options import CommitOptions
 from ...commit.origins import Resumed
 from ...commit.stamp import Stamp, app_id
+from ...commit.table_log import TableLog
 from ...errors import CheckpointError, SourceError
 from ...offsets import Offsets
 from ...sources import KafkaSource
@@ -30,7 +30,7 @@ _PLACE = ("topic", "partition", "offset")
 _NEW = "begin with a new checkpoint and new tables. Nothing was written."
 
 
-def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, Mapping[str, str]]:
+def resumed(job: Job, tables: Mapping[str, TableLog]) -> tuple[Resumed, Mapping[str, str]]:
     """Return where a new checkpoint goes on, by the last commit in the target of the job's sink.
 
     The tables' batches are counted on, under the query that has written them: to the tables it is
@@ -61,7 +61,7 @@ def resumed(job: Job, tables: Mapping[str, DeltaCommitLog]) -> tuple[Resumed, Ma
     return found, last.topics or {}
 
 
-def _require_whole(job: Job, tables: Mapping[str, DeltaCommitLog], last: Stamp) -> None:
+def _require_whole(job: Job, tables: Mapping[str, TableLog], last: Stamp) -> None:
     """Refuse several tables of a sink of which one is a batch ahead, or may lack one."""
     steps = [step for _, step in job.sink.tables()]
     before = steps.index(job.sink.step)
@@ -154,7 +154,7 @@ def put_back(job: Job, spark: SparkSession, found: Resumed) -> None:
                 table.delete(again)
 
 
-def _require_own_rows(job: Job, table: DeltaCommitLog, step: str) -> None:
+def _require_own_rows(job: Job, table: TableLog, step: str) -> None:
     """Refuse a table in which nothing tells whose a row is."""
     writers = {each.split("/")[0] for each in table.writers() if each.endswith(f"/{step}")}
     others = sorted(writers - {job.name})
