@@ -22,6 +22,8 @@ from tidegate.windows import Session, Tumbling, Windowed, tumbling
 from ..patterns.comparison.oracle import judged
 from .batches import batch
 
+pytestmark = pytest.mark.jobs
+
 FIRST = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 AGGS = {"views": count()}

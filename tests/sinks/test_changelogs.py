@@ -23,7 +23,7 @@ from ..changes.strategies import batches
 from ..drawing import few
 from .batches import batch, by_another, commits, rows, settings_left
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 
 def sinks(root: Path) -> tuple[History, Current]:

@@ -31,6 +31,8 @@ from tidegate.windows import (
 
 from .batches import batch
 
+pytestmark = pytest.mark.jobs
+
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 AGGS: dict[str, Aggregate] = {
     "n": count(),

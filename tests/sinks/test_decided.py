@@ -16,6 +16,8 @@ from ..tables import rows
 from ..worlds.accounts import State, events, ordered, states, told
 from .batches import batch
 
+pytestmark = pytest.mark.jobs
+
 LOG = placed(events(240, seed=11, accounts=12, broken=0))
 
 

@@ -17,7 +17,7 @@ from tidegate.testing import CrashError, crash_after
 
 from .batches import batch, commits, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 SCHEMA = "key string, place int"
 KNOWN = BloomTable(key="key", keys=1_000)

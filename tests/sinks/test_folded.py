@@ -29,6 +29,8 @@ from ..worlds.accounts import (
 )
 from .batches import batch, by_another, commits, settings_left
 
+pytestmark = pytest.mark.jobs
+
 EVERY = 4
 LOG = placed(events(240, seed=4, accounts=12, broken=0))
 

@@ -25,7 +25,7 @@ from tidegate.testing.crash import CrashError
 from ..sources.raw import produce
 from .batches import batch, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 SALES = "page string, n bigint, at timestamp, gone boolean"
 HELD = (

@@ -26,7 +26,7 @@ from ..drawing import few
 from ..joins.plans import Change, Event, Met, answers, events_frame, history, met, worlds
 from .batches import batch
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 LATENESS = 5
 TABLES = ("versions", "misses", "path", "waiting")

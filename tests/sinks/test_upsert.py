@@ -18,7 +18,7 @@ from tidegate.sinks import Append, Upsert
 
 from .batches import batch, by_another, rows, settings_left
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 AGGS = {"views": count(), "mean_ms": mean("ms"), "slowest": largest("ms")}
 Event = tuple[str | None, int | None]

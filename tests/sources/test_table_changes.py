@@ -23,7 +23,7 @@ from tidegate.sources import TableChanges, net_changes
 from tidegate.testing import Broker, crash_after
 from tidegate.testing.crash import CrashError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 State = dict[int, tuple[str | None, float | None]]
 COLUMNS = "id bigint, v string, x double"

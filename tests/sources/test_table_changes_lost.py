@@ -22,7 +22,7 @@ from tidegate.testing import CrashError, crash_after
 from ..drawing import few
 from ..sinks.batches import batch, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 FEED = "delta.enableChangeDataFeed"
 

@@ -28,7 +28,7 @@ from ..joins.tables import Joined, Kind, joined
 from ..sinks.batches import batch, commits
 from ..tables import rows as stored
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
 

@@ -26,6 +26,8 @@ from ...command.test_command import called
 from ...sinks.batches import batch
 from .world import ANNA, NUMBER, WHERE, events, holding, letters, write
 
+pytestmark = pytest.mark.jobs
+
 PERSON = Person([Identifier.parse(f"user_id={ANNA}"), Identifier.parse("customer.no=42")])
 
 
