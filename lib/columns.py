@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, WatermarkError
+from .made_once import made_once
 
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
@@ -82,6 +83,7 @@ def column(value: str | Column) -> Column:
     return quoted(value) if isinstance(value, str) else value
 
 
+@made_once
 def quoted(name: str) -> Column:
     """Return the top-level column of just this name, whatever characters are in it."""
     return F.col(escaped(name))

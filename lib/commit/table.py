@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from ..columns import nested_names, quoted, require_storable
 from ..errors import TableError
 from ..jvm import DeltaState, delta_state
+from ..made_once import made_once
 from .layout import ANY, Layout
 from .options import CommitOptions
 
@@ -17,7 +18,12 @@ def plain(frame: DataFrame) -> DataFrame:
 
     The table's readers would inherit the query's watermark by them.
     """
-    return frame.select(*[quoted(name).alias(name, metadata={}) for name in frame.columns])
+    return frame.select(*map(_without_marks, frame.columns))
+
+
+@made_once
+def _without_marks(name: str) -> Column:
+    return quoted(name).alias(name, metadata={})
 
 
 def at_version(spark: SparkSession, path: str, version: int) -> DataFrame:

@@ -120,10 +120,20 @@ class WholeFiles:
 
     def names(self) -> list[str]:
         """Return the names of the files; none where there is no such folder."""
+        if self._local is not None:
+            return self._names_here(self._local)
         with self._explaining(self._folder):
             if not self._manager.exists(self._folder):
                 return []
             return [status.getPath().getName() for status in self._manager.list(self._folder)]
+
+    def _names_here(self, folder: Path) -> list[str]:
+        """Return what Hadoop lists of a folder of this machine: its check sums are left out."""
+        try:
+            found = [each.name for each in folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        return [name for name in found if not (name.startswith(".") and name.endswith(".crc"))]
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None without such a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
@@ -16,7 +17,12 @@ def java_class(spark: SparkSession, name: str) -> Any:
     Package by package, Python would ask for each, and the JVM would look in all jars for a class of
     the package's name.
     """
-    return getattr(spark._jvm, name)
+    return _class_of(spark._jvm, name)
+
+
+@lru_cache(maxsize=1_000)
+def _class_of(jvm: Any, name: str) -> Any:
+    return getattr(jvm, name)
 
 
 def java_object(spark: SparkSession, name: str) -> Any:

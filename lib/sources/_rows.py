@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..conditions import condition
 from ..formats.format import Format
+from ..made_once import made_once
 from ._parts import CARRIED
 from .aside import BAD, UNREAD
 from .before import FILTERED
@@ -51,8 +52,8 @@ class ReadRows:
         decoded = self.format.decode(raw.select(*dict.fromkeys([*carried, "value"])))
         fields = self.format.schema.fieldNames()
         flat = decoded.select(
-            *[F.col("record").getField(name).alias(name) for name in fields],
-            *[quoted(name).alias(kafka_name(self.format, name)) for name in carried],
+            *[_of_record(name) for name in fields],
+            *[_named(name, kafka_name(self.format, name)) for name in carried],
             F.col("bad").alias(UNREAD),
         )
         timed = self.event_time.added(flat)
@@ -75,6 +76,16 @@ class ReadRows:
         fields = [quoted(name) for name in self.format.schema.fieldNames() if name != EVENT_TIME]
         own = [quoted(kafka_name(self.format, name)) for name in kafka]
         return [*fields, F.col(EVENT_TIME), *own]
+
+
+@made_once
+def _of_record(field: str) -> Column:
+    return F.col("record").getField(field).alias(field)
+
+
+@made_once
+def _named(column: str, name: str) -> Column:
+    return quoted(column).alias(name)
 
 
 def kafka_name(format: Format, name: str) -> str:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import quoted
+from ..eventtime.changing import changing
 from ..formats.format import Format
 from ..offsets import EventTimes
 from ._letters import letters
@@ -31,13 +32,14 @@ class Behind:
     """Which good rows are late: those whose instant `at` their watermark has reached.
 
     at: of the rows' `event_time` and fields.
-    watermark: that of all rows of the batch; for rows that are late by the log, each one's own.
+    watermark: that of all rows of the batch; for rows that are late by the log, a column of each
+        one's own.
     log: how rows are late by the log; None where they are not.
     newest: for that, what was newest in each partition where the range begins.
     """
 
     at: Column
-    watermark: Column
+    watermark: datetime | Column
     log: ByLog | None = None
     newest: EventTimes = field(default_factory=dict)
 
@@ -68,8 +70,8 @@ class SetAside:
         return letters(
             self.format.diagnose(found),
             place=PLACE,
-            unread=quoted(UNREAD),
-            untimed=quoted(UNTIMED),
+            unread=UNREAD,
+            untimed=UNTIMED,
             cap=self.cap,
         )
 
@@ -82,7 +84,9 @@ class SetAside:
     def counts(self, since: datetime | None) -> tuple[int, int, int]:
         """Return how many could not be read, are late, and are late only from after `since`."""
         late = ~quoted(BAD)
-        lately = F.lit(False) if since is None else late & (quoted(CLOSES) > F.lit(since))
+        lately = F.lit(False)
+        if since is not None:
+            lately = late & (quoted(CLOSES) > changing(since, quoted(CLOSES)))
         row = self.rows.agg(F.count_if(quoted(BAD)), F.count_if(late), F.count_if(lately)).head()
         return (0, 0, 0) if row is None else (int(row[0]), int(row[1]), int(row[2]))
 
@@ -104,9 +108,12 @@ def chosen(
         good = ~bad & ~quoted(FILTERED) if FILTERED in judged.columns else ~bad
         judged = judged.withColumn(EVENT_TIME, timed)
         closes = F.when(good, behind.at)
-        watermark = behind.watermark
-    rows = judged.withColumns({CLOSES: closes, WATERMARK: watermark}).select(
-        *raw, *map(quoted, (BAD, UNREAD, UNTIMED, CLOSES, WATERMARK)), row.alias(ROW)
+        by = behind.watermark
+        watermark = changing(by, quoted(CLOSES)) if isinstance(by, datetime) else by
+    rows = (
+        judged.withColumn(CLOSES, closes)
+        .withColumn(WATERMARK, watermark)
+        .select(*raw, *map(quoted, (BAD, UNREAD, UNTIMED, CLOSES, WATERMARK)), row.alias(ROW))
     )
     reached = quoted(CLOSES) <= quoted(WATERMARK)
     return rows.where(bad | F.coalesce(reached, F.lit(False)))

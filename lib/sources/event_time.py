@@ -15,6 +15,7 @@ from ..columns import column, quoted
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..eventtime.guard import ahead_of, instant
+from ..made_once import made_once
 
 TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 EVENT_TIME = "event_time"
@@ -75,13 +76,7 @@ class EventTime:
 
     def fault(self) -> Column:
         """Return what is wrong with a row's event time; null where nothing is."""
-        wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
-        if self.tolerance is None:
-            return wrong
-        return wrong.when(
-            ahead_of(F.col(EVENT_TIME), quoted(self.received), self.tolerance),
-            f"event time more than {self.tolerance} ahead of the record's timestamp",
-        )
+        return _fault(self.received, self.tolerance)
 
     def _added(self, rows: DataFrame) -> DataFrame:
         at = column(self.time)
@@ -119,6 +114,17 @@ class EventTime:
                 "a unit of a whole number, such as a bigint.",
                 f"{self.time} BIGINT in the schema, or no time_unit.",
             )
+
+
+@made_once
+def _fault(received: str, tolerance: str | timedelta | None) -> Column:
+    wrong = F.when(F.col(EVENT_TIME).isNull(), "no event time")
+    if tolerance is None:
+        return wrong
+    return wrong.when(
+        ahead_of(F.col(EVENT_TIME), quoted(received), tolerance),
+        f"event time more than {tolerance} ahead of the record's timestamp",
+    )
 
 
 def _require_timestamp(found: str, what: str) -> None:

@@ -274,7 +274,7 @@ def test_what_is_set_aside_is_read_once_and_only_good_rows_are_asked_whether_the
     def late_at(time: Column) -> Column:
         return F.window(time, "1 minute")["end"] + F.make_interval(mins=F.lit(0) / F.col("ms"))
 
-    behind = Behind(late_at(F.col("event_time")), F.lit(RECEIVED - timedelta(hours=1)))
+    behind = Behind(late_at(F.col("event_time")), RECEIVED - timedelta(hours=1))
     aside = wanted.aside(spark, {}, {topic: {0: 5}}, behind)
     assert aside.counts(RECEIVED - timedelta(hours=3)) == (2, 1, 1)
     assert aside.counts(RECEIVED - timedelta(hours=1)) == (2, 1, 0)
@@ -288,6 +288,37 @@ def test_what_is_set_aside_is_read_once_and_only_good_rows_are_asked_whether_the
     assert (late.page, late.offset) == ("/early", 4)
     assert late.watermark.replace(tzinfo=UTC) == RECEIVED - timedelta(hours=1)
     assert aside.late().columns == [*wanted.rows(spark, {}, {}).columns, "closes", "watermark"]
+
+
+@pytest.mark.broker
+def test_a_later_watermark_lets_nothing_be_compiled_anew(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    hours = [click(f"/{ago}", RECEIVED - timedelta(hours=ago)) for ago in range(1, 5)]
+    produce(broker.servers, topic, hours)
+    wanted = reading(broker.servers, topic, future_tolerance=None)
+
+    def late(ago: int) -> tuple[int, int, int]:
+        """Return the counts of a batch whose watermark is so many hours ago."""
+        watermark = RECEIVED - timedelta(hours=ago)
+        aside = wanted.aside(spark, {}, {topic: {0: 4}}, Behind(F.col("event_time"), watermark))
+        found = aside.counts(watermark - timedelta(hours=1))
+        assert {row.watermark for row in aside.late().collect()} == {watermark.replace(tzinfo=None)}
+        return found
+
+    assert late(4) == (0, 1, 1)
+    before = compiled(spark)
+    assert late(3) == (0, 2, 1)
+    assert late(2) == (0, 3, 1)
+    assert compiled(spark) == before
+
+
+def compiled(spark: SparkSession) -> int:
+    """Return how many classes Spark has compiled."""
+    metrics = "org.apache.spark.metrics.source.CodegenMetrics$"
+    found = getattr(getattr(spark._jvm, metrics), "MODULE$")
+    return int(found.METRIC_COMPILATION_TIME().getCount())
 
 
 def test_a_value_is_parsed_once_on_the_way_to_the_good_rows(spark: SparkSession) -> None:

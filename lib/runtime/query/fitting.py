@@ -59,7 +59,7 @@ def _gaps(job: Job, spark: SparkSession) -> str:
 def _late(job: Job, spark: SparkSession, name: str, given: Input) -> str:
     late_at = None if job.transform is None else job.transform.late_at(F.col(EVENT_TIME))
     if late_at is not None:
-        aside = given.reading.aside(spark, {}, {}, Behind(late_at, F.lit(EPOCH)))
+        aside = given.reading.aside(spark, {}, {}, Behind(late_at, EPOCH))
         job.places.late[name].require_fits(aside.late())
     return "as they will be written"
 

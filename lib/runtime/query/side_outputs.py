@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...commit import Batch
 from ...commit.counted import require_counted
 from ...durations import microseconds
+from ...eventtime.changing import changing
 from ...jvm import observed
 from ...offsets import EventTimes
 from ...sinks import SideTable
@@ -87,15 +88,17 @@ class Late:
         """Return the rows that still correct their windows; None without any."""
         if self.rows is None or self.since is None or not self.corrected:
             return None
-        return self.rows.where(F.col("closes") > F.lit(self.since))
+        closes = F.col("closes")
+        return self.rows.where(closes > changing(self.since, closes))
 
     def write(self, table: SideTable, batch: Batch) -> None:
         """Write the rows that correct nothing."""
         kept = self.count - self.corrected
         if self.rows is not None and kept:
             too_late = self.rows
-            if self.since is not None:
-                too_late = too_late.where(F.col("closes") <= F.lit(self.since))
+            if self.since is not None and self.corrected:
+                closes = F.col("closes")
+                too_late = too_late.where(closes <= changing(self.since, closes))
             table.write(too_late, batch, expected=kept)
 
 
@@ -212,7 +215,7 @@ def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:
     if part.seen.earliest >= batch.late_watermark.timestamp() * 1_000_000:
         return None
     late_at = job.transform.late_at(F.col(EVENT_TIME))
-    return None if late_at is None else Behind(late_at, F.lit(batch.late_watermark))
+    return None if late_at is None else Behind(late_at, batch.late_watermark)
 
 
 def _limit(job: Job) -> timedelta:

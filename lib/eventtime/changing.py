@@ -1,0 +1,24 @@
+"""An instant that is another in each batch, as a column for which Spark makes the same code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_WHOLE = "decimal(19,0)"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def changing(instant: datetime, beside: Column) -> Column:
+    """Return an instant as a timestamp, to be compared with another; null where that is null.
+
+    A literal timestamp is a part of the code that Spark generates: with another in each batch, each
+    batch would have its classes compiled anew. A DECIMAL is handed to the code as an object; and
+    what is computed with a column is no constant, which Spark would work out when it plans.
+    """
+    at = F.lit(Decimal((instant - _EPOCH) // timedelta(microseconds=1))).cast(_WHOLE)
+    other = F.unix_micros(beside).cast(_WHOLE)
+    return F.timestamp_micros((at - other + other).cast("bigint"))
