@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from .errors import ArgumentError, ColumnTypeError
 
@@ -31,6 +31,7 @@ _SHORT = {
 }
 _PART = re.compile(r"\s*(-?\d+)\s*([A-Za-z]+)(?=[\s\d]|$)")
 _LONGEST = 100 * 366 * _UNITS["day"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DURATION_TEXT = "text such as '10 seconds', '1 hour 30 minutes', '250 milliseconds' or '5m'"
 DURATION_FORMS = f"a timedelta, or {DURATION_TEXT}"
 
@@ -106,3 +107,8 @@ def _unit(written: str) -> str:
 def interval(micros: int) -> str:
     """Return the text by which Spark's window functions take a duration."""
     return f"{micros} microseconds"
+
+
+def since_1970(instant: datetime) -> int:
+    """Return how many microseconds after the beginning of 1970, UTC, an instant is."""
+    return (instant - _EPOCH) // timedelta(microseconds=1)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ..durations import since_1970
+
 _WHOLE = "decimal(19,0)"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def changing(instant: datetime, beside: Column) -> Column:
@@ -19,6 +20,6 @@ def changing(instant: datetime, beside: Column) -> Column:
     batch would have its classes compiled anew. A DECIMAL is handed to the code as an object; and
     what is computed with a column is no constant, which Spark would work out when it plans.
     """
-    at = F.lit(Decimal((instant - _EPOCH) // timedelta(microseconds=1))).cast(_WHOLE)
+    at = F.lit(Decimal(since_1970(instant))).cast(_WHOLE)
     other = F.unix_micros(beside).cast(_WHOLE)
     return F.timestamp_micros((at - other + other).cast("bigint"))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..eventtime.changing import changing
 from ..formats.format import Format
+from ..made_once import made_once
 from ..offsets import EventTimes
 from ._letters import letters
 from .before import FILTERED
@@ -89,6 +90,12 @@ class SetAside:
             lately = late & (quoted(CLOSES) > changing(since, quoted(CLOSES)))
         row = self.rows.agg(F.count_if(quoted(BAD)), F.count_if(late), F.count_if(lately)).head()
         return (0, 0, 0) if row is None else (int(row[0]), int(row[1]), int(row[2]))
+
+
+@made_once
+def where_bad(column: str, name: str) -> Column:
+    """Return a column under a name, for the rows that could not be read; null for others."""
+    return F.when(quoted(BAD), quoted(column)).alias(name)
 
 
 def chosen(

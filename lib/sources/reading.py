@@ -15,11 +15,10 @@ from ..conditions import require_text
 from ..durations import interval, microseconds
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
-from ..made_once import made_once
 from ..offsets import Offsets
 from ._parts import require_parts
 from ._rows import ReadRows, kafka_name
-from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen
+from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen, where_bad
 from .before import FILTERED, Before, counts
 from .by_log import LATE, ByLog
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
@@ -241,14 +240,9 @@ class Reading:
         if behind is not None and behind.log is not None:
             place = [quoted(name) for name in self.place]
             judged = behind.log.of_range(judged, ~bad, place, behind.newest)
-        raw = [_where_bad(kafka_name(self.format, name), name) for name in COLUMNS]
+        raw = [where_bad(kafka_name(self.format, name), name) for name in COLUMNS]
         extra = [name for name in self.keep if name not in PLACE]
         row = F.struct(*self._rows.kept([*PLACE, *extra]))
         told = judged.withColumn(UNTIMED, self._event_time.fault())
         rows = chosen(told, behind, raw=raw, row=row)
         return SetAside(rows, format=self.format, cap=self.value_cap, behind=behind)
-
-
-@made_once
-def _where_bad(column: str, name: str) -> Column:
-    return F.when(quoted(BAD), quoted(column)).alias(name)

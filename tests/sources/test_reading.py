@@ -20,6 +20,7 @@ from tidegate.eventtime import instant
 from tidegate.formats import json_format
 from tidegate.formats.format import Format
 from tidegate.jvm import observed
+from tidegate.jvm.session import java_object
 from tidegate.sinks import SideTable
 from tidegate.sources import KafkaSource, Reading
 from tidegate.sources.aside import Behind
@@ -316,8 +317,7 @@ def test_a_later_watermark_lets_nothing_be_compiled_anew(
 
 def compiled(spark: SparkSession) -> int:
     """Return how many classes Spark has compiled."""
-    metrics = "org.apache.spark.metrics.source.CodegenMetrics$"
-    found = getattr(getattr(spark._jvm, metrics), "MODULE$")
+    found = java_object(spark, "org.apache.spark.metrics.source.CodegenMetrics")
     return int(found.METRIC_COMPILATION_TIME().getCount())
 
 

@@ -9,11 +9,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ...calendars import DAY, Calendar, calendar, fixed, is_period, whole
-from ...durations import microseconds
+from ...durations import microseconds, since_1970
 from ...errors import ArgumentError
 from .past import Past
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = 3_600_000_000
 _CHANGES = (0, 30 * 60, 60 * 60, 2 * 60 * 60)
 """By how many seconds clocks are set back, at which they show a time twice."""
@@ -38,8 +37,8 @@ class Slots:
         """Return whether a window may end after the first instant, and not after the second."""
         if isinstance(self.width, Calendar):
             return until > after
-        first = (_micros(after) - self.start) // self.width
-        last = (_micros(until) - self.start) // self.width
+        first = (since_1970(after) - self.start) // self.width
+        last = (since_1970(until) - self.start) // self.width
         return first < last
 
     def nearby(
@@ -178,10 +177,6 @@ def _period(periods: Calendar, number: Column) -> Column:
     """Return where a period begins; null for one that the zone has skipped, as long as nothing."""
     begin = periods.start(number)
     return F.when(periods.begun(begin) == number, begin)
-
-
-def _micros(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(microseconds=1)
 
 
 def _moment(instant: datetime, later: timedelta) -> datetime:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from ...durations import since_1970
 from .fields import SearchFields
 from .queries import And, Bound, Not, Or, Prefix, Query, Range, Words, has_term
 
@@ -29,7 +30,6 @@ FRACTION_LEVELS = range(-4, 14)
 
 _LONG = 2**63
 _EXACT = 2**53
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Step = dict[str, Any]
 Cover = list[tuple[int, int, str]]
@@ -161,7 +161,7 @@ def _fractions(query: Range) -> tuple[float, float]:
 def _number(bound: Bound) -> int | float:
     """Return a bound as a number; a time is in microseconds since 1970."""
     if isinstance(bound, datetime):
-        return (bound - _EPOCH) // timedelta(microseconds=1)
+        return since_1970(bound)
     return bound
 
 

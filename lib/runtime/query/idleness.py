@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import EPOCH
-from ...durations import microseconds
+from ...durations import microseconds, since_1970
 from ..job import Job
 from ..summary import Summary
 from ..telemetry.gauge import offsets
@@ -191,5 +191,5 @@ def _watermark(progress: Mapping[str, Any]) -> int | None:
     text = (progress.get("eventTime") or {}).get("watermark")
     if text is None:
         return None
-    passed = (datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=1)
+    passed = since_1970(datetime.fromisoformat(text))
     return passed or None
