@@ -20,6 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
+from .process import until
+
 
 class Topics(ABC):
     """What can be done to the topics of a broker that answers at `servers`."""
@@ -41,15 +43,18 @@ class Topics(ABC):
         settings = {key.replace("_", "."): _text(value) for key, value in config.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
         self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
+        self._wait_until_told(name, partitions)
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         self._admin.delete_topics([name], operation_timeout=30)[name].result(30)
+        self._wait_until_told(name, 0)
 
     def add_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions, up to so many in all."""
         self._admin.create_partitions([NewPartitions(name, total)])[name].result(30)
+        self._wait_until_told(name, total)
 
     def delete_records(self, name: str, before: Mapping[int, int]) -> None:
         """Delete the records of partitions before an offset each, as retention does."""
@@ -59,12 +64,23 @@ class Topics(ABC):
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without the broker's own topics."""
+        return {name: count for name, count in self._told().items() if not name.startswith("__")}
+
+    def _told(self) -> dict[str, int]:
         found = self._admin.list_topics(timeout=30).topics
-        return {
-            name: len(topic.partitions)
-            for name, topic in found.items()
-            if not name.startswith("__")
-        }
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def _wait_until_told(self, name: str, partitions: int) -> None:
+        """Wait until whoever asks the broker of a topic hears of so many partitions.
+
+        The controller's answer comes first: for some milliseconds, on a busy machine a second, the
+        broker still tells of its topics as they were.
+        """
+        until(
+            lambda: self._told().get(name, 0) == partitions,
+            within=30,
+            what=f"the broker's telling of {partitions} partitions of {name}",
+        )
 
     def _let_in(self, users: Mapping[str, str]) -> None:
         """Tell the broker who its users are, by names and passwords."""
