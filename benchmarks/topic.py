@@ -26,10 +26,12 @@ def fill(
     unreadable: float = 0.0,
     rate: int = EVENTS_A_SECOND,
     keys: int = 1,
+    first: int = 0,
 ) -> int:
     """Send the clicks, spread evenly over the partitions, and give their mean size in bytes.
 
     rate: how many happened in a second. keys: how many times the PAGES and the USERS there are.
+    first: how many clicks, of other topics, happened before them.
 
     A share of them, the `stragglers`, come LATE_MS after the others of their time; a share, the
     `hot`, are of one page and one user; and a share, the `unreadable`, are cut off.
@@ -46,7 +48,9 @@ def fill(
     for start in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - start)
         cut = random.random(count) < unreadable if unreadable else np.zeros(count, bool)
-        for n, value in enumerate(_values(random, start, count, stragglers, hot, rate, keys)):
+        for n, value in enumerate(
+            _values(random, first + start, count, stragglers, hot, rate, keys)
+        ):
             if cut[n]:
                 value = value[:-1]
             while True:

@@ -38,7 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `--draws long` choose how many examples are drawn too."""
+    """Let `--draws long` choose how many examples are drawn too, and refuse parts that are none."""
+    if config.getoption("parts") < 1:
+        raise pytest.UsageError("--parts takes a number from 1 on: PARTS=2 runs one half.")
     drawing.choose(long=config.getoption("draws") == "long")
 
 
