@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from tidegate.commit import Batch, planned
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.formats.format import Format
 from tidegate.jvm import observed
 from tidegate.jvm.session import java_object
 from tidegate.sinks import SideTable
@@ -131,41 +128,6 @@ def test_poison_lands_in_the_dead_letters_once_and_its_neighbours_in_the_stream(
         "timestamp",
     ]
     assert {row.page for row in again.collect()} == pages
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """Records that say in their header `ms` what a page took."""
-
-    form: Format
-    needs: ClassVar[tuple[str, ...]] = ("headers",)
-
-    @property
-    def schema(self) -> StructType:
-        return self.form.schema
-
-    def decode(self, raw: DataFrame) -> DataFrame:
-        told = F.filter("headers", lambda header: header["key"] == "ms")[0]["value"]
-        read = self.form.decode(raw)
-        ms = told.cast("string").cast("bigint")
-        return read.withColumn("record", F.col("record").withField("ms", ms))
-
-    def diagnose(self, dead: DataFrame) -> DataFrame:
-        return self.form.diagnose(dead)
-
-
-@pytest.mark.broker
-def test_a_format_that_needs_headers_is_given_them_though_they_are_not_kept(
-    spark: SparkSession, broker: Broker, topic: str
-) -> None:
-    broker.create_topic(topic, partitions=1, retention_ms=-1)
-    produce(broker.servers, topic, [click("/a")], headers=[("ms", b"7")])
-    source = KafkaSource(servers=broker.servers, topics=[topic])
-    wanted = Reading(source, Numbered(json_format(FORMAT_TEXT)), time="at", lateness="10 seconds")
-    (row,) = wanted.rows(spark, {topic: {0: 0}}, {topic: {0: 1}}).collect()
-    assert (row.page, row.ms) == ("/a", 7)
-    assert "headers" not in row.asDict()
-    assert wanted.stream(spark).columns == ["page", "ms", "at", "event_time"]
 
 
 @pytest.mark.broker
