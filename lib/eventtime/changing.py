@@ -1,4 +1,4 @@
-"""An instant that is another in each batch, as a column for which Spark makes the same code."""
+"""What is another in each batch, as a column for which Spark makes the same code."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def changing(instant: datetime, beside: Column) -> Column:
     batch would have its classes compiled anew. A DECIMAL is handed to the code as an object; and
     what is computed with a column is no constant, which Spark would work out when it plans.
     """
-    at = F.lit(Decimal(since_1970(instant))).cast(_WHOLE)
-    other = F.unix_micros(beside).cast(_WHOLE)
-    return F.timestamp_micros((at - other + other).cast("bigint"))
+    return F.timestamp_micros(changing_number(since_1970(instant), F.unix_micros(beside)))
+
+
+def changing_number(number: int, beside: Column) -> Column:
+    """Return a number as a BIGINT, as `changing` does an instant; null where `beside` is null."""
+    other = beside.cast(_WHOLE)
+    return (F.lit(Decimal(number)).cast(_WHOLE) - other + other).cast("bigint")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,8 +12,12 @@ from pyspark.sql import functions as F
 from ..aggregates import merges
 from ..columns import quoted
 from ..commit.batch import Batch
+from ..durations import since_1970
+from ..eventtime.changing import changing
+from ..jvm import DeltaState
 from ..windows import Overlapping, Same, Windowed
 from ..windows.merging import WINDOW
+from ._ended import known_end
 
 VERSION = "version"
 FINAL = "final"
@@ -48,6 +53,8 @@ class WindowChanges:
     def of(self, frame: DataFrame, stored: DataFrame | None, batch: Batch) -> DataFrame:
         """Return the windows that become another by a batch's rows of partials.
 
+        stored: the table's windows; None where there are none, or none that concern the batch.
+
         Columns: the keys; `old` and `new`, what the window was and is, either of them null: structs
         of answers, version, final and partials.
         """
@@ -63,6 +70,39 @@ class WindowChanges:
             *map(quoted, self.keys), quoted(_OLD).alias("old"), nothing.alias("new")
         )
         return issued.unionByName(withdrawn)
+
+    def concerned(
+        self, frame: DataFrame, state: DeltaState, path: str, batch: Batch
+    ) -> DataFrame | None:
+        """Return the table at `path`; None where none of its windows concerns the batch."""
+        if state.version < 0:
+            return None
+        stored = frame.sparkSession.read.format("delta").load(path)
+        return None if self._are_new(frame, stored, batch, known_end(state)) else stored
+
+    def _are_new(
+        self, frame: DataFrame, stored: DataFrame, batch: Batch, ended: datetime | None
+    ) -> bool:
+        """Return whether no window that arrives is stored, and none that is stored is open.
+
+        So it is where all that are stored ended before the batch, and all that arrive end within
+        it. Sessions may touch one that has ended.
+
+        ended: what no stored window ends after; None to have it looked for.
+        """
+        if not isinstance(self.merging, Same):
+            return False
+        found = frame.agg(*edges("end", "end")).head()
+        arrived = found is not None and found[0] is not None
+        if found is not None and arrived:
+            first, last = found
+            before, now = since_1970(batch.late_watermark), since_1970(batch.watermark)
+            if first <= before or last > now:
+                return False
+        if ended is not None:
+            return ended <= batch.late_watermark
+        was_open = quoted(WINDOW)["end"] > F.lit(batch.late_watermark)
+        return arrived and stored.where(was_open).isEmpty()
 
     def _arrived(self, frame: DataFrame) -> DataFrame:
         """Return the batch's partials, which were nothing before."""
@@ -99,7 +139,8 @@ class WindowChanges:
         merged = placed.groupBy(_JOINT, *by).agg(*partials, was)
 
         old = quoted("old")
-        passed = quoted(_JOINT)["end"] <= F.lit(batch.watermark)
+        end = quoted(_JOINT)["end"]
+        passed = end <= changing(batch.watermark, end)
         final = passed | F.coalesce(old[FINAL], F.lit(False))
         # The version is that of the log's last entry, which only final windows have.
         last_version = F.coalesce(old[VERSION], F.lit(0).cast("bigint"))
@@ -128,3 +169,8 @@ def edges(first: str, last: str) -> tuple[Column, Column]:
 def instants(found: Sequence[int]) -> list[Column]:
     """Return what `edges` found as instants."""
     return [F.timestamp_micros(F.lit(micros)) for micros in found]
+
+
+def is_answered(side: Column) -> Column:
+    """Return whether a window's answer was given: windows that are still open have no version."""
+    return F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0

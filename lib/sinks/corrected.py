@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,12 +20,14 @@ from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
 from ..errors import ArgumentError, ColumnTypeError
+from ..eventtime.changing import changing, changing_number
 from ..frames import sole
 from ..jvm import delta_state
 from ..windows import Windowed
 from ..windows.merging import WINDOW
+from ._ended import note_end
 from ._targets import require_target
-from ._window_changes import OWN, VERSION, WindowChanges, edges, instants
+from ._window_changes import OWN, VERSION, WindowChanges, edges, instants, is_answered
 from .append import counts
 
 _STORED = "stored"
@@ -63,7 +66,8 @@ class Corrected:
     watermark has passed its end, and stays final.
 
     State: the current table. A batch reads the windows that it meets, found by the range of its
-    times. A batch that meets none is appended, which costs less than a merge.
+    times. A batch that meets none is appended, which costs less than a merge; where windows are no
+    sessions, and none before has come late, without a look at the table.
 
     Args:
         path: the current table.
@@ -128,35 +132,37 @@ class Corrected:
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
     ) -> Outcome:
         """Merge the batch's windows, or skip them when the table already has this batch."""
-        frame = sole(frames)
+        frame = table.plain(sole(frames))
         require(frame, [*self.keys, *self.windowed.aggs], "keys and aggs")
         spark = frame.sparkSession
-        changes = self._changes(spark, table.plain(frame), batch).persist()
+        state = delta_state(spark, self.path)
+        stored = self._window_changes.concerned(frame, state, self.path, batch)
+        changes = self._window_changes.of(frame, stored, batch).persist()
+        ended = batch.watermark if stored is None and state.version >= 0 else None
         try:
             if self.log is not None:
                 self._note(spark, self.log, changes, batch)
 
             def commit(options: CommitOptions) -> None:
-                self._settle(spark, changes, options)
+                self._settle(changes, options, ended)
 
             return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
         finally:
             changes.unpersist()
 
-    def _changes(self, spark: SparkSession, frame: DataFrame, batch: Batch) -> DataFrame:
-        merging = self.windowed.merging
-        if merging is None:
+    @property
+    def _window_changes(self) -> WindowChanges:
+        if self.windowed.merging is None:
             raise ArgumentError(f"windowed is {self.windowed!r}.", "windows that can be merged.")
-        exists = delta_state(spark, self.path).version >= 0
-        stored = spark.read.format("delta").load(self.path) if exists else None
-        return WindowChanges(self.windowed, merging).of(frame, stored, batch)
+        return WindowChanges(self.windowed, self.windowed.merging)
 
     def _note(self, spark: SparkSession, path: str, changes: DataFrame, batch: Batch) -> None:
         """Append the answers that are final now, or were, to the log."""
         old = quoted("old")
         new = quoted("new")
-        was = _is_answered(old)
-        now = _is_answered(new)
+        was = is_answered(old)
+        now = is_answered(new)
+        end = quoted(WINDOW)["end"]
         # A window that is withdrawn has no new version: its entry is the one after the last.
         version = F.coalesce(new[VERSION], old[VERSION] + F.lit(1))
         entries = changes.where(was | now).select(
@@ -166,8 +172,8 @@ class Corrected:
             F.when(was, self._answers(old)).alias("old"),
             F.when(now, self._answers(new)).alias("new"),
             *self._net(changes, F.when(was, old), F.when(now, new)),
-            F.lit(batch.number).cast("bigint").alias("batch"),
-            F.lit(batch.watermark).alias("watermark"),
+            changing_number(batch.number, F.unix_micros(end)).alias("batch"),
+            changing(batch.watermark, end).alias("watermark"),
         )
 
         def commit(options: CommitOptions) -> None:
@@ -190,19 +196,26 @@ class Corrected:
         ]
         return [F.struct(*net).alias("net")] if net else []
 
-    def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
-        """Bring the current table up to date in one commit."""
+    def _settle(self, changes: DataFrame, options: CommitOptions, ended: datetime | None) -> None:
+        """Bring the current table up to date in one commit.
+
+        ended: what no window ends after, neither of the table nor of the changes; None where that
+            is not known.
+        """
+        spark = changes.sparkSession
         rows = changes.select(*map(quoted, self.keys), "new.*")
         state = table.existing(rows, self.path, self.layout, evolve=False)
         # One pass, which also makes the changes that are kept.
         met = F.count(quoted("old")).alias("met")
         found = changes.agg(met, *edges("start", "start")).head()
-        if state is None or found is None or not found["met"]:
-            # Windows that meet none are new, and none is withdrawn.
-            table.append(rows, self.path, options, self.layout)
-        else:
+        if state is not None and found is not None and found["met"]:
             _, *starts = found
             self._merge(spark, changes, instants(starts), options)
+            return
+        # Windows that meet none are new, and none is withdrawn.
+        table.append(rows, self.path, options, self.layout)
+        if state is not None and ended is not None:
+            note_end(delta_state(spark, self.path), ended, after=state)
 
     def _merge(
         self,
@@ -234,8 +247,3 @@ class Corrected:
             .whenNotMatchedInsert(new.isNotNull(), values={**values, **keys})
         )
         options.merge(spark, self.path, merge)
-
-
-def _is_answered(side: Column) -> Column:
-    """Return whether a window's answer was given: windows that are still open have no version."""
-    return F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0
