@@ -5,8 +5,7 @@ python -m benchmarks.small_batches [--batches 40] [--rounds 3] [--only NAME]...
 Batches of 4,000 clicks, each as long as a window of 1,000 pages, so that each has a commit; with
 about four unreadable records a batch, about four late rows, both, or neither. All contestants run
 in one JVM, in rounds, after a round that is not counted. Each round has topics of its own, later
-than those before: a stream never meets a watermark twice, and nothing that was compiled for one
-may serve it as if it did."""
+than those before: code that Spark has compiled for one watermark serves no other round."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -31,14 +32,17 @@ _OLD = "__tidegate_old"
 
 @dataclass(frozen=True)
 class WindowChanges:
-    """How windows that arrive change those that are stored.
+    """How windows that arrive with a batch change those that are stored.
 
     windowed: the windows, by which keys, and the aggregates whose partials they bear.
     merging: which windows become one.
+    frame: the batch's rows of partials.
     """
 
     windowed: Windowed
     merging: Same | Overlapping
+    frame: DataFrame
+    batch: Batch
 
     @property
     def keys(self) -> list[str]:
@@ -50,19 +54,26 @@ class WindowChanges:
         """The names of the aggregates."""
         return list(self.windowed.aggs)
 
-    def of(self, frame: DataFrame, stored: DataFrame | None, batch: Batch) -> DataFrame:
-        """Return the windows that become another by a batch's rows of partials.
+    @cached_property
+    def _span(self) -> Sequence[int] | None:
+        """The first start, last end and first end of the windows that arrive; None without any."""
+        first_end, _ = edges("end", "end")
+        found = self.frame.agg(*edges("start", "end"), first_end).head()
+        return None if found is None or found[0] is None else found
+
+    def of(self, stored: DataFrame | None) -> DataFrame:
+        """Return the windows that become another by the batch.
 
         stored: the table's windows; None where there are none, or none that concern the batch.
 
         Columns: the keys; `old` and `new`, what the window was and is, either of them null: structs
         of answers, version, final and partials.
         """
-        arrived = self._arrived(frame)
-        met = None if stored is None else self._met(stored, arrived, batch)
+        arrived = self._arrived()
+        met = None if stored is None else self._met(stored, arrived)
         rows = arrived if met is None else met.unionByName(arrived)
         placed = self.merging.joint(rows, _JOINT)
-        issued = self._issued(placed, batch)
+        issued = self._issued(placed)
         # A session that became part of a larger one is not there any more.
         gone = placed.where(quoted(_OLD).isNotNull() & (quoted(WINDOW) != quoted(_JOINT)))
         nothing = F.lit(None).cast(issued.schema["new"].dataType)
@@ -71,18 +82,14 @@ class WindowChanges:
         )
         return issued.unionByName(withdrawn)
 
-    def concerned(
-        self, frame: DataFrame, state: DeltaState, path: str, batch: Batch
-    ) -> DataFrame | None:
+    def concerned(self, state: DeltaState, path: str) -> DataFrame | None:
         """Return the table at `path`; None where none of its windows concerns the batch."""
         if state.version < 0:
             return None
-        stored = frame.sparkSession.read.format("delta").load(path)
-        return None if self._are_new(frame, stored, batch, known_end(state)) else stored
+        stored = self.frame.sparkSession.read.format("delta").load(path)
+        return None if self._are_new(stored, known_end(state)) else stored
 
-    def _are_new(
-        self, frame: DataFrame, stored: DataFrame, batch: Batch, ended: datetime | None
-    ) -> bool:
+    def _are_new(self, stored: DataFrame, ended: datetime | None) -> bool:
         """Return whether no window that arrives is stored, and none that is stored is open.
 
         So it is where all that are stored ended before the batch, and all that arrive end within
@@ -92,36 +99,37 @@ class WindowChanges:
         """
         if not isinstance(self.merging, Same):
             return False
-        found = frame.agg(*edges("end", "end")).head()
-        arrived = found is not None and found[0] is not None
-        if found is not None and arrived:
-            first, last = found
-            before, now = since_1970(batch.late_watermark), since_1970(batch.watermark)
-            if first <= before or last > now:
+        before = self.batch.late_watermark
+        if self._span is not None:
+            _, last, first = self._span
+            if first <= since_1970(before) or last > since_1970(self.batch.watermark):
                 return False
         if ended is not None:
-            return ended <= batch.late_watermark
-        was_open = quoted(WINDOW)["end"] > F.lit(batch.late_watermark)
-        return arrived and stored.where(was_open).isEmpty()
+            return ended <= before
+        return self._span is not None and stored.where(self._was_open).isEmpty()
 
-    def _arrived(self, frame: DataFrame) -> DataFrame:
+    @property
+    def _was_open(self) -> Column:
+        """Whether a stored window may be one that earlier batches left open.
+
+        It ends after their watermark; Delta skips the files of what ended before it.
+        """
+        return quoted(WINDOW)["end"] > F.lit(self.batch.late_watermark)
+
+    def _arrived(self) -> DataFrame:
         """Return the batch's partials, which were nothing before."""
-        rows = frame.select(*map(quoted, [*self.keys, *self.aggs]))
+        rows = self.frame.select(*map(quoted, [*self.keys, *self.aggs]))
         unknown = self._value(F.lit(0).cast("bigint"), F.lit(False))
         return rows.withColumn(_OLD, F.when(F.lit(False), unknown))
 
-    def _met(self, stored: DataFrame, arrived: DataFrame, batch: Batch) -> DataFrame:
+    def _met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
         """Return the stored windows that the batch meets, and those that became final since."""
         window = quoted(WINDOW)
-        passed_now = window["end"] <= F.lit(batch.watermark)
-        # What earlier batches left open ends after their watermark; Delta skips the files of what
-        # ended before it.
-        was_open = window["end"] > F.lit(batch.late_watermark)
-        met = stored.where(~quoted(FINAL) & was_open & passed_now)
-        found = arrived.agg(*edges("start", "end")).head()
-        if found is not None and found[0] is not None:
-            first, last = instants(found)
-            near = stored.where((window["end"] >= first) & (window["start"] <= last))
+        passed_now = window["end"] <= F.lit(self.batch.watermark)
+        met = stored.where(~quoted(FINAL) & self._was_open & passed_now)
+        if self._span is not None:
+            start, end, _ = instants(self._span)
+            near = stored.where((window["end"] >= start) & (window["start"] <= end))
             # The others of those near became final since, and are among the first ones.
             settled = near.where(quoted(FINAL) | ~passed_now)
             met = self.merging.met(settled, arrived).unionByName(met)
@@ -129,7 +137,7 @@ class WindowChanges:
         partials = [quoted(PARTIALS)[name].alias(name) for name in self.aggs]
         return met.select(*map(quoted, self.keys), *partials, value.alias(_OLD))
 
-    def _issued(self, placed: DataFrame, batch: Batch) -> DataFrame:
+    def _issued(self, placed: DataFrame) -> DataFrame:
         """Merge the rows that become one window, and finish their answers."""
         by = [quoted(name) for name in self.windowed.by]
         merging = merges(placed, self.windowed.mergeable)
@@ -140,7 +148,7 @@ class WindowChanges:
 
         old = quoted("old")
         end = quoted(_JOINT)["end"]
-        passed = end <= changing(batch.watermark, end)
+        passed = end <= changing(self.batch.watermark, end)
         final = passed | F.coalesce(old[FINAL], F.lit(False))
         # The version is that of the log's last entry, which only final windows have.
         last_version = F.coalesce(old[VERSION], F.lit(0).cast("bigint"))

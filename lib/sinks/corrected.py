@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -135,26 +134,28 @@ class Corrected:
         frame = table.plain(sole(frames))
         require(frame, [*self.keys, *self.windowed.aggs], "keys and aggs")
         spark = frame.sparkSession
+        merging = self._window_changes(frame, batch)
         state = delta_state(spark, self.path)
-        stored = self._window_changes.concerned(frame, state, self.path, batch)
-        changes = self._window_changes.of(frame, stored, batch).persist()
-        ended = batch.watermark if stored is None and state.version >= 0 else None
+        stored = merging.concerned(state, self.path)
+        changes = merging.of(stored).persist()
         try:
             if self.log is not None:
                 self._note(spark, self.log, changes, batch)
 
             def commit(options: CommitOptions) -> None:
-                self._settle(changes, options, ended)
+                self._settle(spark, changes, options)
 
-            return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+            outcome = commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
         finally:
             changes.unpersist()
+        if stored is None and state.version >= 0:
+            note_end(delta_state(spark, self.path), batch.watermark, after=state)
+        return outcome
 
-    @property
-    def _window_changes(self) -> WindowChanges:
+    def _window_changes(self, frame: DataFrame, batch: Batch) -> WindowChanges:
         if self.windowed.merging is None:
             raise ArgumentError(f"windowed is {self.windowed!r}.", "windows that can be merged.")
-        return WindowChanges(self.windowed, self.windowed.merging)
+        return WindowChanges(self.windowed, self.windowed.merging, frame, batch)
 
     def _note(self, spark: SparkSession, path: str, changes: DataFrame, batch: Batch) -> None:
         """Append the answers that are final now, or were, to the log."""
@@ -196,26 +197,19 @@ class Corrected:
         ]
         return [F.struct(*net).alias("net")] if net else []
 
-    def _settle(self, changes: DataFrame, options: CommitOptions, ended: datetime | None) -> None:
-        """Bring the current table up to date in one commit.
-
-        ended: what no window ends after, neither of the table nor of the changes; None where that
-            is not known.
-        """
-        spark = changes.sparkSession
+    def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
+        """Bring the current table up to date in one commit."""
         rows = changes.select(*map(quoted, self.keys), "new.*")
         state = table.existing(rows, self.path, self.layout, evolve=False)
         # One pass, which also makes the changes that are kept.
         met = F.count(quoted("old")).alias("met")
         found = changes.agg(met, *edges("start", "start")).head()
-        if state is not None and found is not None and found["met"]:
+        if state is None or found is None or not found["met"]:
+            # Windows that meet none are new, and none is withdrawn.
+            table.append(rows, self.path, options, self.layout)
+        else:
             _, *starts = found
             self._merge(spark, changes, instants(starts), options)
-            return
-        # Windows that meet none are new, and none is withdrawn.
-        table.append(rows, self.path, options, self.layout)
-        if state is not None and ended is not None:
-            note_end(delta_state(spark, self.path), ended, after=state)
 
     def _merge(
         self,

@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import count, partials
+from tidegate.jvm import DeltaState
 from tidegate.jvm.queries import executions, scans
 from tidegate.sinks import Corrected
+from tidegate.sinks._window_changes import WindowChanges
 from tidegate.windows import Tumbling, Windowed, tumbling
 
 from .batches import batch, by_another
@@ -109,17 +111,40 @@ def test_windows_that_are_open_are_met_by_what_comes_later(world: World) -> None
     ]
 
 
-def test_what_another_writer_has_done_is_seen(world: World, spark: SparkSession) -> None:
-    def ahead() -> None:
-        """Put a window into the table that the next batch has too, with more rows."""
-        table = spark.read.format("delta").load(world.sink.path)
-        hour = F.expr(
-            "named_struct('start', window.start + interval 2 minutes, 'end', window.end "
-            "+ interval 2 minutes)"
-        )
-        other = table.where("n = 2").withColumn("window", hour)
-        other.write.format("delta").mode("append").save(world.sink.path)
+def put_ahead(world: World, minutes: int) -> None:
+    """Put a window into the table, as another writer, that a later batch has too."""
+    table = world.spark.read.format("delta").load(world.sink.path)
+    moved = F.expr(
+        f"named_struct('start', window.start + interval {minutes} minutes, "
+        f"'end', window.end + interval {minutes} minutes)"
+    )
+    other = table.where("n = 2").withColumn("window", moved)
+    by_another(lambda: other.write.format("delta").mode("append").save(world.sink.path))
 
-    by_another(ahead)
+
+def test_what_another_writer_has_done_is_seen(world: World) -> None:
+    put_ahead(world, 2)
     assert world.write(3, 2) > 0
     assert world.current() == [(0, 2, 1, True), (1, 1, 1, True), (2, 3, 2, True)]
+
+
+def test_what_another_writer_does_between_the_look_and_the_commit_is_seen_by_the_next_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = WindowChanges.concerned
+
+    def and_then(changes: WindowChanges, state: DeltaState, path: str) -> DataFrame | None:
+        found = looked(changes, state, path)
+        put_ahead(world, 3)
+        return found
+
+    with monkeypatch.context() as during:
+        during.setattr(WindowChanges, "concerned", and_then)
+        world.write(3, 2)
+    assert world.write(4, 3) > 0
+    assert world.current() == [
+        (0, 2, 1, True),
+        (1, 1, 1, True),
+        (2, 1, 1, True),
+        (3, 3, 2, True),
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -26,24 +25,49 @@ def click(page: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """Records that say in their header `ms` what a page took."""
+class Around:
+    """A format that does what another does."""
 
     form: Format
-    needs: ClassVar[tuple[str, ...]] = ("headers",)
 
     @property
     def schema(self) -> StructType:
         return self.form.schema
 
+    @property
+    def needs(self) -> Sequence[str]:
+        return self.form.needs
+
     def decode(self, raw: DataFrame) -> DataFrame:
-        told = F.filter("headers", lambda header: header["key"] == "ms")[0]["value"]
-        read = self.form.decode(raw)
-        ms = told.cast("string").cast("bigint")
-        return read.withColumn("record", F.col("record").withField("ms", ms))
+        return self.form.decode(raw)
 
     def diagnose(self, dead: DataFrame) -> DataFrame:
         return self.form.diagnose(dead)
+
+
+class Numbered(Around):
+    """Records that say in their header `ms` what a page took."""
+
+    @property
+    def needs(self) -> Sequence[str]:
+        return ("headers",)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        told = F.filter("headers", lambda header: header["key"] == "ms")[0]["value"]
+        ms = told.cast("string").cast("bigint")
+        read = super().decode(raw)
+        return read.withColumn("record", F.col("record").withField("ms", ms))
+
+
+@dataclass(frozen=True)
+class Watched(Around):
+    """A format that keeps the frames that it decodes."""
+
+    given: list[DataFrame] = field(default_factory=list)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        self.given.append(raw)
+        return super().decode(raw)
 
 
 @pytest.mark.broker
@@ -58,29 +82,6 @@ def test_a_format_that_needs_headers_is_given_them_though_they_are_not_kept(
     assert (row.page, row.ms) == ("/a", 7)
     assert "headers" not in row.asDict()
     assert wanted.stream(spark).columns == ["page", "ms", "at", "event_time"]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A format that keeps the frames that it decodes."""
-
-    form: Format
-    given: list[DataFrame] = field(default_factory=list)
-
-    @property
-    def schema(self) -> StructType:
-        return self.form.schema
-
-    @property
-    def needs(self) -> Sequence[str]:
-        return self.form.needs
-
-    def decode(self, raw: DataFrame) -> DataFrame:
-        self.given.append(raw)
-        return self.form.decode(raw)
-
-    def diagnose(self, dead: DataFrame) -> DataFrame:
-        return self.form.diagnose(dead)
 
 
 @pytest.mark.broker
