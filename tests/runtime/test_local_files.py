@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import stat
-import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,25 +22,55 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
-def of_ended_programs(spark: SparkSession) -> int:
-    """Count the page faults of all programs that Spark's JVM has started and seen end."""
-    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
-    fields = Path(f"/proc/{jvm}/stat").read_text().rpartition(") ")[2].split()
-    return int(fields[8])
+@contextmanager
+def started_programs(spark: SparkSession, folder: Path) -> Iterator[list[str]]:
+    """Gather the command lines that name a path of `folder` of what Spark's JVM starts meanwhile.
+
+    Others may start at any time: Spark looks after the state of all queries that ran before.
+    """
+    jvm: Any = spark._jvm
+    recording = jvm.jdk.jfr.Recording()
+    recording.enable("jdk.ProcessStart")
+    recorded = jvm.java.io.File(f"{folder}.jfr").toPath()
+    commands: list[str] = []
+    recording.start()
+    try:
+        yield commands
+        recording.dump(recorded)
+    finally:
+        recording.close()
+    events = jvm.jdk.jfr.consumer.RecordingFile.readAllEvents(recorded)
+    started = [event.getString("command") for event in events]
+    commands += [command for command in started if str(folder) in command]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts a process's children by /proc")
 def test_a_batch_with_state_and_a_commit_start_no_program(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     windows = Windowed(Tumbling("10 seconds"), by="k", aggs={"n": count()})
-    with StreamDriver(spark, "event_time timestamp, k int", windows, lateness="0 s") as stream:
+    with (
+        started_programs(spark, tmp_path) as commands,
+        StreamDriver(spark, "event_time timestamp, k int", windows, lateness="0 s") as stream,
+    ):
         stream.feed([(START, 1)])
-        before = of_ended_programs(spark)
         assert stream.feed([(START + timedelta(seconds=30), 1)])
         spark.range(3).write.format("delta").save(str(tmp_path / "table"))
         spark.range(3).write.format("delta").mode("append").save(str(tmp_path / "table"))
-        assert of_ended_programs(spark) == before
+    assert commands == []
+
+
+def test_programs_that_hadoop_s_own_files_start_are_seen(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = spark._jvm
+    hadoop = jvm.org.apache.hadoop
+    with started_programs(spark, tmp_path) as commands:
+        files = hadoop.fs.RawLocalFileSystem()
+        files.initialize(jvm.java.net.URI("file:///"), hadoop.conf.Configuration())
+        owner_alone = hadoop.fs.permission.FsPermission("700")
+        files.setPermission(hadoop.fs.Path(str(tmp_path)), owner_alone)
+    assert any(command.startswith("chmod") for command in commands)
 
 
 def test_files_have_the_permissions_and_the_check_sums_that_hadoop_gives_them(
