@@ -15,6 +15,7 @@ from .accounts_commands import BELOW, NOT_OPEN, asked, decisions, rules
 from .events import found, placed
 
 
+@pytest.mark.slow
 def test_commands_are_decided_one_by_one_and_their_events_are_a_log_of_the_same_fold(
     spark: SparkSession,
 ) -> None:

@@ -77,6 +77,7 @@ def log() -> list[Sent]:
     )
 
 
+@pytest.mark.slow
 def test_the_state_as_of_a_time_or_an_offset_is_that_of_its_events_with_snapshots_or_without(
     spark: SparkSession, log: list[Sent]
 ) -> None:
@@ -101,6 +102,7 @@ def test_the_state_as_of_a_time_or_an_offset_is_that_of_its_events_with_snapshot
     assert found(folded_as_of(late, fold, offsets=ends, snapshots=taken)) == states(log)
 
 
+@pytest.mark.slow
 def test_a_key_in_two_partitions_and_an_unknown_event_are_refused_by_name(
     spark: SparkSession,
 ) -> None:

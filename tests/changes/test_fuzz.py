@@ -95,6 +95,7 @@ def mutated_read(spark: SparkSession, name: str, seed: int, count: int) -> Count
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.draws("seeds", short=[range(17, 18)], long=[range(17, 67)], ids=len)
+@pytest.mark.slow
 def test_mutated_records_are_changes_or_dead_and_never_raise(
     spark: SparkSession, name: str, seeds: range
 ) -> None:

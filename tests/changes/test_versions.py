@@ -126,6 +126,7 @@ def test_a_truncate_ends_all_versions_of_lower_positions_also_of_keys_that_come_
 @pytest.mark.draws
 @few()
 @given(batches(2))
+@pytest.mark.slow
 def test_any_log_gives_the_oracle_s_versions_however_it_is_cut(
     spark: SparkSession, drawn: tuple[list[Change], list[list[Change]]]
 ) -> None:

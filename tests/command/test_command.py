@@ -68,6 +68,7 @@ def test_a_folder_without_a_job_says_so(tmp_path: Path) -> None:
     assert called("status", str(tmp_path))[1].split()[:2] == ["No", "table"]
 
 
+@pytest.mark.slow
 def test_a_project_that_is_begun_passes_its_own_test(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

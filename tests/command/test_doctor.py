@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer import Typer
 
 from tidegate.command import examined, jobs
@@ -31,6 +32,7 @@ def test_each_job_has_its_doctor_who_differs_from_its_run_by_the_switch_alone() 
         assert dict(inspect.signature(command).parameters) == wanted
 
 
+@pytest.mark.slow
 def test_the_doctor_of_a_job_that_never_ran_tells_its_findings_and_makes_nothing(
     tmp_path: Path,
 ) -> None:

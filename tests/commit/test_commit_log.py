@@ -37,6 +37,7 @@ def done(spark: SparkSession, path: str) -> int | None:
     return found
 
 
+@pytest.mark.slow
 def test_other_writers_commits_between_ours_change_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_commit_that_is_made_holds_nothing_of_its_batch(
     assert held() is None
 
 
+@pytest.mark.slow
 def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,7 @@ def test_after_many_commits_of_others_or_with_commits_cleaned_away_delta_is_aske
     assert done(spark, path) == 2
 
 
+@pytest.mark.slow
 def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -105,6 +108,7 @@ def test_an_older_copy_of_the_table_is_not_taken_for_the_one_that_was_known(
     assert len(rows(spark, str(path))) == 4
 
 
+@pytest.mark.slow
 def test_a_batch_that_a_restore_has_undone_is_not_taken_for_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -126,6 +130,7 @@ def fenced_off(spark: SparkSession, path: str, app: str) -> None:
 
 
 @pytest.mark.parametrize("merging", [False, True])
+@pytest.mark.slow
 def test_a_commit_that_has_looked_meets_a_fence_and_one_whose_look_fails_is_not_made(
     spark: SparkSession, tmp_path: Path, merging: bool
 ) -> None:
@@ -168,6 +173,7 @@ def test_a_commit_asks_delta_for_no_number(spark: SparkSession, tmp_path: Path) 
     assert executions(spark) - before == 2
 
 
+@pytest.mark.slow
 def test_a_batch_that_another_has_written_since_the_look_is_not_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -197,6 +203,7 @@ def test_a_commit_on_another_table_is_refused_before_it_is_made(
     assert not list(other.glob("_delta_log/*.json"))
 
 
+@pytest.mark.slow
 def test_the_commit_that_lays_a_table_out_is_not_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def explore(examples: int, **broken: Any) -> Callable[[], None]:
     return schedules
 
 
+@pytest.mark.slow
 def test_no_schedule_of_crashes_loses_or_repeats_a_row() -> None:
     explore(3_000)()
 

@@ -110,6 +110,7 @@ def test_each_row_of_the_page_s_table_is_measured() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_a_result_comes_out_as_long_after_the_watermark_as_the_page_says(
     spark: SparkSession, name: str
 ) -> None:

@@ -247,6 +247,7 @@ def drawn() -> st.SearchStrategy[list[Message]]:
 @pytest.mark.draws
 @few()
 @given(drawn(), st.integers(0, 79), st.integers(0, 4))
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree(
     spark: SparkSession, messages: list[Message], cut: int, again: int
 ) -> None:

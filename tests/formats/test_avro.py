@@ -88,6 +88,7 @@ BAD: list[tuple[bytes | None, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession) -> None:
     form = avro_format(CLICK)
     values = [*GOOD, *[value for value, _ in BAD]]

@@ -144,6 +144,7 @@ SOURCES: list[tuple[dict[str, Any], list[int] | None]] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_database_s_position_is_numbers_that_compare(
     spark: SparkSession, by_source: ChangeFormat
 ) -> None:
@@ -206,6 +207,7 @@ BAD: list[tuple[Record, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_no_change_has_the_documented_reason(
     spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
 ) -> None:
@@ -214,6 +216,7 @@ def test_what_is_no_change_has_the_documented_reason(
     assert reasons(spark, by_log, records) == [reason for _, reason in BAD]
 
 
+@pytest.mark.slow
 def test_a_truncate_has_a_place_by_the_source_alone(
     spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
 ) -> None:
@@ -275,6 +278,7 @@ def test_names_with_dots_and_keys_of_two_columns_are_read(spark: SparkSession) -
     assert rows[0].after.asDict() == {"a.b": 2, "id": "x", "n": 3}
 
 
+@pytest.mark.slow
 def test_a_stream_of_records_is_decoded_as_a_batch_of_them_is(
     spark: SparkSession, by_source: ChangeFormat
 ) -> None:

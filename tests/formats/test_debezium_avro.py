@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -13,6 +14,7 @@ from ..sources.raw import raw
 from .test_avro import record, under, written
 
 
+@pytest.mark.slow
 def test_changes_in_avro_are_read_behind_a_registry_s_header(spark: SparkSession) -> None:
     row = {
         "type": "record",

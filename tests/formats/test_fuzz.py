@@ -116,6 +116,7 @@ def keyed_read(spark: SparkSession, seed: int, count: int) -> Counter[str]:
 
 
 @pytest.mark.draws("count", short=[6_000], long=[400_000])
+@pytest.mark.slow
 def test_any_value_is_the_record_that_an_oracle_reads_or_dead_with_a_reason(
     spark: SparkSession, count: int
 ) -> None:

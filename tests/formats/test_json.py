@@ -174,6 +174,7 @@ UNTIMELY: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize("schema", [TIMES, NAMED])
+@pytest.mark.slow
 def test_a_time_is_one_that_says_its_date(spark: SparkSession, schema: str) -> None:
     """Spark takes a time without one for a time of the day on which it runs."""
     form = json_format(schema)
@@ -225,6 +226,7 @@ def test_a_tombstone_can_be_a_row(spark: SparkSession) -> None:
     assert [row.bad for row in decoded.orderBy("offset").collect()] == [False, True]
 
 
+@pytest.mark.slow
 def test_ten_megabytes_are_read_and_ten_broken_ones_do_no_harm(spark: SparkSession) -> None:
     large = b'{"page":"' + b"x" * 10_000_000 + b'"'
     decoded = json_format("page STRING").decode(raw(spark, [large + b"}", large]))

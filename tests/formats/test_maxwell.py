@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.formats import json_format, maxwell
@@ -79,6 +80,7 @@ def test_maxwell_s_records_are_changes_of_the_same_shape(spark: SparkSession) ->
     assert {row.event_time.timestamp() for row in rows[:-1]} == {1477053217}
 
 
+@pytest.mark.slow
 def test_maxwell_s_other_records_have_their_reasons(spark: SparkSession) -> None:
     form = maxwell(COLUMNS, key="id", using=json_format, position="source")
     decoded = form.decode(raw(spark, [record for record, _ in BAD]))

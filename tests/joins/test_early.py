@@ -53,6 +53,7 @@ def counted(rows: Sequence[Row]) -> Counter[Answer]:
     return Counter((row.kind, row.left, row.right) for row in rows)
 
 
+@pytest.mark.slow
 def test_a_match_comes_out_with_its_second_row_and_the_others_when_they_are_certain(
     spark: SparkSession,
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_match_comes_out_with_its_second_row_and_the_others_when_they_are_cert
         assert counted(stream.results().collect()) == joined(everything, MINUTE)
 
 
+@pytest.mark.slow
 def test_batches_that_follow_at_once_give_the_same_and_no_row_is_kept_for_ever(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def slice_of(drawn: Bounds) -> int:
 @pytest.mark.parametrize(
     "kinds", [("inner", "left", "semi"), ("right", "full", "anti")], ids="-".join
 )
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree_for_every_kind_on_the_rows_that_are_not_late(
     spark: SparkSession, kinds: tuple[How, ...], emission: JoinEmission
 ) -> None:
@@ -121,6 +122,7 @@ def streamed(
         return counted(stream.results().collect())
 
 
+@pytest.mark.slow
 def test_with_final_emission_rows_come_out_once_when_nothing_can_match_any_more(
     spark: SparkSession,
 ) -> None:
@@ -144,6 +146,7 @@ def test_with_final_emission_rows_come_out_once_when_nothing_can_match_any_more(
         assert stream.advance_to(instant(900 * SECOND)) == []
 
 
+@pytest.mark.slow
 def test_a_null_key_matches_nothing_in_any_kind_and_a_null_time_is_left_out(
     spark: SparkSession,
 ) -> None:
@@ -241,6 +244,7 @@ def test_rows_of_any_type_go_through_whole(spark: SparkSession) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_stream_joins_itself_and_many_equal_keys_multiply(spark: SparkSession) -> None:
     def pairs(given: DataFrame) -> DataFrame:
         # Counted below the join, as a job's inputs are.

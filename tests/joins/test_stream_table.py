@@ -44,6 +44,7 @@ def meet(events: DataFrame, table: DataFrame, how: Any = "left") -> DataFrame:
 
 
 @pytest.mark.draws
+@pytest.mark.slow
 def test_each_event_meets_the_version_of_its_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +70,7 @@ def test_each_event_meets_the_version_of_its_time(
     agree()
 
 
+@pytest.mark.slow
 def test_a_stream_gives_what_the_batch_gives_and_reads_the_table_anew_with_each_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def frame(spark: SparkSession, schema: str, changes: list[tuple[Table, Table]]) 
 @pytest.mark.draws
 @few()
 @given(cases=st.lists(st.tuples(tables, tables, tables, tables), min_size=50, max_size=50))
+@pytest.mark.slow
 def test_the_change_of_a_join_is_the_join_after_less_the_join_before(
     spark: SparkSession, cases: list[tuple[Table, Table, Table, Table]]
 ) -> None:
@@ -72,6 +73,7 @@ def test_rows_that_stay_are_needed_of_the_keys_that_change_alone(spark: SparkSes
         assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
 
 
+@pytest.mark.slow
 def test_two_tables_without_weights_give_their_join_and_a_join_joins_a_third(
     spark: SparkSession,
 ) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_all_events_at_once(
     st.booleans(),
     st.lists(st.integers(0, SPAN + 8), max_size=6),
 )
+@pytest.mark.slow
 def test_instant_by_instant(
     pattern: Pattern, given: list[Event], skip: Skip, timeouts: bool, instants: list[int]
 ) -> None:
@@ -125,6 +127,7 @@ def test_instant_by_instant(
     st.integers(1, 8),
     st.integers(1, 12),
 )
+@pytest.mark.slow
 def test_sorted_events_cut_anywhere(
     pattern: Pattern, given: list[Event], skip: Skip, timeouts: bool, size: int, at_once: int
 ) -> None:

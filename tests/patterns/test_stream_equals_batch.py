@@ -51,6 +51,7 @@ def streamed(spark: SparkSession, arrival: list[list[Event]], found: Sequences) 
 
 
 @pytest.mark.draws
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
     @few()
     @given(patterns(), arrivals(), st.sampled_from(["past_last", "to_next"]))

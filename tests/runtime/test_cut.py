@@ -104,6 +104,7 @@ def cut_in_two(
 
 
 @pytest.mark.draws("kind", short=["hopping", "session", "sliding"], long=list(ONE))
+@pytest.mark.slow
 def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     spark: SparkSession, kind: str
 ) -> None:
@@ -119,6 +120,7 @@ def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
 
 
 @pytest.mark.draws("kind", short=["full early", "anti final"], long=list(TWO))
+@pytest.mark.slow
 def test_joins_are_cut_in_two(spark: SparkSession, kind: str) -> None:
     transform = TWO[kind]
 

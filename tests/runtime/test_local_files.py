@@ -44,6 +44,7 @@ def started_programs(spark: SparkSession, folder: Path) -> Iterator[list[str]]:
     commands += [command for command in started if str(folder) in command]
 
 
+@pytest.mark.slow
 def test_a_batch_with_state_and_a_commit_start_no_program(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_tables_of_a_job_are_known_by_name_once_they_are_there(
     assert list((tmp_path / "b").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_name_is_looked_up_and_all_else_is_a_path(
     spark: SparkSession, tmp_path: Path, schema: str
 ) -> None:

@@ -74,6 +74,7 @@ def prometheus(tmp_path: Path) -> Iterator[Prometheus]:
             server.process.kill()
 
 
+@pytest.mark.slow
 def test_a_server_takes_the_alerts_and_all_that_the_dashboard_asks(prometheus: Prometheus) -> None:
     def evaluated() -> list[Any]:
         groups = prometheus.asked("rules")["groups"]
@@ -96,6 +97,7 @@ def test_a_server_takes_the_alerts_and_all_that_the_dashboard_asks(prometheus: P
         prometheus.asked("query", query=found)
 
 
+@pytest.mark.slow
 def test_a_number_is_what_the_job_said(prometheus: Prometheus) -> None:
     (found,) = prometheus.asked("query", query="tidegate_rows_dead_total")["result"]
     assert found["metric"]["job"] == "tidegate"

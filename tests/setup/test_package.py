@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import tidegate
 from tidegate.runtime.process.installation import conf, jars, project_root
 
@@ -41,6 +43,7 @@ def test_the_wheel_holds_every_file_of_lib_and_conf(wheel: Path) -> None:
     assert "tidegate = tidegate.command:main" in commands.splitlines()
 
 
+@pytest.mark.slow
 def test_a_wheel_used_as_a_zip_still_finds_its_conf(wheel: Path, tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); "

@@ -73,6 +73,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return made
 
 
+@pytest.mark.slow
 def test_windows_that_follow_are_appended_without_a_look_at_the_table(world: World) -> None:
     assert world.write(3, 2, 2, 2) == 0
     assert world.write(5, 3, 4) == 0
@@ -86,6 +87,7 @@ def test_windows_that_follow_are_appended_without_a_look_at_the_table(world: Wor
     ]
 
 
+@pytest.mark.slow
 def test_a_straggler_meets_its_window_and_the_next_batch_looks_again(world: World) -> None:
     assert world.write(3, 2, 0) > 0
     assert world.write(4, 3) > 0
@@ -99,6 +101,7 @@ def test_a_straggler_meets_its_window_and_the_next_batch_looks_again(world: Worl
     ]
 
 
+@pytest.mark.slow
 def test_windows_that_are_open_are_met_by_what_comes_later(world: World) -> None:
     assert world.write(3, 2, 5) > 0
     assert world.write(6, 3, 5) > 0
@@ -122,12 +125,14 @@ def put_ahead(world: World, minutes: int) -> None:
     by_another(lambda: other.write.format("delta").mode("append").save(world.sink.path))
 
 
+@pytest.mark.slow
 def test_what_another_writer_has_done_is_seen(world: World) -> None:
     put_ahead(world, 2)
     assert world.write(3, 2) > 0
     assert world.current() == [(0, 2, 1, True), (1, 1, 1, True), (2, 3, 2, True)]
 
 
+@pytest.mark.slow
 def test_what_another_writer_does_between_the_look_and_the_commit_is_seen_by_the_next_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def found(column: Column) -> Column:
     return F.avg(column.cast("double"))
 
 
+@pytest.mark.slow
 def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSession) -> None:
     chance = random.Random(3)
     keys = [
@@ -68,6 +69,7 @@ def test_every_key_is_found_and_any_split_gives_the_same_filter(spark: SparkSess
     assert answers == {(False, True): nulls, (True, False): len(rows) - nulls}
 
 
+@pytest.mark.slow
 def test_keys_of_all_types_are_found_and_others_are_not(spark: SparkSession) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
@@ -186,6 +188,7 @@ def test_a_filter_that_has_grown_says_how_far(spark: SparkSession) -> None:
     assert tiny["keys"] > 10
 
 
+@pytest.mark.slow
 def test_minutes_roll_up_to_the_day_and_the_stream_agrees(spark: SparkSession) -> None:
     start = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
     schema = "event_time timestamp, user string"
@@ -207,6 +210,7 @@ def test_minutes_roll_up_to_the_day_and_the_stream_agrees(spark: SparkSession) -
         assert_df_equality(merged(stream.results(), (), aggs), day, ignore_nullable=True)
 
 
+@pytest.mark.slow
 def test_filters_that_do_not_fit_are_refused_and_never_answer(spark: SparkSession) -> None:
     frame = spark.range(10).withColumn("text", F.col("id").cast("string"))
     filters = frame.agg(

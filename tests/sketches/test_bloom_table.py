@@ -34,6 +34,7 @@ def numbered(spark: SparkSession, stop: int, key: str = "id") -> DataFrame:
 
 
 @pytest.mark.parametrize("key", ["id", PREFIX, PAIR], ids=["sequential", "prefix", "pair"])
+@pytest.mark.slow
 def test_the_rate_at_ten_thousand_keys_is_the_one_asked_for(spark: SparkSession, key: str) -> None:
     known = BloomTable(key="key", keys=10_000)
     blocks = known.blocks(numbered(spark, 10_000, key)).cache()
@@ -52,6 +53,7 @@ def test_the_rate_at_ten_thousand_keys_is_the_one_asked_for(spark: SparkSession,
     assert (report["planned"], report["allowed"]) == (10_000, 0.01)
 
 
+@pytest.mark.slow
 def test_the_rate_of_many_blocks_and_what_growth_does_to_it(spark: SparkSession) -> None:
     known = BloomTable(key="key", keys=100_000)
     assert known.size.blocks == 30
@@ -71,6 +73,7 @@ def test_the_rate_of_many_blocks_and_what_growth_does_to_it(spark: SparkSession)
 @pytest.mark.draws
 @few()
 @given(sides=st.lists(st.lists(PAIRS, max_size=30), min_size=2, max_size=3))
+@pytest.mark.slow
 def test_no_key_is_ever_missed_and_merged_tables_are_the_table_of_all(
     spark: SparkSession, sides: list[list[tuple[int | None, str | None]]]
 ) -> None:
@@ -84,6 +87,7 @@ def test_no_key_is_ever_missed_and_merged_tables_are_the_table_of_all(
     assert all(row.known == (row.number is not None and row.text is not None) for row in probed)
 
 
+@pytest.mark.slow
 def test_a_kept_table_takes_each_batch_once_and_answers_a_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -120,6 +124,7 @@ def test_an_empty_table_knows_nothing_and_says_so(spark: SparkSession) -> None:
     assert (report["keys"], report["fill"], report["false_positives"]) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_table_of_another_plan_or_of_other_types_never_answers(spark: SparkSession) -> None:
     known, rows = BloomTable(key="key", keys=1_000), numbered(spark, 10)
     blocks = known.blocks(rows).cache()

@@ -59,6 +59,7 @@ def in_ways(spark: SparkSession, cases: list[Parts], seed: int) -> dict[tuple[in
 
 
 @pytest.mark.draws
+@pytest.mark.slow
 def test_any_split_order_and_grouping_gives_the_whole(spark: SparkSession) -> None:
     @few()
     @given(cases=st.lists(PARTS, min_size=6, max_size=12), seed=st.integers(0, 10**6))

@@ -71,6 +71,7 @@ def near(documents: DataFrame, **more: Any) -> DataFrame:
     return near_duplicates(documents, "text", **arguments)
 
 
+@pytest.mark.slow
 def test_pairs_are_those_that_exact_comparison_finds_and_come_once(spark: SparkSession) -> None:
     documents = corpus(15)
     found = pairs(near(spark.createDataFrame(documents, SCHEMA)))
@@ -106,6 +107,7 @@ def test_pairs_lie_within_the_time_and_the_later_one_is_the_document(spark: Spar
     assert found == sorted(expected)
 
 
+@pytest.mark.slow
 def test_a_stream_gives_what_the_batch_gives_in_any_order(spark: SparkSession) -> None:
     documents = corpus(4, seed=9)
     batch = pairs(near(spark.createDataFrame(documents, SCHEMA), within="3 minutes"))
@@ -173,6 +175,7 @@ def test_a_stream_without_a_watermark_is_refused(spark: SparkSession) -> None:
         near(stream)
 
 
+@pytest.mark.slow
 def test_a_document_is_late_exactly_where_the_value_says_so(spark: SparkSession) -> None:
     pairs = NearDuplicates("text", key="id", threshold=0.7, within="1 hour", permutations=64)
     same = "the very same text each time"

@@ -160,6 +160,7 @@ def test_the_reason_says_what_is_wrong(spark: SparkSession, sound: dict[str, byt
 
 
 @pytest.mark.parametrize("label", AGGS)
+@pytest.mark.slow
 def test_every_question_to_bytes_that_are_not_sound_is_an_error(
     spark: SparkSession, sound: dict[str, bytes], label: str
 ) -> None:
@@ -183,6 +184,7 @@ def test_every_question_to_bytes_that_are_not_sound_is_an_error(
 
 
 @pytest.mark.parametrize("label", AGGS)
+@pytest.mark.slow
 def test_a_merge_takes_no_bytes_that_are_not_sound_and_leaves_out_nulls(
     spark: SparkSession, sound: dict[str, bytes], label: str
 ) -> None:

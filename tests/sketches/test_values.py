@@ -51,6 +51,7 @@ TYPED: dict[str, list[Any]] = {
 LISTED = [kind for kind in TYPED if not kind.startswith(("array", "struct", "binary"))]
 
 
+@pytest.mark.slow
 def test_values_of_any_type_are_counted_and_nulls_are_not(spark: SparkSession) -> None:
     fields = {f"c{number}": (kind, values) for number, (kind, values) in enumerate(TYPED.items())}
     columns = [([*values, values[0]] + [None] * 3)[:6] for _, values in fields.values()]
@@ -135,6 +136,7 @@ def test_top_decides_ties_by_value_and_gives_no_more_than_there_are(spark: Spark
     assert [one.value for one in found["all"]] == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_all_partials_become_one_though_a_task_has_none_and_of_none_nothing_is_made(
     spark: SparkSession,
 ) -> None:
@@ -155,6 +157,7 @@ def test_all_partials_become_one_though_a_task_has_none_and_of_none_nothing_is_m
     assert merged(parts.where("page = 'c'"), (), aggs).collect() == []
 
 
+@pytest.mark.slow
 def test_sets_meet_within_their_bounds(spark: SparkSession) -> None:
     ids = spark.range(60_000)
     agg = theta("id", precision=10)

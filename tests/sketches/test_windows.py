@@ -69,6 +69,7 @@ def expected(rows: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@pytest.mark.slow
 def test_a_stream_gives_what_the_batch_gives(
     spark: SparkSession, case: Callable[[DataFrame], DataFrame]
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_stream_gives_what_the_batch_gives(
 
 
 @pytest.mark.parametrize("name", ["tumbling", "hopping by panes"])
+@pytest.mark.slow
 def test_windows_give_what_plain_python_gives(spark: SparkSession, name: str) -> None:
     found = answers(CASES[name](spark.createDataFrame(EVENTS, SCHEMA)))
     for start, end, page, users, _, of_set, ms, most in found:
@@ -96,6 +98,7 @@ def test_a_sliding_window_refuses_what_can_not_roll(spark: SparkSession) -> None
             sliding(events, "1 minute", aggs={name: agg})
 
 
+@pytest.mark.slow
 def test_minutes_roll_up_to_what_all_rows_give_at_once(spark: SparkSession) -> None:
     events = spark.createDataFrame(EVENTS, SCHEMA)
     minutes = tumbling(events, "7 seconds", by="page", aggs=partials(AGGS))
@@ -106,6 +109,7 @@ def test_minutes_roll_up_to_what_all_rows_give_at_once(spark: SparkSession) -> N
     assert rolled.collect() == whole.orderBy("page").select(*AGGS).collect()
 
 
+@pytest.mark.slow
 def test_upserted_partials_add_up_and_a_damaged_one_stops_the_merge(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.aggregates import count
@@ -15,6 +16,7 @@ from tidegate.windows import tumbling
 START = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_the_last_window_comes_out_after_a_filter_that_no_heartbeat_would_pass(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -25,12 +25,14 @@ def fed(batches: list[list[tuple[int, str]]]) -> list[list[tuple[datetime, str]]
     return [[(START + timedelta(seconds=at), key) for at, key in rows] for rows in batches]
 
 
+@pytest.mark.slow
 def test_windows_agree_and_rows_that_came_late_are_counted(spark: SparkSession) -> None:
     found = compare(spark, SCHEMA, VIEWS, fed(LOG), lateness="2 seconds")
     assert found.agree
     assert (found.rows, found.late) == (5, 2)
 
 
+@pytest.mark.slow
 def test_a_plain_function_does_not_say_what_is_late_and_differs(spark: SparkSession) -> None:
     found = compare(spark, SCHEMA, VIEWS.__call__, fed(LOG), lateness="2 seconds")
     assert (found.missing, found.extra, found.different) == (1, 1, 0)
@@ -39,6 +41,7 @@ def test_a_plain_function_does_not_say_what_is_late_and_differs(spark: SparkSess
     assert any(sample.startswith("expected: window=") for sample in found.samples)
 
 
+@pytest.mark.slow
 def test_a_join_of_two_inputs_agrees(spark: SparkSession) -> None:
     near = IntervalJoin("key", within=("0 seconds", "5 seconds"), how="left")
     first, second, third = fed(LOG)
@@ -53,6 +56,7 @@ def test_a_join_of_two_inputs_agrees(spark: SparkSession) -> None:
     assert found.rows == 6
 
 
+@pytest.mark.slow
 def test_a_transform_that_hangs_on_its_batches_is_found_out(spark: SparkSession) -> None:
     def batched(events: DataFrame) -> DataFrame:
         return events.withColumn("n", F.lit(1 if events.isStreaming else 2))

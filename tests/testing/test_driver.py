@@ -61,6 +61,7 @@ def test_a_row_that_the_transform_filters_out_moves_the_watermark_on_as_any_othe
         assert [row.n for row in stream.feed([(at(61), "/other")])] == [1]
 
 
+@pytest.mark.slow
 def test_several_inputs_are_fed_by_name_and_together_they_are_one_batch(
     spark: SparkSession,
 ) -> None:

@@ -134,6 +134,7 @@ def found(spark: SparkSession, moments: list[tuple[str, datetime, str, str]]) ->
     return reduce(DataFrame.union, parts).collect()
 
 
+@pytest.mark.slow
 def test_windows_begin_at_the_zones_own_midnight(spark: SparkSession) -> None:
     cases = [(*case, "0 seconds") for case in LITERAL]
     cases += [
@@ -169,6 +170,7 @@ def moments(zone: str, rng: Random) -> Iterator[int]:
     yield from (rng.randrange(hours.start, hours.stop) * 10**6 for _ in range(12))
 
 
+@pytest.mark.slow
 def test_every_zone_agrees_with_its_definition_in_plain_python(spark: SparkSession) -> None:
     rng = Random(6)
     units: list[wall.Unit] = ["day", "day", "week", "month"]
@@ -190,6 +192,7 @@ def clicks(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Apia", "UTC"])
+@pytest.mark.slow
 def test_the_session_time_zone_changes_nothing(
     spark: SparkSession, clicks: DataFrame, zone: str
 ) -> None:

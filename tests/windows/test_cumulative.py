@@ -188,6 +188,7 @@ def streamed(spark: SparkSession, arrival: Arrival, transform: Transform) -> Cou
 
 
 @pytest.mark.draws("name", short=["hours of a day, copied"], long=list(CASES))
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree(spark: SparkSession, name: str) -> None:
     case = CASES[name]
 
@@ -202,6 +203,7 @@ def test_stream_batch_and_plain_python_agree(spark: SparkSession, name: str) -> 
     agree()
 
 
+@pytest.mark.slow
 def test_a_row_is_late_from_the_instant_that_late_at_tells_and_is_then_in_no_window(
     spark: SparkSession,
 ) -> None:

@@ -100,6 +100,7 @@ def unique(events: DataFrame, hold: str = "3 seconds") -> DataFrame:
 
 
 @pytest.mark.draws
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
     @few()
     @given(arrivals())
@@ -163,6 +164,7 @@ def test_an_event_without_its_key_is_no_duplicate(spark: SparkSession) -> None:
     assert sorted(row.place for row in kept.collect()) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_the_earliest_stays_though_it_came_last_and_comes_out_with_its_pane(
     spark: SparkSession,
 ) -> None:
@@ -176,6 +178,7 @@ def test_the_earliest_stays_though_it_came_last_and_comes_out_with_its_pane(
         assert stream.advance_to(at(60)) == []
 
 
+@pytest.mark.slow
 def test_the_state_is_bounded_by_the_horizon_and_not_by_the_watermark(spark: SparkSession) -> None:
     with StreamDriver(spark, SCHEMA, unique, lateness="1 minute") as stream:
         stream.feed([(at(n), f"k{n}", n) for n in range(20)])

@@ -90,6 +90,7 @@ SHORT = [
 
 
 @pytest.mark.draws("name", short=SHORT, long=list(CASES))
+@pytest.mark.slow
 def test_the_stream_is_the_batch_of_the_rows_that_were_not_late(
     spark: SparkSession, name: str
 ) -> None:
@@ -135,6 +136,7 @@ def told(frame: DataFrame) -> Counter[str]:
     return Counter(repr(row) for row in frame.collect())
 
 
+@pytest.mark.slow
 def test_a_row_exactly_a_gap_after_a_session_that_is_due_is_still_of_it(
     spark: SparkSession,
 ) -> None:
@@ -148,6 +150,7 @@ def test_a_row_exactly_a_gap_after_a_session_that_is_due_is_still_of_it(
     assert (row.n, row.window.end.timestamp()) == (2, (BASE + 20 * SECOND) / SECOND)
 
 
+@pytest.mark.slow
 def test_a_row_whose_session_has_come_out_makes_no_second_one(spark: SparkSession) -> None:
     # gap 10: a@0, b@11, b@12 | watermark 12: [0, 10) is out | a@5 is late, as its session is out
     sessions = Windowed(Session("10 seconds"), by="key", aggs=AGGS)
@@ -170,6 +173,7 @@ KEYED: dict[str, tuple[Window, Any]] = {
 
 
 @pytest.mark.draws("name", short=["sessions, all together", "sliding"], long=list(KEYED))
+@pytest.mark.slow
 def test_windows_of_all_events_together_or_by_their_time_run_as_a_stream(
     spark: SparkSession, name: str
 ) -> None:

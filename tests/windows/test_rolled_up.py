@@ -43,6 +43,7 @@ ROWS = varied(st.lists(ROW, min_size=2, max_size=30))
 @given(
     rows=ROWS, cut=st.integers(0, 30), zone=st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata"])
 )
+@pytest.mark.slow
 def test_rolling_minutes_up_in_two_parts_equals_the_larger_windows_of_all_events(
     spark: SparkSession, rows: list[tuple[int, str | None, int | None]], cut: int, zone: str | None
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_total_beyond_a_bigint_is_an_error_and_not_a_wrong_number(spark: Spark
         sliding(data, "1 second", aggs={"sum": total("value")}).collect()
 
 
+@pytest.mark.slow
 def test_a_window_comes_out_once_when_its_pane_has_closed(spark: SparkSession) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     with StreamDriver(

@@ -58,6 +58,7 @@ SHORT = ["hopping by panes", "sliding", "session"]
 
 
 @pytest.mark.draws("name", short=SHORT, long=list(CASES))
+@pytest.mark.slow
 def test_stream_batch_and_plain_python_agree(spark: SparkSession, name: str) -> None:
     case = CASES[name]
 

@@ -54,6 +54,7 @@ def verdicts(rows: DataFrame) -> dict[datetime, str]:
     return {each.start: each.verdict for each in told(rows)}
 
 
+@pytest.mark.slow
 def test_an_hour_meets_the_same_hour_by_the_clocks_where_they_have_changed(
     spark: SparkSession,
 ) -> None:
@@ -94,6 +95,7 @@ def test_an_hour_that_the_clocks_skipped_is_left_out_and_never_counts_as_nothing
     assert by_start[week_later].verdict == "ordinary"
 
 
+@pytest.mark.slow
 def test_days_of_23_hours_are_compared_as_rates(
     spark: SparkSession,
 ) -> None:
@@ -114,6 +116,7 @@ def test_days_of_23_hours_are_compared_as_rates(
     assert {row.value for row in rates.judged(days).collect()} == {1.0}
 
 
+@pytest.mark.slow
 def test_holidays_are_neither_compared_nor_compared_with(spark: SparkSession) -> None:
     values: Values = {("/", MONDAY + week * WEEK): 10.0 for week in range(4)}
     values = {**values, ("/", MONDAY + 2 * WEEK): 1000.0}
@@ -127,6 +130,7 @@ def test_holidays_are_neither_compared_nor_compared_with(spark: SparkSession) ->
     }
 
 
+@pytest.mark.slow
 def test_a_source_that_falls_silent_is_an_alarm_where_a_missing_window_is_nothing(
     spark: SparkSession,
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_source_that_falls_silent_is_an_alarm_where_a_missing_window_is_nothin
     assert found(hours(spark, values), until=before_end).isEmpty()
 
 
+@pytest.mark.slow
 def test_a_robust_z_score_is_measured_in_median_absolute_deviations(spark: SparkSession) -> None:
     cases = {
         (10, 10, 10, 11): ("alarm", None),
@@ -169,6 +174,7 @@ def test_a_robust_z_score_is_measured_in_median_absolute_deviations(spark: Spark
         assert last[str(case)].robust_z == wanted
 
 
+@pytest.mark.slow
 def test_windows_of_another_size_and_windows_that_are_there_twice_are_refused(
     spark: SparkSession,
 ) -> None:
@@ -225,6 +231,7 @@ DISTANCES = {None: None, "1 week": WEEK, "1 day": timedelta(days=1)}
 
 
 @pytest.mark.draws
+@pytest.mark.slow
 def test_every_window_is_judged_as_in_plain_python(spark: SparkSession) -> None:
     @few()
     @given(histories(), st.lists(rules(), min_size=2, max_size=2), st.sampled_from([None, BERLIN]))

@@ -24,6 +24,7 @@ def pairs(found: DataFrame, *names: str) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.draws("seed", short=[0], long=list(range(6)))
+@pytest.mark.slow
 def test_a_document_meets_just_the_queries_that_an_oracle_names(
     spark: SparkSession, seed: int
 ) -> None:
@@ -63,6 +64,7 @@ def history() -> list[tuple[str, str, datetime | None, datetime | None, int]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_document_meets_the_version_of_its_time(spark: SparkSession) -> None:
     rows = [
         (second, "oil" if second % 2 else "gasoline", START + timedelta(seconds=second))
@@ -93,12 +95,14 @@ def test_a_document_meets_the_version_of_its_time(spark: SparkSession) -> None:
     assert found.columns == [*documents.columns, "query_id", "valid_from", "number"]
 
 
+@pytest.mark.slow
 def test_documents_that_are_equal_are_all_found(spark: SparkSession) -> None:
     documents = spark.createDataFrame([("oil gas",)] * 3, "title string")
     queries = spark.createDataFrame([("a", "oil OR gas")], "query_id string, query string")
     assert matches(documents, queries, SearchFields(text="title")).count() == 3
 
 
+@pytest.mark.slow
 def test_a_range_that_is_wider_than_its_rounded_width_has_all_of_its_buckets(
     spark: SparkSession,
 ) -> None:
@@ -107,6 +111,7 @@ def test_a_range_that_is_wider_than_its_rounded_width_has_all_of_its_buckets(
     assert matches(documents, queries, SearchFields(fraction="price")).count() == 3
 
 
+@pytest.mark.slow
 def test_every_letter_is_the_same_term_in_a_query_and_in_a_document(spark: SparkSession) -> None:
     # Letters of later versions of Unicode are known to one of Python and Java, or to both.
     known = unicodedata.ucd_3_2_0
@@ -133,6 +138,7 @@ def test_a_text_that_is_no_query_stops_a_batch_with_its_place(spark: SparkSessio
         found.collect()
 
 
+@pytest.mark.slow
 def test_queries_compiled_for_other_fields_are_refused(spark: SparkSession) -> None:
     documents = spark.createDataFrame([("oil", "gas")], "title string, body string")
     queries = spark.createDataFrame([("a", "title:oil")], "query_id string, query string")
@@ -142,6 +148,7 @@ def test_queries_compiled_for_other_fields_are_refused(spark: SparkSession) -> N
         found.collect()
 
 
+@pytest.mark.slow
 def test_a_stream_of_documents_gives_the_rows_of_a_batch(
     spark: SparkSession, tmp_path: object
 ) -> None:
