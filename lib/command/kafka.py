@@ -27,6 +27,7 @@ Options = Annotated[
     ),
 ]
 _SECONDS = 15.0
+_LEADERS_SECONDS = 15.0
 
 
 class Cluster:
@@ -59,20 +60,31 @@ class Cluster:
         own = {name: topic for name, topic in found.items() if not name.startswith("__")}
         return {name: len(topic.partitions) for name, topic in sorted(own.items())}
 
-    def create(self, name: str, partitions: int) -> bool:
-        """Create a topic unless it is there; return whether it was created."""
-        if name in self.topics():
-            return False
+    def create(self, name: str, partitions: int) -> str:
+        """Create a topic unless it is there; return a line that says which, and its partitions."""
+        already = self.topics().get(name)
+        if already is not None:
+            return f"{name} is there already; partitions: {already}."
         topic = NewTopic(name, num_partitions=partitions)
         try:
             self._admin.create_topics([topic], operation_timeout=30)[name].result(30)
         except KafkaException as error:
             raise SourceError(f"{name} cannot be created: {error.args[0].str()}.") from None
-        # A topic that was just created has no leaders for a moment, and may not be listed yet.
-        deadline = time.monotonic() + _SECONDS
-        while not self._ready(name, partitions) and time.monotonic() < deadline:
+        self._wait_for_leaders(name, partitions)
+        return f"{name} is made; partitions: {partitions}."
+
+    def _wait_for_leaders(self, name: str, partitions: int) -> None:
+        """A topic that was just created has none for a moment, and may not be listed yet."""
+        deadline = time.monotonic() + _LEADERS_SECONDS
+        while not self._ready(name, partitions):
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    f"{name} was created, and after {_LEADERS_SECONDS:g} s not all of its "
+                    f"partitions have leaders.",
+                    "brokers that take what is sent to the topic.",
+                    "see to the brokers, and call this again: the topic is there by then.",
+                )
             time.sleep(0.1)
-        return True
 
     def _ready(self, name: str, partitions: int) -> bool:
         try:

@@ -58,8 +58,8 @@ def produce(
             )
         cluster = Cluster(servers, option or ())
         _require_there(files or [])
-        if create is not None and cluster.create(topic, create):
-            typer.echo(f"{topic} is made, with {create} partitions.")
+        if create is not None:
+            typer.echo(cluster.create(topic, create))
         cluster.require(topic)
         records = _lines(topic, files or [], key) if made_up is None else _clicks(topic, made_up)
         typer.echo(f"{send(cluster, records):,} records sent to {topic}.")

@@ -30,8 +30,7 @@ def topics(
         wanted = [new_topic(text) for text in create or ()]
         cluster = Cluster(servers, option or ())
         for name, partitions in wanted:
-            made = cluster.create(name, partitions)
-            typer.echo(f"{name} {'is made' if made else 'is there already'}.")
+            typer.echo(cluster.create(name, partitions))
         Console(highlight=False).print(listed(cluster))
 
     raise typer.Exit(guarded(work))

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tidegate.command import app
+from tidegate.command import app, kafka
+from tidegate.command.kafka import Cluster
 from tidegate.runtime.config import load
 from tidegate.testing import Broker
 
@@ -38,10 +39,22 @@ def test_a_topic_is_made_filled_and_listed(broker: Broker, topic: str, tmp_path:
     code, said = called("produce", topic, "--made-up", "200", *servers)
     assert (code, "200 records sent" in said, 'schema = "event_id' in said) == (0, True, True)
     code, said = called("topics", "--create", f"{topic}-more:3", *servers)
-    assert (code, f"{topic}-more is made." in said) == (0, True)
+    assert (code, f"{topic}-more is made; partitions: 3." in said) == (0, True)
+    code, said = called("topics", "--create", f"{topic}-more:5", *servers)
+    assert (code, f"{topic}-more is there already; partitions: 3." in said) == (0, True)
     listed = [line.split() for line in called("topics", *servers)[1].splitlines()]
     assert [topic, "2", "205"] in listed
     assert [f"{topic}-more", "3", "0"] in listed
+
+
+@pytest.mark.broker
+def test_a_topic_whose_partitions_get_no_leaders_is_not_said_to_be_ready(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "_ready", lambda *_: False)
+    monkeypatch.setattr(kafka, "_LEADERS_SECONDS", 0.3)
+    code, said = called("topics", "--create", f"{topic}:2", "--servers", broker.servers)
+    assert (code, f"{topic} was created, and after 0.3 s" in said) == (3, True), said
 
 
 @pytest.mark.parametrize(
