@@ -118,19 +118,28 @@ def require_own(step: str, job: str, query: str | None, found: Found) -> None:
     )
 
 
-def require_alone(path: str, since: Sequence[Stamp], *, batch: int, run: str | None = None) -> None:
+def require_alone(
+    path: str,
+    since: Sequence[Stamp],
+    *,
+    batch: int,
+    offsets: str | None = None,
+    run: str | None = None,
+) -> None:
     """Refuse a table that another driver of the same query has written to.
 
     A copy of a checkpoint claims epochs of its own. Its batches have the numbers of this one's, and
     other rows; where this one has written nothing under their numbers, no commit meets them.
 
     since: what was written by the query's step since this checkpoint has noted the table.
-    batch: the one that comes next, which a driver that died may have written. run: this driver's.
+    batch: the one that comes next, which a driver that died may have written.
+    offsets: the hash of its plan, where it is planned. run: this driver's.
 
     Raises ReplayMismatchError.
     """
     for each in since:
-        if each.batch != batch and each.run != run:
+        next_one = each.batch == batch and offsets in (None, each.offsets)
+        if not next_one and each.run != run:
             raise ReplayMismatchError(
                 f"{path} has got batch {each.batch} of {each.app_id} by another driver (run "
                 f"{each.run}), while this one has come to batch {batch}: a copy of the "

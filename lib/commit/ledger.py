@@ -187,6 +187,8 @@ class Ledger:
         identity would not know of the commit.
         """
         self.require_newest()
+        if not self._complete:
+            self._note_found(batch)
         number = batch.number - self.identity.base
         with self._writing:
             identity = self.identity.after(
@@ -204,6 +206,26 @@ class Ledger:
                 self._complete = True
             self._write(self._with_commit(identity, number - 1))
             self._own = {}
+
+    def _note_found(self, batch: Batch) -> None:
+        """Note the tables that have a start's first batch already, and that its sink did not ask.
+
+        A driver that was killed before it noted the batch has written them. A sink that finds the
+        whole batch in its tables may leave it at that.
+        """
+        for step in self._steps.keys() - self._own.keys():
+            log = self._log(self._steps[step])
+            stamp = Stamp.of(batch, step, {})
+            if log.done(stamp.app_id) != batch.number:
+                continue
+            found = log.stamp(stamp.app_id, batch.number)
+            if found is not None:
+                require_alone(log.path, [found], batch=stamp.batch, offsets=stamp.offsets)
+                self.require_kept(log, stamp)
+                self.note(log, stamp)
+
+    def _log(self, path: str) -> TableLog:
+        return untouched(self.files.spark, path)
 
     def fence(self, tables: Mapping[str, TableLog], query: str) -> None:
         """Fence off an earlier driver that may have a commit to one of the tables under way.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.commit.batch import EPOCH, Batch
 from tidegate.commit.fence import claimed
 from tidegate.commit.identity import Identity
 from tidegate.commit.kept import require_alone, require_kept, require_own
@@ -58,6 +59,10 @@ class ModelLedger(Ledger):
 
     def _lasting(self) -> dict[str, str]:
         return {}
+
+    def _log(self, path: str) -> Any:
+        files: Any = self.files
+        return Log(files.world, path)
 
     def _with_commit(self, identity: Identity, number: int) -> Identity:
         files: Any = self.files
@@ -135,7 +140,18 @@ class Whole:
         once(log, stamped, claim=_Claim(self), pause=lambda seconds: None)
 
     def end(self, run: Run, batch: Planned) -> None:
-        done: Any = _AsBatch(batch.number, batch.hash)
+        stamp = self._stamp(run, batch, STEPS[-1])
+        done = Batch(
+            job=stamp.job,
+            query_id=stamp.query,
+            run_id=stamp.run,
+            number=stamp.batch,
+            offsets_hash=stamp.offsets,
+            start={},
+            end=stamp.end,
+            watermark=EPOCH,
+            plan=stamp.plan,
+        )
         self.ledger.finished(done, run.query)
 
     def committed(self, run: Run) -> None:
@@ -162,14 +178,3 @@ class _Claim:
 
     def note(self, log: Any, stamp: Stamp) -> None:
         self.guards.ledger.note(log, stamp)
-
-
-@dataclass(frozen=True)
-class _AsBatch:
-    """As much of a batch as the ledger notes."""
-
-    number: int
-    offsets_hash: str
-    latest: int | None = None
-    topics: None = None
-    newest: None = None

@@ -38,11 +38,13 @@ class History(RuleBasedStateMachine):
 
     A driver that never goes on was killed; one that goes on after another has begun is a zombie.
 
-    guards: what is tested. acts: what may happen, by the names of methods.
+    guards: what is tested. acts: what may happen, by the names of methods. leaves: whether the
+    sink leaves a batch that its last table has.
     """
 
     guards: Callable[[], Guards]
     acts: tuple[str, ...] = CRASHES
+    leaves = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +198,7 @@ class History(RuleBasedStateMachine):
                 files[at] = changed
 
     def start(self) -> Iterator[str]:
-        return Run(self.world, self.config, type(self).guards()).steps()
+        return Run(self.world, self.config, type(self).guards(), self.leaves).steps()
 
     def foreign(self, what: str) -> None:
         """Note something that no crash does; what runs then is killed."""

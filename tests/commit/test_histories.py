@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tidegate.commit import ledger, protocol
+from tidegate.commit.ledger import Ledger
 from tidegate.commit.protocol import CommitLog
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import FencedError, ReplayMismatchError
@@ -69,6 +70,12 @@ class Copied(Crashed):
     )
 
 
+class Leaving(Crashed):
+    """The sink asks for none of its tables where the last one has the batch."""
+
+    leaves = True
+
+
 class Changed(Crashed):
     """What is a dead letter changes from run to run, and drivers stop right before a commit.
 
@@ -85,7 +92,14 @@ class Changed(Crashed):
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize(
     ("machine", "histories"),
-    [(Crashed, 500), (Foreign, 1_500), (Renamed, 250), (Copied, 250), (Changed, 250)],
+    [
+        (Crashed, 500),
+        (Foreign, 1_500),
+        (Renamed, 250),
+        (Copied, 250),
+        (Leaving, 250),
+        (Changed, 250),
+    ],
 )
 def test_no_history_loses_or_repeats_a_record_in_silence(
     machine: type[History], histories: int, part: int
@@ -121,6 +135,24 @@ def test_without_a_mechanism_its_fault_shows(
     Without.acts = (*CRASHES, *acts)
     with pytest.raises(AssertionError, match=fault):
         play(Without, range(1_000))
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_without_noting_what_it_found_a_driver_leaves_tables_that_the_next_one_refuses(
+    monkeypatch: pytest.MonkeyPatch, noted: bool
+) -> None:
+    if not noted:
+        monkeypatch.setattr(Ledger, "_note_found", lambda *_: None)
+    history = Leaving()
+    history.drain()
+    history.records_come(3)
+    history.a_driver_starts(5)
+    history.a_driver_starts(4)
+    if noted:
+        history.drain()
+    else:
+        with pytest.raises(AssertionError, match=r"refused .* by another driver"):
+            history.drain()
 
 
 @pytest.mark.parametrize("fenced", [True, False])

@@ -9,8 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from jobs.enriched_activity import EnrichedActivity, job
+from tidegate.errors import TidegateError
+from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
+from tidegate.testing.crash import crash_after
 
+from ..configured import from_options
 from ..tables import rows
 from ..worlds.enriched_activity import World, read_enriched, sent
 from .left import batches
@@ -47,6 +52,23 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
         assert len(set(batches(root, table))) == len(batches(root, table))
     assert sum(1 for row in world.decided if row[1] is None) > 50, "events that met no profile"
     _by_the_history_that_is_left(spark, world, root, tmp_path)
+
+
+def test_a_batch_that_is_found_whole_belongs_to_the_checkpoint_for_the_starts_after_it(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    world = sent(broker, topic, count=600, changes=60)
+    sizes = {"activity.max_rows": 120, "profiles.max_rows": 48}
+    options = {**world.options, **sizes, "output.root": tmp_path, "enrich.way": "changelog"}
+    enriched = job(from_options(EnrichedActivity, options))
+    # Each second start finds a batch in all of its tables, and dies with the first one of the next.
+    for number, table in enumerate(("waiting", "profile_versions", "waiting", "profile_versions")):
+        crash = crash_after(tmp_path / table, batch=number)
+        with crash, pytest.raises(TidegateError, match=f"after batch {number}"):
+            run(enriched, spark)
+    run(enriched, spark)
+    assert read_enriched(tmp_path / "activity") == world.decided
+    assert Counter(row["event_id"] for row in rows(tmp_path / "waiting")) == world.waiting
 
 
 def _by_the_history_that_is_left(
