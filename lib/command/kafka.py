@@ -74,13 +74,16 @@ class Cluster:
         return f"{name} is made; partitions: {partitions}."
 
     def _wait_for_leaders(self, name: str, partitions: int) -> None:
-        """A topic that was just created has none for a moment, and may not be listed yet."""
+        """Wait until each partition of a topic that was just created has a leader.
+
+        For a moment they have none, and the topic may not be listed yet.
+        """
         deadline = time.monotonic() + _LEADERS_SECONDS
         while not self._ready(name, partitions):
             if time.monotonic() > deadline:
                 raise SourceError(
                     f"{name} was created, and after {_LEADERS_SECONDS:g} s not all of its "
-                    f"partitions have leaders.",
+                    "partitions have leaders.",
                     "brokers that take what is sent to the topic.",
                     "see to the brokers, and call this again: the topic is there by then.",
                 )
