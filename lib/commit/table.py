@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from ..columns import nested_names, quoted, require_storable
@@ -95,6 +95,15 @@ def put(
     if evolve:
         writer = writer.option("mergeSchema", "true")
     options.on(writer).save(path)
+
+
+def replacing(writer: DataFrameWriter) -> DataFrameWriter:
+    """Return the writer, whose rows take the place of all that the table has.
+
+    A session may have overwrites replace no more than the partitions of the rows that come
+    (spark.sql.sources.partitionOverwriteMode): the table's other rows would stay beside them.
+    """
+    return writer.mode("overwrite").option("partitionOverwriteMode", "static")
 
 
 def _differences(table: StructType, frame: StructType, *, evolve: bool) -> list[str]:

@@ -73,7 +73,7 @@ class WaitingEvents:
                 table.append(later, self.path, options, _PARTED)
                 return
             replaced = ", ".join(map(str, sorted({*opened, batch.number, _UNMATCHED})))
-            writer = options.on(table.plain(later).write.format("delta").mode("overwrite"))
+            writer = options.on(table.replacing(table.plain(later).write.format("delta")))
             writer.option("replaceWhere", f"{_BATCH} IN ({replaced})").save(self.path)
 
         commit_once(later.sparkSession, self.path, batch, WAITING, commit, {})

@@ -17,6 +17,7 @@ from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from ..commit.table import replacing
 from ..errors import ArgumentError, ReplayMismatchError, TableError
 from ..frames import ROWS, sole
 from ..jvm import delta_state
@@ -206,7 +207,7 @@ class FirstSeen:
             table = self._filter(spark)
             added = self.known.blocks(rows)
             whole = added if table is None else self.known.merged(table, added)
-            options.on(whole.write.format("delta").mode("overwrite")).save(self.seen)
+            options.on(replacing(whole.write.format("delta"))).save(self.seen)
 
         commit_once(spark, self.seen, batch, step, commit, {})
 

@@ -13,6 +13,7 @@ from ..commit.batch import Batch
 from ..commit.once import commit_once, last_batch
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from ..commit.table import replacing
 from ..errors import ArgumentError, ReplayMismatchError
 from ..frames import ROWS, sole
 from ..jvm import delta_state
@@ -133,7 +134,7 @@ class Once(Wrapping):
     def _remember(self, marked: DataFrame, known: DataFrame | None, batch: Batch) -> None:
         def commit(options: CommitOptions) -> None:
             table = newest(marked, known).toDF(*_STORED)
-            options.on(table.write.format("delta").mode("overwrite")).save(self.seen)
+            options.on(replacing(table.write.format("delta"))).save(self.seen)
 
         commit_once(marked.sparkSession, self.seen, batch, SEEN, commit, {})
 

@@ -94,7 +94,7 @@ class VersionTable:
                 table.append(begun, self.path, options, self.layout)
                 return
             needed = self._needed(self.read(spark), table.plain(begun), self.keep)
-            writer = needed.write.format("delta").mode("overwrite")
+            writer = table.replacing(needed.write.format("delta"))
             options.on(writer).save(self.path)
 
         commit_once(spark, self.path, batch, self.step, commit, {})

@@ -101,6 +101,18 @@ def test_one_folder_alone_reaches_into_the_jvm(path: Path) -> None:
         assert not INTO_THE_JVM.findall(path.read_text(encoding="utf-8"))
 
 
+def test_a_table_is_overwritten_whole_whatever_the_session_says() -> None:
+    """An overwrite that leaves it to the session replaces, in some, no more than the partitions of
+    the rows that come: the other rows of the table would stay beside them."""
+    overwrites = re.compile(r"""overwrite["']|overwritePartitions|insertInto|INSERT OVERWRITE""")
+    found = {
+        str(path.relative_to(LIB))
+        for path in MODULES
+        if overwrites.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {"commit/table.py"}
+
+
 def test_every_folder_has_its_place_in_the_layers() -> None:
     assert {place(path) for path in MODULES} - {"__init__"} <= set(ALLOWED)
 
