@@ -4,6 +4,7 @@ Nothing here works under Spark Connect, which is why transforms may not use it a
 """
 
 from .delta import (
+    CHANGE_FEED,
     TRANSACTION_RETENTION,
     DeltaState,
     checkpoint_table,
@@ -20,6 +21,7 @@ from .signals import SignalHandler, jvm_signals
 from .transactions import Numbered, at_the_commit, touch_transaction
 
 __all__ = [
+    "CHANGE_FEED",
     "TRANSACTION_RETENTION",
     "DeltaState",
     "Folder",

@@ -14,6 +14,8 @@ from .session import java_class, jvm_session
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
 _CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
 
+CHANGE_FEED = "delta.enableChangeDataFeed"
+"""The property of a table that records what its commits change."""
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 """The property of a table that forgets transaction numbers after some time."""
 
@@ -81,6 +83,14 @@ class DeltaState:
         """Return one of the table's properties; None where it is not set."""
         found = self._snapshot.metadata().configuration().get(name)
         return None if found.isEmpty() else str(found.get())
+
+    def size(self) -> int:
+        """Return how many bytes the table's files have, those that it no longer needs apart."""
+        return int(self._snapshot.sizeInBytes())
+
+    def keeps_changes(self) -> bool:
+        """Return whether the table records what its commits change, row by row."""
+        return (self.property(CHANGE_FEED) or "").lower() == "true"
 
     def has_vectors(self) -> bool:
         """Return whether files hold rows that are marked as deleted; a Spark job."""

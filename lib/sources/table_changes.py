@@ -16,10 +16,9 @@ from ..changes.change import ADDED, SNAPSHOT, row_type
 from ..columns import names, quoted, require_whole
 from ..conditions import condition, require_text
 from ..errors import ArgumentError, ColumnError, ColumnTypeError, TableError
-from ..jvm import DeltaState, delta_state, require_all_files
+from ..jvm import CHANGE_FEED, DeltaState, delta_state, require_all_files
 from ._feed import changed, explained, feed, gone, not_unique, require_logged
 
-ENABLED = "delta.enableChangeDataFeed"
 _TYPE, _VERSION, _TIME = _TOLD = ("_change_type", "_commit_version", "_commit_timestamp")
 _OLD = ("delete", "update_preimage")
 
@@ -80,11 +79,11 @@ class TableChanges:
         state = delta_state(spark, self.path)
         if state.version < 0:
             raise TableError(f"there is no Delta table at {self.path}.", "a table that is there.")
-        if (state.property(ENABLED) or "").lower() != "true":
+        if not state.keeps_changes():
             raise TableError(
                 f"{self.path} does not record its changes.",
-                f"a table with {ENABLED} = true, which records them from then on.",
-                f"ALTER TABLE delta.`{self.path}` SET TBLPROPERTIES ('{ENABLED}' = 'true')",
+                f"a table with {CHANGE_FEED} = true, which records them from then on.",
+                f"ALTER TABLE delta.`{self.path}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
             )
         self._shape(state.schema())
         return state

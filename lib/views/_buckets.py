@@ -49,9 +49,13 @@ def absent(columns: Sequence[Column]) -> Column:
     return reduce(or_, [column.isNull() for column in columns])
 
 
-def read(spark: SparkSession, path: str, buckets: Iterable[int]) -> DataFrame:
-    """Return the rows of these buckets and the recent ones; no other file is opened."""
-    return spark.read.format("delta").load(path).where(quoted(BUCKET).isin([RECENT, *buckets]))
+def read(spark: SparkSession, path: str, buckets: Iterable[int] | None = None) -> DataFrame:
+    """Return the rows of these buckets and the recent ones; no other file is opened.
+
+    Without buckets all rows.
+    """
+    rows = spark.read.format("delta").load(path)
+    return rows if buckets is None else rows.where(quoted(BUCKET).isin([RECENT, *buckets]))
 
 
 def recent() -> Column:
@@ -113,7 +117,7 @@ def compact(
 
 def _rewrite(writer: DataFrameWriter) -> DataFrameWriter:
     """Return a writer that puts the same rows into other files."""
-    return writer.mode("overwrite").option("dataChange", "false")
+    return table.replacing(writer).option("dataChange", "false")
 
 
 def lookup(view: DataFrame, **values: Any) -> DataFrame:

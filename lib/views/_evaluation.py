@@ -27,6 +27,7 @@ _SMALL = 20_000
 class Lookup:
     """What rows are looked up by: values of the columns by which a join finds them.
 
+    count: how many values these are, or more.
     buckets: those that may hold such rows.
     """
 
@@ -98,6 +99,9 @@ class Relation(Protocol):
         None where there is no table.
         """
 
+    def after(self, evaluation: Evaluation) -> DataFrame:
+        """Return all rows as the batch leaves them, from the tables as they were before it."""
+
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
         """Write what the batch changes, in one commit."""
 
@@ -115,6 +119,9 @@ class Evaluation:
         self.spark = spark
         self.number = number
         self._frames = frames
+        self._counts: dict[str, int] = {}
+        self.anew = False
+        """Whether views are computed from all rows of their tables, and not changed."""
         self._kept: dict[tuple[str, str], DataFrame] = {}
         self._changes: dict[str, Change] = {}
 
@@ -128,6 +135,12 @@ class Evaluation:
     def input(self, name: str) -> DataFrame:
         """Return the batch's rows of one of the job's inputs."""
         return named(self._frames, name, "rows_of")
+
+    def count(self, name: str) -> int:
+        """Return how many rows of one of the job's inputs the batch has."""
+        if name not in self._counts:
+            self._counts[name] = self.input(name).count()
+        return self._counts[name]
 
     def kept(self, relation: Relation, what: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Make a frame once, and keep its rows until the batch is done."""

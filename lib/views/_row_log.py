@@ -57,6 +57,10 @@ class RowLog:
         copies = versions.groupBy(quoted(COPY), *map(quoted, self.keys), by)
         return copies.agg(newest).select(f"{_ROW}.*")
 
+    def rows(self, versions: DataFrame) -> DataFrame:
+        """Return the rows that these versions leave, without those that are gone."""
+        return self.newest(versions).where(~quoted(GONE)).drop(*RESERVED, *self.position)
+
     def versions(self, changes: DataFrame, number: int) -> DataFrame:
         """Return what a batch appends for its changes, which have each row as it was and as it is.
 

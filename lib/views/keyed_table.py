@@ -22,7 +22,6 @@ from ._row_log import (
     GONE,
     NEW,
     OLD,
-    RESERVED,
     RowLog,
     differs,
     require_free_names,
@@ -116,8 +115,18 @@ class KeyedTable:
         if delta_state(spark, self.path).version < 0:
             return None
         copies = read(spark, self.path, lookup.buckets).where(quoted(COPY) == BY_LOOKUP)
-        newest = self._log.newest(lookup.matches(copies, self.found_by))
-        return newest.where(~quoted(GONE)).drop(*RESERVED, *self._log.position)
+        return self._log.rows(lookup.matches(copies, self.found_by))
+
+    def after(self, evaluation: Evaluation) -> DataFrame:
+        """Return all rows as the batch leaves them."""
+        changed = self._effective(evaluation)
+        come = changed.where(quoted(NEW).isNotNull()).select(f"{NEW}.*")
+        if delta_state(evaluation.spark, self.path).version < 0:
+            return come
+        copies = read(evaluation.spark, self.path).where(quoted(COPY) == BY_KEY)
+        keys = sent(changed.select(*map(quoted, self.keys)), evaluation.count(self.rows_of))
+        stays = self._log.rows(copies).join(keys, self.keys, "left_anti")
+        return come.unionByName(stays)
 
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
         """Append the versions of the rows that the batch changes."""
@@ -147,14 +156,20 @@ class KeyedTable:
         if delta_state(evaluation.spark, self.path).version < 0:
             return newest.withColumn(OLD, F.lit(None).cast(newest.schema[NEW].dataType))
         newest = evaluation.kept(self, "newest", lambda: newest)
-        by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
-        buckets: dict[int, int] = dict(by_bucket.collect())
-        count = sum(buckets.values())
-        keys = newest.select(*map(quoted, self.keys))
-        asked = Lookup(keys, count, frozenset(buckets))
-        known = self._known(evaluation.spark, asked, newest)
+        changed = self._lookup(evaluation, newest)
+        known = self._known(evaluation.spark, changed, newest)
         higher = quoted(_KNOWN).isNull() | (self._log.place() >= quoted(_KNOWN))
-        return newest.join(sent(known, count), self.keys, "left").where(higher).drop(_KNOWN)
+        return newest.join(sent(known, changed.count), self.keys, "left").where(higher).drop(_KNOWN)
+
+    def _lookup(self, evaluation: Evaluation, newest: DataFrame) -> Lookup:
+        """Return what finds the changed keys in the table."""
+        keys = newest.select(*map(quoted, self.keys))
+        if evaluation.anew:
+            # The whole table is read in any case: which buckets would do, nobody needs to know.
+            return Lookup(keys, evaluation.count(self.rows_of), frozenset(range(self.buckets)))
+        by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
+        counts: dict[int, int] = dict(by_bucket.collect())
+        return Lookup(keys, sum(counts.values()), frozenset(counts))
 
     def _known(self, spark: SparkSession, lookup: Lookup, newest: DataFrame) -> DataFrame:
         """Return what the table has of the changed keys: the position and the row, null if gone."""

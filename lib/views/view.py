@@ -20,9 +20,11 @@ from ..commit.guarded import NEW, OLD, set_to
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from ..commit.table import replacing
 from ..errors import ArgumentError
 from ..joins.table_table import WEIGHT, JoinKind, table_table
 from ..jvm import delta_state
+from ._anew import costs_less
 from ._buckets import BUCKET, RECENT, bucket, compact, existing, read, writer
 from ._checks import (
     require_a_whole_key,
@@ -44,7 +46,8 @@ class View:
     After each batch the view equals the join of the two tables as the batch leaves them, by the
     rules of `tidegate.joins.table_table`. Columns: those of `on`, of the left, of the right, and
     `_bucket`, by which the table is partitioned: -1 stands for rows of the last batches, which are
-    in no bucket yet. Rows are added, replaced and deleted in place.
+    in no bucket yet. Rows are added, replaced and deleted in place; or all are written anew, where
+    that costs less.
 
     Several tables are written, each under its own stamp: a view before the tables that it is made
     of. What a view lacks is evaluated from tables that do not have the batch yet, so a batch that
@@ -57,6 +60,11 @@ class View:
     mark the rows of the view that go, and the other tables are logs. So with many more buckets than
     changes the cost follows the changes, and with fewer a batch reads all; some 10,000 rows a
     bucket suit most tables. Both sides have the same number, which stays.
+
+    Where the view and its tables are small, of 16 MB together, or a batch changes a tenth of their
+    rows, the view is computed anew from all rows of its tables, which takes two thirds of the time.
+    A view whose table records its changes (`delta.enableChangeDataFeed`) is always changed in
+    place: its readers would be told that every row went and came.
 
     A batch's rows are kept by the executors that evaluated them: losing one ends the run, and the
     batch runs again.
@@ -142,6 +150,7 @@ class View:
         require_together(spark, self.members(), batch)
         outcomes = []
         with Evaluation(spark, frames, batch.number) as evaluation:
+            evaluation.anew = costs_less(evaluation, self.members())
             for each in self.members():
                 store = partial(each.store, evaluation)
                 outcomes.append(commit_once(spark, each.path, batch, each.step, store, {}))
@@ -160,8 +169,17 @@ class View:
         rows = read(spark, self.path, lookup.buckets)
         return lookup.matches(rows, self.found_by).drop(BUCKET)
 
+    def after(self, evaluation: Evaluation) -> DataFrame:
+        """Return all rows as the batch leaves them."""
+        left = self.left.after(evaluation)
+        right = self.right.after(evaluation)
+        return table_table(left, right, on=self.on, how=self.how).drop(WEIGHT)
+
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
-        """Write the rows that come and go."""
+        """Write the rows that come and go, or all rows anew."""
+        if evaluation.anew:
+            self._replace(self.after(evaluation), options)
+            return
         change = evaluation.change_of(self)
         require_free_names(change.rows.drop(WEIGHT), self.path)
         rows = self._last_states(change)
@@ -212,6 +230,13 @@ class View:
         gone = (F.max(WEIGHT) < 0).alias(GONE)
         found = change.rows.groupBy(*map(quoted, self.keys)).agg(last, gone)
         return found.select(F.lit(RECENT).alias(BUCKET), f"{_ROW}.*", GONE)
+
+    def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
+        require_free_names(rows, self.path)
+        placed = rows.select(F.lit(RECENT).alias(BUCKET), *map(quoted, rows.columns))
+        existing(placed, self.path, self.buckets)
+        anew = options.on(replacing(writer(placed, self.buckets)))
+        anew.option("delta.enableDeletionVectors", "true").save(self.path)
 
     def _merge(
         self, rows: DataFrame, change: Change, options: CommitOptions, spark: SparkSession

@@ -16,10 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import ArgumentError, ColumnError, ReplayMismatchError, TableError
+from tidegate.jvm import CHANGE_FEED, with_settings
 from tidegate.testing import CrashError, crash_after
 from tidegate.testing.scans import Scans
+from tidegate.views import _anew as anew
 from tidegate.views import _buckets as bucketed
 from tidegate.views._buckets import BUCKET, RECENT, lookup
+from tidegate.views._evaluation import Evaluation
 from tidegate.views.keyed_table import KeyedTable
 from tidegate.views.view import View
 
@@ -30,6 +33,7 @@ from ..tables import rows as stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
+OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
 COLUMNS = ["case", "key", "left_id", "left_value", "right_id", "right_value"]
 
 
@@ -52,6 +56,12 @@ def kept(root: Path, side: str, **more: Any) -> KeyedTable:
 def joined_view(root: Path, how: Kind = "inner", **more: Any) -> View:
     given: dict[str, Any] = {"left": kept(root, "left"), "right": kept(root, "right"), "buckets": 4}
     return View(str(root / "view"), on=["case", "key"], how=how, **given | more)
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, whether_anew: bool) -> None:
+    """Let batches compute the view anew, or change it."""
+    monkeypatch.setattr(anew, "SMALL_BYTES", 2**40 if whether_anew else -1)
+    monkeypatch.setattr(anew, "SHARE", 0)
 
 
 def frame(spark: SparkSession, events: list[Event]) -> DataFrame:
@@ -87,13 +97,16 @@ def test_a_view_is_the_join_of_its_tables_after_each_batch_though_the_process_di
     root, random = tmp_path_factory.mktemp(how), Random(seed)
     cut = history(seed, cases=60, batches=batches)
     logs: dict[int, Log] = defaultdict(Log)
-    with pytest.MonkeyPatch.context() as monkeypatch:
+    overwrites = {OVERWRITES: random.choice(["static", "dynamic"])}
+    with pytest.MonkeyPatch.context() as monkeypatch, with_settings(spark, overwrites):
         monkeypatch.setattr(bucketed, "FEW", random.choice([1, 1000]))
         for number, events in enumerate(cut):
             rows = frame(spark, events)
             table = root / random.choice(["view", "left", "right"])
+            choose(monkeypatch, random.choice([True, False]))
             with crash_after(table, batch=number), pytest.raises(CrashError):
                 joined_view(root, how).write({"rows": rows}, batch(number))
+            choose(monkeypatch, random.choice([True, False]))
             joined_view(root, how, compact_every=2).write({"rows": rows}, batch(number))
             for event in events:
                 logs[event[1]].apply(event)
@@ -191,6 +204,7 @@ def test_the_cost_of_a_batch_grows_with_its_changes_and_not_with_the_tables(
 ) -> None:
     # However few the rows of a short draw are, compaction puts them into their buckets.
     monkeypatch.setattr(bucketed, "FEW", 1)
+    choose(monkeypatch, False)
     sides: dict[str, Any] = {
         side: kept(tmp_path, side, buckets=buckets) for side in ("left", "right")
     }
@@ -242,6 +256,7 @@ def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_to
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucketed, "FEW", 1)
+    choose(monkeypatch, False)
     sides: tuple[Side, ...] = ("left", "right")
     first = [(side, id_, "ab"[id_ % 2], "x", 1, False) for side in sides for id_ in range(40)]
     small, log = joined_view(tmp_path), Log()
@@ -280,6 +295,51 @@ def test_recent_rows_stand_for_those_in_buckets_before_and_after_they_are_put_to
         ("left", 2, "a", "back", 3, False),
         ("left", 3, None, None, 3, True),
     )
+
+
+def test_a_small_view_is_computed_anew_unless_it_records_its_changes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    few = joined_view(tmp_path)
+    first = changes_of(spark, ("left", 1, "a", "x", 1, False), ("right", 2, "a", "y", 1, False))
+    few.write({"rows": first}, batch(0))
+
+    def told(number: int, value: str) -> str:
+        rows = changes_of(spark, ("left", 1, "a", value, number, False))
+        few.write({"rows": rows}, batch(number))
+        return str(commits(few.path)[-1]["operation"])
+
+    assert told(1, "z") == "WRITE"
+    properties = f"'{CHANGE_FEED}' = 'true'"
+    spark.sql(f"ALTER TABLE delta.`{few.path}` SET TBLPROPERTIES ({properties})")
+    assert told(2, "w") == "MERGE"
+    changes = spark.read.format("delta").option("readChangeFeed", "true")
+    rows = changes.option("startingVersion", 3).load(few.path).orderBy("_change_type").collect()
+    assert [(row["_change_type"], row["left_value"]) for row in rows] == [
+        ("update_postimage", "w"),
+        ("update_preimage", "z"),
+    ]
+    assert cases(tmp_path)[0] == Counter({("a", 1, "w", 2, "y"): 1})
+
+
+@pytest.mark.parametrize(
+    ("small", "share", "whether_anew"), [(2**20, 0, True), (-1, 10**6, True), (-1, 1, False)]
+)
+def test_a_view_is_computed_anew_where_it_is_small_or_much_of_it_changes(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small: int,
+    share: int,
+    whether_anew: bool,
+) -> None:
+    few = joined_view(tmp_path)
+    few.write({"rows": changes_of(spark, ("left", 1, "a", "x", 1, False))}, batch(0))
+    monkeypatch.setattr(anew, "SMALL_BYTES", small)
+    monkeypatch.setattr(anew, "SHARE", share)
+    frames = {"rows": changes_of(spark, ("right", 2, "a", "y", 1, False))}
+    with Evaluation(spark, frames, 1) as evaluation:
+        assert anew.costs_less(evaluation, few.members()) is whether_anew
 
 
 def test_views_that_do_not_fit_their_tables_are_refused(tmp_path: Path) -> None:
