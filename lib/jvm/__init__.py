@@ -16,7 +16,13 @@ from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
 from .session import find_at_once, has_class, java_version, reads_state, repartition_state
-from .settings import require_all_files, require_statistics, tell_tasks, with_settings
+from .settings import (
+    require_all_files,
+    require_same_values,
+    require_statistics,
+    tell_tasks,
+    with_settings,
+)
 from .signals import SignalHandler, jvm_signals
 from .transactions import Numbered, at_the_commit, touch_transaction
 
@@ -54,6 +60,7 @@ __all__ = [
     "release",
     "repartition_state",
     "require_all_files",
+    "require_same_values",
     "require_statistics",
     "scans",
     "tell_tasks",

@@ -10,6 +10,35 @@ from pyspark.sql import SparkSession
 from ..errors import ConfigError
 
 _LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+_ALTERING = {
+    "spark.sql.ansi.enabled": (
+        "false",
+        "a sum that does not fit its type would be another number",
+        "true",
+    ),
+    "spark.sql.legacy.timeParserPolicy": (
+        "LEGACY",
+        "a text could be read as another time than by other readers",
+        "CORRECTED",
+    ),
+    "spark.sql.parquet.outputTimestampType": (
+        "TIMESTAMP_MILLIS",
+        "times would lose their microseconds in the tables",
+        "TIMESTAMP_MICROS",
+    ),
+    "spark.sql.streaming.multipleWatermarkPolicy": (
+        "max",
+        "rows of one input would be late by the times of another",
+        "min",
+    ),
+    "spark.sql.timestampType": (
+        "TIMESTAMP_NTZ",
+        "a TIMESTAMP would be a time without a zone, and no instant",
+        "TIMESTAMP_LTZ",
+    ),
+}
+"""Settings by name: the value by which answers are others, what becomes of them, a value that is
+right."""
 _STATISTICS = "spark.databricks.delta.stats.collect"
 
 
@@ -35,6 +64,17 @@ def require_all_files(spark: SparkSession) -> None:
                 "unsaid.",
                 "a session that reads every file or stops.",
                 f'spark.conf.set("{name}", "false")',
+            )
+
+
+def require_same_values(spark: SparkSession) -> None:
+    """Refuse a session in which values are computed, read or stored otherwise, and unsaid."""
+    for name, (altering, told, right) in _ALTERING.items():
+        if (spark.conf.get(name, None) or "").lower() == altering.lower():
+            raise ConfigError(
+                f"{name} is {altering}: {told}.",
+                f"{right}, which is what Spark has by itself or as good.",
+                f'spark.conf.set("{name}", "{right}")',
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.aggregates import total
 from tidegate.errors import ConfigError, SetupError
-from tidegate.jvm import has_class, with_settings
+from tidegate.jvm import has_class, require_same_values, with_settings
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.class_archive import place, sharing
 from tidegate.runtime.process.fetching import require_locked
@@ -26,6 +28,7 @@ from tidegate.runtime.process.session import (
 )
 from tidegate.runtime.query.run import run
 from tidegate.sinks import Append
+from tidegate.windows import tumbling
 
 from .topics import reading
 
@@ -92,6 +95,47 @@ def test_no_job_runs_where_files_may_be_left_out(
     with with_settings(spark, given), pytest.raises(ConfigError, match=f"{setting} is true"):
         run(job, spark)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("spark.sql.ansi.enabled", "false", "another number"),
+        ("spark.sql.legacy.timeParserPolicy", "legacy", "another time"),
+        ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS", "lose their microseconds"),
+        ("spark.sql.streaming.multipleWatermarkPolicy", "max", "late by the times of another"),
+        ("spark.sql.timestampType", "TIMESTAMP_NTZ", "no instant"),
+    ],
+)
+def test_no_job_runs_where_values_would_be_others(
+    spark: SparkSession, tmp_path: Path, setting: str, value: str, told: str
+) -> None:
+    pages = Input(reading("nowhere:9092", "pages"))
+    job = Job(name="pages", inputs={"pages": pages}, sink=Append(str(tmp_path / "pages")))
+    with with_settings(spark, {setting: value}), pytest.raises(ConfigError, match=told) as refused:
+        run(job, spark)
+    assert list(tmp_path.iterdir()) == []
+    # The way on that the error names is one that a job takes.
+    name, right = re.findall(r'"([^"]+)"', refused.value.hint or "")
+    with with_settings(spark, {name: right}):
+        require_same_values(spark)
+
+
+def test_values_are_others_where_a_session_has_these_settings(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    at = "timestamp '2026-01-01' event_time"
+    most = spark.sql(f"select 9223372036854775807L n, {at} union all select 1L, {at}")
+    with with_settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        windows = tumbling(most, "1 hour", aggs={"sum": total("n")})
+        assert [row["sum"] for row in windows.collect()] == [-9223372036854775808]
+    path = str(tmp_path / "times")
+    with with_settings(spark, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}):
+        spark.sql("select timestamp '2026-01-01 00:00:00.123456' at").write.format("delta").save(
+            path
+        )
+    stored = spark.read.format("delta").load(path).selectExpr("cast(at as string)").head()
+    assert stored == ("2026-01-01 00:00:00.123",)
 
 
 WITHOUT_JARS = """

@@ -17,7 +17,7 @@ from ...columns import nested_names, require_storable
 from ...commit.ledger import Ledger
 from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
-from ...jvm import jvm_signals, require_all_files, require_statistics
+from ...jvm import jvm_signals, require_all_files, require_same_values, require_statistics
 from .._checks import require_type
 from ..job import Job
 from ..process.failures import cause, is_of_a_topic
@@ -70,6 +70,7 @@ def run(
     _require_classic(spark)
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
     require_all_files(spark)
+    require_same_values(spark)
     require_statistics(spark)
     asked = stop or Stop()
     looked_at = job.metrics_port is not None or job.report is not None
