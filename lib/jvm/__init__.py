@@ -3,6 +3,7 @@
 Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
 """
 
+from .connections import close_connection
 from .delta import (
     CHANGE_FEED,
     TRANSACTION_RETENTION,
@@ -40,6 +41,7 @@ __all__ = [
     "at_the_commit",
     "between_batches",
     "checkpoint_table",
+    "close_connection",
     "conditions",
     "delete_folder",
     "delta_state",

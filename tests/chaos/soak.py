@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from .worlds import Windows
 SPEED = 200.0
 """Records a second."""
 _EVERY_SECONDS = 5.0
+_LEVEL = 1.1
+"""What is held is level where the last third's median is not above this share of the second's."""
 
 
 class Steady(Windows):
@@ -76,6 +78,23 @@ def soak(seed: int, minutes: float, out: Path, say: Callable[[str], None]) -> di
     out.mkdir(parents=True, exist_ok=True)
     (out / f"soak-{seed}.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
     return told
+
+
+def faults(told: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a soak: what a process held more and more of, and rows that are
+    lost or there twice."""
+    before, after = told["level"].values()
+    grown = [
+        f"{what} grew from {before[what]:,.0f} to {after[what]:,.0f}"
+        for what in before
+        if after[what] > _LEVEL * before[what]
+    ]
+    unequal = [
+        f"{name}: {table['lost']} lost, {table['doubled']} doubled"
+        for name, table in told["tables"].items()
+        if table["lost"] or table["doubled"]
+    ]
+    return grown + unequal
 
 
 def level(taken: Sequence[Use]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from tidegate.testing import Broker
 
 from ..tables import by_spark, rows
 from . import report
+from .gauges import Use
+from .soak import faults, level
 from .storm import Fault, differences, drawn, storm
 from .worlds import WORLDS
 
@@ -23,6 +25,14 @@ def test_a_seed_draws_the_same_faults_again_and_each_point_as_often_as_any_other
     assert faults == drawn(SEED, 21, 4) != drawn(SEED + 1, 21, 4)
     points = [fault.point for fault in faults if fault.kind == "driver"]
     assert {points.count(point) for point in points} == {3}
+
+
+def test_a_soak_tells_what_a_job_holds_more_and_more_of() -> None:
+    taken = [Use(memory=1_000, threads=300 + at, files=500) for at in range(90)]
+    told = {"level": level(taken), "tables": {"views": {"lost": 0, "doubled": 2}}}
+    assert faults(told) == ["views: 0 lost, 2 doubled"]
+    grown = [Use(memory=1_000, threads=300 + 10 * at, files=500) for at in range(90)]
+    assert faults({"level": level(grown), "tables": {}}) == ["threads grew from 745 to 1,045"]
 
 
 @pytest.mark.broker

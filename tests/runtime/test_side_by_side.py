@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.errors import ConflictError
+from tidegate.jvm import at_the_commit
 from tidegate.runtime.query.side_by_side import under_way
 
 
@@ -65,3 +67,26 @@ def test_what_waits_for_the_writes_is_told_what_one_raised(spark: SparkSession) 
     with pytest.raises(ConflictError, match="another writer"):
         beside()
     assert not passed
+
+
+def connections(spark: SparkSession) -> set[int]:
+    """List the connections to the JVM that are open."""
+    return {id(each) for each in spark.sparkContext._gateway._gateway_client.deque}  # type: ignore[union-attr]
+
+
+def test_a_thread_that_delta_has_called_back_leaves_no_connection(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    looks: list[int] = []
+
+    def write() -> None:
+        with at_the_commit(spark, lambda: looks.append(1)):
+            spark.range(1).write.format("delta").mode("append").save(str(tmp_path))
+
+    write()
+    before = connections(spark)
+    for _ in range(3):
+        with under_way(spark, [write]):
+            pass
+    assert len(looks) == 4
+    assert connections(spark) <= before

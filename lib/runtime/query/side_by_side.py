@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from ...jvm import close_connection
+
 
 class _Aside(InheritableThread):
     """A write in another thread, with its failure."""
@@ -15,6 +17,7 @@ class _Aside(InheritableThread):
     def __init__(self, write: Callable[[], object], spark: SparkSession) -> None:
         super().__init__(self._run_write, session=spark)
         self._write = write
+        self._spark = spark
         self.failure: BaseException | None = None
 
     def _run_write(self) -> None:
@@ -22,6 +25,8 @@ class _Aside(InheritableThread):
             self._write()
         except BaseException as error:
             self.failure = error
+        finally:
+            close_connection(self._spark)
 
 
 @contextmanager
