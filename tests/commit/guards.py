@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from tidegate.commit.batch import EPOCH, Batch
 from tidegate.commit.fence import claimed
 from tidegate.commit.identity import Identity
 from tidegate.commit.kept import require_alone, require_kept, require_own
+from tidegate.commit.known_tables import KnownTables
 from tidegate.commit.ledger import Ledger
 from tidegate.commit.logs import READ, Logs, digest
 from tidegate.commit.noted_logs import require_logs
@@ -54,15 +56,23 @@ class Files:
         return None
 
 
+class ModelTables(KnownTables):
+    """The tables of a run, whose logs are modelled."""
+
+    def _log(self, path: str) -> Any:
+        files: Any = self._files
+        return Log(files.world, path)
+
+
 class ModelLedger(Ledger):
     """The ledger of a run, which reads the modelled log of commits."""
 
+    def __init__(self, files: Any, identity: Identity, steps: Mapping[str, str]) -> None:
+        super().__init__(files, identity, steps)
+        self.tables = ModelTables(files, steps)
+
     def _lasting(self) -> dict[str, str]:
         return {}
-
-    def _log(self, path: str) -> Any:
-        files: Any = self.files
-        return Log(files.world, path)
 
     def _with_commit(self, identity: Identity, number: int) -> Identity:
         files: Any = self.files

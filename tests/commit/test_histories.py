@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate.commit import ledger, protocol
-from tidegate.commit.ledger import Ledger
+from tidegate.commit import known_tables, protocol
+from tidegate.commit.known_tables import KnownTables
 from tidegate.commit.protocol import CommitLog
 from tidegate.commit.stamp import Stamp
 from tidegate.errors import FencedError, ReplayMismatchError
@@ -142,7 +142,7 @@ def test_without_noting_what_it_found_a_driver_leaves_tables_that_the_next_one_r
     monkeypatch: pytest.MonkeyPatch, noted: bool
 ) -> None:
     if not noted:
-        monkeypatch.setattr(Ledger, "_note_found", lambda *_: None)
+        monkeypatch.setattr(KnownTables, "note_found", lambda *_: None)
     history = Leaving()
     history.drain()
     history.records_come(3)
@@ -178,7 +178,7 @@ def test_without_the_epoch_a_zombie_writes_what_the_next_driver_read_otherwise(
 
 def without_looking_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a table pass that another driver of the same query has written to."""
-    for module in (ledger, guards):
+    for module in (known_tables, guards):
         monkeypatch.setattr(module, "require_alone", lambda *_, **__: None)
 
 
