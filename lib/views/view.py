@@ -10,33 +10,27 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import get_args
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from ..columns import names, quoted, quoted_in, same_key
+from ..columns import names, quoted
 from ..commit.batch import Batch
-from ..commit.guarded import NEW, OLD, set_to
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
-from ..commit.table import replacing
 from ..errors import ArgumentError
 from ..joins.table_table import WEIGHT, JoinKind, table_table
 from ..jvm import delta_state
 from ._anew import costs_less
-from ._buckets import BUCKET, RECENT, bucket, compact, existing, read, writer
+from ._buckets import BUCKET, bucket, compact, read
 from ._checks import (
     require_a_whole_key,
     require_own_places,
     require_sides_that_join,
     require_together,
 )
-from ._evaluation import Change, Evaluation, Lookup, Relation
-from ._row_log import GONE, require_free_names
+from ._evaluation import Evaluation, Lookup, Relation
+from ._view_table import ViewTable
 from .keyed_table import KeyedTable
-
-_ROW = "__tidegate_row"
 
 
 @dataclass(frozen=True)
@@ -177,21 +171,11 @@ class View:
 
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
         """Write the rows that come and go, or all rows anew."""
+        table = ViewTable(self.path, self.keys, self.buckets)
         if evaluation.anew:
-            self._replace(self.after(evaluation), options)
-            return
-        change = evaluation.change_of(self)
-        require_free_names(change.rows.drop(WEIGHT), self.path)
-        rows = self._last_states(change)
-        there = rows.drop(GONE)
-        state = existing(there, self.path, self.buckets)
-        if state is not None and change.leaving:
-            self._merge(rows, change, options, evaluation.spark)
-            return
-        # Where rows only come they are not there yet; where nothing changes the commit bears the
-        # stamp and no rows.
-        append = options.on(writer(there, self.buckets)).mode("append")
-        append.option("delta.enableDeletionVectors", "true").save(self.path)
+            table.replace(self.after(evaluation), options)
+        else:
+            table.change(evaluation.change_of(self), options)
 
     def compact(self, spark: SparkSession) -> None:
         """Put together what batches have written to the view and to the tables below it."""
@@ -222,39 +206,6 @@ class View:
             on=self.on,
             how=self.how,
         )
-
-    def _last_states(self, change: Change) -> DataFrame:
-        """Return each row's last state: a row that goes and comes is one that is replaced."""
-        columns = [quoted(name) for name in change.rows.columns if name != WEIGHT]
-        last = F.max_by(F.struct(*columns), quoted(WEIGHT)).alias(_ROW)
-        gone = (F.max(WEIGHT) < 0).alias(GONE)
-        found = change.rows.groupBy(*map(quoted, self.keys)).agg(last, gone)
-        return found.select(F.lit(RECENT).alias(BUCKET), f"{_ROW}.*", GONE)
-
-    def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
-        require_free_names(rows, self.path)
-        placed = rows.select(F.lit(RECENT).alias(BUCKET), *map(quoted, rows.columns))
-        existing(placed, self.path, self.buckets)
-        anew = options.on(replacing(writer(placed, self.buckets)))
-        anew.option("delta.enableDeletionVectors", "true").save(self.path)
-
-    def _merge(
-        self, rows: DataFrame, change: Change, options: CommitOptions, spark: SparkSession
-    ) -> None:
-        values = set_to(name for name in rows.columns if name != GONE)
-        # A row that goes is in its bucket, or was written by one of the last batches.
-        near = quoted_in(OLD, BUCKET).isin([RECENT, *change.leaving])
-        gone = quoted_in(NEW, GONE)
-        merge = (
-            DeltaTable.forPath(spark, self.path)
-            .alias(OLD)
-            .merge(rows.alias(NEW), near & same_key(self.keys))
-            .whenMatchedDelete(gone)
-            .whenMatchedUpdate(set=values)
-            .whenNotMatchedInsert(~gone, values)
-        )
-        with options.session(spark):
-            merge.execute()
 
 
 def _session(frames: Mapping[str, DataFrame]) -> SparkSession:
