@@ -16,6 +16,7 @@ DEAD = "dead"
 UNKNOWN = "not told by the oracle"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
+_FARTHEST_ZONE = 18 * 60
 """The first and the last second that a table can hold."""
 _DEEPEST = 900
 """A depth at which the oracle says nothing any more."""
@@ -222,6 +223,10 @@ def _instant(found: Any) -> Any:
         r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?(Z|[+-]\d\d:\d\d)?)?", found
     ):
         return UNKNOWN
+    # Python's reader takes zones of 90 minutes, and of more than 18 hours.
+    zone = re.search(r"[+-](\d\d):(\d\d)$", found)
+    if zone and (int(zone[2]) > 59 or int(zone[1]) * 60 + int(zone[2]) > _FARTHEST_ZONE):
+        return DEAD
     return _of(datetime.fromisoformat, found, lambda at: _micros(at))
 
 
