@@ -16,10 +16,9 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
     """Return what `observe(name, ...)` counted in the batch that runs now; None before an action.
 
     To be asked inside foreachBatch, after an action on the batch and before anything is committed.
-    Spark adds up the
-    counts of every task that ended: a stage that ran twice after a lost executor counts twice, so
-    these numbers are to be checked against rows counted, never trusted alone. Observe numbers and
-    text only, no timestamps.
+    Spark adds up the counts of every task that ended: a stage that ran twice after a lost executor
+    counts twice, so these numbers are to be checked against rows counted, never trusted alone.
+    Observe numbers and text only, no timestamps.
     """
     execution = _jvm_query(query).lastExecution()
     if execution is None:
