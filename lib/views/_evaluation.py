@@ -27,7 +27,6 @@ _SMALL = 20_000
 class Lookup:
     """What rows are looked up by: values of the columns by which a join finds them.
 
-    count: how many values these are, or more.
     buckets: those that may hold such rows.
     """
 

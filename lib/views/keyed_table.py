@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -156,28 +156,32 @@ class KeyedTable:
         if delta_state(evaluation.spark, self.path).version < 0:
             return newest.withColumn(OLD, F.lit(None).cast(newest.schema[NEW].dataType))
         newest = evaluation.kept(self, "newest", lambda: newest)
-        changed = self._lookup(evaluation, newest)
-        known = self._known(evaluation.spark, changed, newest)
+        count, buckets = self._touched(evaluation, newest)
+        known = self._known(evaluation.spark, newest, count, buckets)
         higher = quoted(_KNOWN).isNull() | (self._log.place() >= quoted(_KNOWN))
-        return newest.join(sent(known, changed.count), self.keys, "left").where(higher).drop(_KNOWN)
+        return newest.join(sent(known, count), self.keys, "left").where(higher).drop(_KNOWN)
 
-    def _lookup(self, evaluation: Evaluation, newest: DataFrame) -> Lookup:
-        """Return what finds the changed keys in the table."""
-        keys = newest.select(*map(quoted, self.keys))
+    def _touched(
+        self, evaluation: Evaluation, newest: DataFrame
+    ) -> tuple[int, Iterable[int] | None]:
+        """Return how many keys change, or more, and the buckets that they are in; None for all."""
         if evaluation.anew:
             # The whole table is read in any case: which buckets would do, nobody needs to know.
-            return Lookup(keys, evaluation.count(self.rows_of), frozenset(range(self.buckets)))
+            return evaluation.count(self.rows_of), None
         by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
         counts: dict[int, int] = dict(by_bucket.collect())
-        return Lookup(keys, sum(counts.values()), frozenset(counts))
+        return sum(counts.values()), counts
 
-    def _known(self, spark: SparkSession, lookup: Lookup, newest: DataFrame) -> DataFrame:
+    def _known(
+        self, spark: SparkSession, newest: DataFrame, count: int, buckets: Iterable[int] | None
+    ) -> DataFrame:
         """Return what the table has of the changed keys: the position and the row, null if gone."""
-        copies = read(spark, self.path, lookup.buckets).where(quoted(COPY) == BY_KEY)
-        stored = self._log.newest(lookup.matches(copies, self.keys))
+        keys = [quoted(name) for name in self.keys]
+        copies = read(spark, self.path, buckets).where(quoted(COPY) == BY_KEY)
+        changed = copies.join(sent(newest.select(*keys), count), self.keys, "left_semi")
+        stored = self._log.newest(changed)
         columns = newest.select(f"{NEW}.*").columns
         row = F.when(~quoted(GONE), F.struct(*map(quoted, columns)))
-        keys = [quoted(name) for name in self.keys]
         return stored.select(*keys, self._log.place().alias(_KNOWN), row.alias(OLD))
 
     def _changes(self, evaluation: Evaluation) -> DataFrame:
