@@ -4,42 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
 
-_LEAVING_OUT = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
-_ALTERING = {
-    "spark.sql.ansi.enabled": (
+
+@dataclass(frozen=True)
+class _Untrusted:
+    """A value of a setting with which no answer can be trusted.
+
+    told: what would become of an answer. right: a value that is right.
+    """
+
+    name: str
+    value: str
+    told: str
+    right: str
+    allowed: str
+    also: str = ""
+
+
+_EVERY_FILE = (
+    "true",
+    "a table's files that are gone or damaged would be left out unsaid",
+    "false",
+    "a session that reads every file or stops.",
+)
+_LEAVING_OUT = (
+    _Untrusted("spark.sql.files.ignoreMissingFiles", *_EVERY_FILE),
+    _Untrusted("spark.sql.files.ignoreCorruptFiles", *_EVERY_FILE),
+)
+_ALTERING = (
+    _Untrusted(
+        "spark.sql.ansi.enabled",
         "false",
         "a sum that does not fit its type would be another number",
         "true",
+        "true.",
     ),
-    "spark.sql.legacy.timeParserPolicy": (
+    _Untrusted(
+        "spark.sql.legacy.timeParserPolicy",
         "LEGACY",
         "a text could be read as another time than by other readers",
         "CORRECTED",
+        "CORRECTED or EXCEPTION.",
     ),
-    "spark.sql.parquet.outputTimestampType": (
+    _Untrusted(
+        "spark.sql.parquet.outputTimestampType",
         "TIMESTAMP_MILLIS",
         "times would lose their microseconds in the tables",
         "TIMESTAMP_MICROS",
+        "TIMESTAMP_MICROS or INT96.",
     ),
-    "spark.sql.streaming.multipleWatermarkPolicy": (
+    _Untrusted(
+        "spark.sql.streaming.multipleWatermarkPolicy",
         "max",
         "rows of one input would be late by the times of another",
         "min",
+        "min.",
     ),
-    "spark.sql.timestampType": (
+    _Untrusted(
+        "spark.sql.timestampType",
         "TIMESTAMP_NTZ",
         "a TIMESTAMP would be a time without a zone, and no instant",
         "TIMESTAMP_LTZ",
+        "TIMESTAMP_LTZ.",
     ),
-}
-"""Settings by name: the value by which answers are others, what becomes of them, a value that is
-right."""
-_STATISTICS = "spark.databricks.delta.stats.collect"
+)
+_UNCOUNTED = _Untrusted(
+    "spark.databricks.delta.stats.collect",
+    "false",
+    "how many rows a commit adds could not be told",
+    "true",
+    "a session that has Delta note the rows of each file.",
+    "; the property delta.dataSkippingNumIndexedCols = 0 leaves out all other statistics of a "
+    "table.",
+)
 
 
 @contextmanager
@@ -57,36 +99,27 @@ def with_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[No
 
 def require_all_files(spark: SparkSession) -> None:
     """Refuse a session that leaves out files which are gone or damaged, as if they had no rows."""
-    for name in _LEAVING_OUT:
-        if (spark.conf.get(name, None) or "").lower() == "true":
-            raise ConfigError(
-                f"{name} is true: a table's files that are gone or damaged would be left out "
-                "unsaid.",
-                "a session that reads every file or stops.",
-                f'spark.conf.set("{name}", "false")',
-            )
+    _refuse(spark, *_LEAVING_OUT)
 
 
 def require_same_values(spark: SparkSession) -> None:
     """Refuse a session in which values are computed, read or stored otherwise, and unsaid."""
-    for name, (altering, told, right) in _ALTERING.items():
-        if (spark.conf.get(name, None) or "").lower() == altering.lower():
-            raise ConfigError(
-                f"{name} is {altering}: {told}.",
-                f"{right}, which is what Spark has by itself or as good.",
-                f'spark.conf.set("{name}", "{right}")',
-            )
+    _refuse(spark, *_ALTERING)
 
 
 def require_statistics(spark: SparkSession) -> None:
     """Refuse a session that writes tables without saying how many rows their files have."""
-    if (spark.conf.get(_STATISTICS, None) or "true").lower() == "false":
-        raise ConfigError(
-            f"{_STATISTICS} is false: how many rows a commit adds could not be told.",
-            "a session that has Delta note the rows of each file.",
-            f'spark.conf.set("{_STATISTICS}", "true"); the property '
-            "delta.dataSkippingNumIndexedCols = 0 leaves out all other statistics of a table.",
-        )
+    _refuse(spark, _UNCOUNTED)
+
+
+def _refuse(spark: SparkSession, *settings: _Untrusted) -> None:
+    for each in settings:
+        if (spark.conf.get(each.name, None) or "").lower() == each.value.lower():
+            raise ConfigError(
+                f"{each.name} is {each.value}: {each.told}.",
+                each.allowed,
+                f'spark.conf.set("{each.name}", "{each.right}"){each.also}',
+            )
 
 
 def tell_tasks(spark: SparkSession, name: str, value: str) -> None:
