@@ -19,7 +19,7 @@ from tidegate.testing.fixtures import SMALL
 
 from ..tables import Reader, by_spark, rows
 from . import report
-from .soak import faults, soak
+from .soak import problems, soak
 from .storm import differences, drawn, storm
 from .worlds import WORLDS
 
@@ -39,9 +39,10 @@ def main() -> int:
     if given.job == "soak":
         told = soak(given.seed, given.minutes, given.out, say)
         say(str(told))
-        for fault in faults(told):
-            say(fault)
-        return 1 if faults(told) else 0
+        found = problems(told)
+        for each in found:
+            say(each)
+        return 1 if found else 0
     names = list(WORLDS) if given.job == "all" else [given.job]
     runs = [weathered(name, given) for name in names]
     for run in runs:

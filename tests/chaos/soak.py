@@ -80,7 +80,7 @@ def soak(seed: int, minutes: float, out: Path, say: Callable[[str], None]) -> di
     return told
 
 
-def faults(told: Mapping[str, Any]) -> list[str]:
+def problems(told: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a soak: what a process held more and more of, and rows that are
     lost or there twice."""
     before, after = told["level"].values()

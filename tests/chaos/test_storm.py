@@ -13,7 +13,7 @@ from tidegate.testing import Broker
 from ..tables import by_spark, rows
 from . import report
 from .gauges import Use
-from .soak import faults, level
+from .soak import level, problems
 from .storm import Fault, differences, drawn, storm
 from .worlds import WORLDS
 
@@ -30,9 +30,9 @@ def test_a_seed_draws_the_same_faults_again_and_each_point_as_often_as_any_other
 def test_a_soak_tells_what_a_job_holds_more_and_more_of() -> None:
     taken = [Use(memory=1_000, threads=300 + at, files=500) for at in range(90)]
     told = {"level": level(taken), "tables": {"views": {"lost": 0, "doubled": 2}}}
-    assert faults(told) == ["views: 0 lost, 2 doubled"]
+    assert problems(told) == ["views: 0 lost, 2 doubled"]
     grown = [Use(memory=1_000, threads=300 + 10 * at, files=500) for at in range(90)]
-    assert faults({"level": level(grown), "tables": {}}) == ["threads grew from 745 to 1,045"]
+    assert problems({"level": level(grown), "tables": {}}) == ["threads grew from 745 to 1,045"]
 
 
 @pytest.mark.broker

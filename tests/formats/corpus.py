@@ -16,8 +16,9 @@ DEAD = "dead"
 UNKNOWN = "not told by the oracle"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-_FARTHEST_ZONE = 18 * 60
 """The first and the last second that a table can hold."""
+_FARTHEST_ZONE = 18 * 60
+"""Minutes."""
 _DEEPEST = 900
 """A depth at which the oracle says nothing any more."""
 
