@@ -165,6 +165,10 @@ class Layout:
             writer = writer.option(name, value)
         return writer
 
+    def is_made_apart(self, state: DeltaState) -> bool:
+        """Return whether the table is yet to be made, by a commit of its own before its rows."""
+        return bool(self.cluster_by) and state.version < 0
+
     def begin(self, rows: DataFrame, state: DeltaState) -> None:
         """Make a clustered table, without rows; any other is made by its first rows."""
         if not self.cluster_by:

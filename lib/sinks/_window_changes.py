@@ -177,8 +177,3 @@ def edges(first: str, last: str) -> tuple[Column, Column]:
 def instants(found: Sequence[int]) -> list[Column]:
     """Return what `edges` found as instants."""
     return [F.timestamp_micros(F.lit(micros)) for micros in found]
-
-
-def is_answered(side: Column) -> Column:
-    """Return whether a window's answer was given: windows that are still open have no version."""
-    return F.coalesce(side[VERSION], F.lit(0).cast("bigint")) > 0

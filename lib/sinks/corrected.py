@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType
 
 from ..columns import escaped, quoted, quoted_in, require, require_free, require_storable, same_key
 from ..commit import table
@@ -18,15 +18,16 @@ from ..commit.layout import ANY, Layout
 from ..commit.once import commit_once
 from ..commit.options import CommitOptions
 from ..commit.outcome import Outcome
+from ..commit.side_by_side import committed_before
 from ..errors import ArgumentError, ColumnTypeError
-from ..eventtime.changing import changing, changing_number
 from ..frames import sole
 from ..jvm import delta_state
 from ..windows import Windowed
 from ..windows.merging import WINDOW
+from ._answer_log import entries
 from ._ended import note_end
 from ._targets import require_target
-from ._window_changes import OWN, VERSION, WindowChanges, edges, instants, is_answered
+from ._window_changes import OWN, VERSION, WindowChanges, edges, instants
 from .append import counts
 
 _STORED = "stored"
@@ -138,17 +139,19 @@ class Corrected:
         state = delta_state(spark, self.path)
         stored = merging.concerned(state, self.path)
         changes = merging.of(stored).persist()
+        meets = stored is not None
+
+        def commit(options: CommitOptions) -> None:
+            self._settle(changes, options, meets=meets)
+
         try:
-            if self.log is not None:
-                self._note(spark, self.log, changes, batch)
-
-            def commit(options: CommitOptions) -> None:
-                self._settle(spark, changes, options)
-
-            outcome = commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
+            with committed_before(batch, spark, self._log_writes(changes, batch)) as waiting:
+                outcome = commit_once(
+                    spark, self.path, waiting, self.step, commit, counts(rows_out)
+                )
         finally:
             changes.unpersist()
-        if stored is None and state.version >= 0:
+        if not meets and state.version >= 0:
             note_end(delta_state(spark, self.path), batch.watermark, after=state)
         return outcome
 
@@ -157,67 +160,47 @@ class Corrected:
             raise ArgumentError(f"windowed is {self.windowed!r}.", "windows that can be merged.")
         return WindowChanges(self.windowed, self.windowed.merging, frame, batch)
 
-    def _note(self, spark: SparkSession, path: str, changes: DataFrame, batch: Batch) -> None:
-        """Append the answers that are final now, or were, to the log."""
-        old = quoted("old")
-        new = quoted("new")
-        was = is_answered(old)
-        now = is_answered(new)
-        end = quoted(WINDOW)["end"]
-        # A window that is withdrawn has no new version: its entry is the one after the last.
-        version = F.coalesce(new[VERSION], old[VERSION] + F.lit(1))
-        entries = changes.where(was | now).select(
-            *map(quoted, self.keys),
-            version.alias(VERSION),
-            F.when(was, old[VERSION]).alias("supersedes"),
-            F.when(was, self._answers(old)).alias("old"),
-            F.when(now, self._answers(new)).alias("new"),
-            *self._net(changes, F.when(was, old), F.when(now, new)),
-            changing_number(batch.number, F.unix_micros(end)).alias("batch"),
-            changing(batch.watermark, end).alias("watermark"),
-        )
+    def _log_writes(self, changes: DataFrame, batch: Batch) -> list[Callable[[], object]]:
+        """Return what is written to the log, where one is kept, beside the current table."""
+        if self.log is None:
+            return []
+        path, layout = self.log, self.log_layout
+        spark = changes.sparkSession
+        rows = entries(changes, self.keys, list(self.windowed.aggs), batch)
 
         def commit(options: CommitOptions) -> None:
-            table.existing(entries, path, self.log_layout, evolve=False)
-            table.append(entries, path, options, self.log_layout)
+            table.existing(rows, path, layout, evolve=False)
+            table.append(rows, path, options, layout)
 
-        commit_once(spark, path, batch, self.log_step, commit, {})
+        write = partial(commit_once, spark, path, batch, self.log_step, commit, {})
+        if layout.is_made_apart(delta_state(spark, path)):
+            # A merge into the current table would let the commit that makes the log bear its stamp.
+            write()
+            return []
+        return [write]
 
-    def _answers(self, side: Column) -> Column:
-        return F.struct(*[side[name].alias(name) for name in self.windowed.aggs])
+    def _settle(self, changes: DataFrame, options: CommitOptions, *, meets: bool) -> None:
+        """Bring the current table up to date in one commit.
 
-    def _net(self, changes: DataFrame, old: Column, new: Column) -> list[Column]:
-        """Return the struct of new less old, of the answers that are numbers, if there are any."""
-        kinds = {field.name: field.dataType for field in changes.select("new.*").schema}
-        zero = F.lit(0)
-        net = [
-            (F.coalesce(new[name], zero) - F.coalesce(old[name], zero)).alias(name)
-            for name in self.windowed.aggs
-            if isinstance(kinds[name], NumericType)
-        ]
-        return [F.struct(*net).alias("net")] if net else []
-
-    def _settle(self, spark: SparkSession, changes: DataFrame, options: CommitOptions) -> None:
-        """Bring the current table up to date in one commit."""
+        meets: whether windows of the table may be among those that the batch changes.
+        """
         rows = changes.select(*map(quoted, self.keys), "new.*")
-        state = table.existing(rows, self.path, self.layout, evolve=False)
-        # One pass, which also makes the changes that are kept.
-        met = F.count(quoted("old")).alias("met")
-        found = changes.agg(met, *edges("start", "start")).head()
-        if state is None or found is None or not found["met"]:
+        table.existing(rows, self.path, self.layout, evolve=False)
+        starts = self._starts(changes) if meets else None
+        if starts is None:
             # Windows that meet none are new, and none is withdrawn.
             table.append(rows, self.path, options, self.layout)
         else:
-            _, *starts = found
-            self._merge(spark, changes, instants(starts), options)
+            self._merge(changes, starts, options)
 
-    def _merge(
-        self,
-        spark: SparkSession,
-        changes: DataFrame,
-        starts: Sequence[Column],
-        options: CommitOptions,
-    ) -> None:
+    def _starts(self, changes: DataFrame) -> Sequence[Column] | None:
+        """Return where the windows begin that the batch changes; None where the table has none."""
+        met = F.count(quoted("old")).alias("met")
+        found = changes.agg(met, *edges("start", "start")).head()
+        return None if found is None or not found["met"] else instants(found[1:])
+
+    def _merge(self, changes: DataFrame, starts: Sequence[Column], options: CommitOptions) -> None:
+        spark = changes.sparkSession
         source = changes.select(*map(quoted, self.keys), "old", "new")
         old = quoted_in(_CHANGED, "old")
         new = quoted_in(_CHANGED, "new")

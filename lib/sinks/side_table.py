@@ -58,7 +58,7 @@ class SideTable:
 
     def is_made_apart(self, spark: SparkSession) -> bool:
         """Return whether the table is yet to be made, by a commit of its own before its rows."""
-        return bool(self.layout.cluster_by) and delta_state(spark, self.path).version < 0
+        return self.layout.is_made_apart(delta_state(spark, self.path))
 
     def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
         """Append the rows, or skip them when the table already has this batch."""

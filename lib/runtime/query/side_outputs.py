@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial, reduce
 
@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...commit import Batch
 from ...commit.counted import require_counted
+from ...commit.side_by_side import committed_before
 from ...durations import microseconds
 from ...eventtime.changing import changing
 from ...jvm import observed
@@ -24,7 +25,6 @@ from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
 from .accounting import Observed, check_late, tally
 from .by_log import by_log
-from .side_by_side import under_way
 from .streams import Stream
 
 
@@ -200,8 +200,8 @@ def kept_aside(
             write()
         else:
             meanwhile.append(write)
-    with under_way(spark, meanwhile) as ended:
-        yield replace(batch, ahead=ended) if meanwhile else batch
+    with committed_before(batch, spark, meanwhile) as waiting:
+        yield waiting
 
 
 def _behind(job: Job, batch: Batch, part: Part) -> Behind | None:

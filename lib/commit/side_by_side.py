@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from ...jvm import close_connection
+from ..jvm import close_connection
+from .batch import Batch
 
 
 class _Aside(InheritableThread):
@@ -27,6 +29,21 @@ class _Aside(InheritableThread):
             self.failure = error
         finally:
             close_connection(self._spark)
+
+
+@contextmanager
+def committed_before(
+    batch: Batch, spark: SparkSession, writes: Sequence[Callable[[], object]]
+) -> Iterator[Batch]:
+    """Do all writes while the block runs, as `under_way` does.
+
+    Yields the batch by which the block makes its commits, each of them after those of the writes.
+    """
+    if not writes:
+        yield batch
+        return
+    with under_way(spark, writes) as ended:
+        yield replace(batch, ahead=ended)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from threading import Barrier
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.commit.side_by_side import under_way
 from tidegate.errors import ConflictError
 from tidegate.jvm import at_the_commit
-from tidegate.runtime.query.side_by_side import under_way
 
 
 def test_writes_are_under_way_together_and_their_jobs_are_the_querys(spark: SparkSession) -> None:
