@@ -61,6 +61,14 @@ class WindowChanges:
         found = self.frame.agg(*edges("start", "end"), first_end).head()
         return None if found is None or found[0] is None else found
 
+    @property
+    def have_ended(self) -> bool:
+        """Whether the watermark has passed all windows that arrive."""
+        if self._span is None:
+            return True
+        _, last_end, _ = self._span
+        return last_end <= since_1970(self.batch.watermark)
+
     def of(self, stored: DataFrame | None) -> DataFrame:
         """Return the windows that become another by the batch.
 
@@ -101,8 +109,8 @@ class WindowChanges:
             return False
         before = self.batch.late_watermark
         if self._span is not None:
-            _, last, first = self._span
-            if first <= since_1970(before) or last > since_1970(self.batch.watermark):
+            *_, first_end = self._span
+            if first_end <= since_1970(before) or not self.have_ended:
                 return False
         if ended is not None:
             return ended <= before

@@ -151,7 +151,7 @@ class Corrected:
                 )
         finally:
             changes.unpersist()
-        if not meets and state.version >= 0:
+        if not meets and merging.have_ended:
             note_end(delta_state(spark, self.path), batch.watermark, after=state)
         return outcome
 
@@ -166,9 +166,9 @@ class Corrected:
             return []
         path, layout = self.log, self.log_layout
         spark = changes.sparkSession
-        rows = entries(changes, self.keys, list(self.windowed.aggs), batch)
 
         def commit(options: CommitOptions) -> None:
+            rows = entries(changes, self.keys, list(self.windowed.aggs), batch)
             table.existing(rows, path, layout, evolve=False)
             table.append(rows, path, options, layout)
 
