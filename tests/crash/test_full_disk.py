@@ -72,7 +72,7 @@ def is_stopped(job: Job, spark: SparkSession, disk: Path) -> bool:
     return bool(told)
 
 
-@pytest.mark.draws("pages", short=[(0, 4)], long=[tuple(range(16)), tuple(range(16, 40, 2))])
+@pytest.mark.draws("pages", short=[(0, 4)], long=[tuple(range(16)), tuple(range(8, 40, 2))])
 @pytest.mark.parametrize("under", ["tables", "checkpoint"])
 def test_a_full_disk_is_told_and_the_job_goes_on_when_there_is_room(
     spark: SparkSession,
