@@ -13,9 +13,11 @@ from ..commit.options import CommitOptions
 from ..errors import ArgumentError
 from ..joins.table_table import WEIGHT
 from ..jvm import delta_state
-from ._buckets import absent, compact, existing, read, writer
+from ._buckets import compact, existing, read, writer
 from ._evaluation import Evaluation, Lookup, Relation, sent
+from ._newest_changes import newest_changes
 from ._row_log import (
+    BATCH,
     BY_KEY,
     BY_LOOKUP,
     COPY,
@@ -29,6 +31,9 @@ from ._row_log import (
 
 _ROW = "__tidegate_row"
 _KNOWN = "__tidegate_known"
+_CHANGE = "__tidegate_change"
+_STORED = "__tidegate_stored"
+_COUNTS = "__tidegate_counts"
 
 
 @dataclass(frozen=True)
@@ -119,14 +124,9 @@ class KeyedTable:
 
     def after(self, evaluation: Evaluation) -> DataFrame:
         """Return all rows as the batch leaves them."""
-        changed = self._effective(evaluation)
-        come = changed.where(quoted(NEW).isNotNull()).select(f"{NEW}.*")
-        if delta_state(evaluation.spark, self.path).version < 0:
-            return come
-        copies = read(evaluation.spark, self.path).where(quoted(COPY) == BY_KEY)
-        keys = sent(changed.select(*map(quoted, self.keys)), evaluation.count(self.rows_of))
-        stays = self._log.rows(copies).join(keys, self.keys, "left_anti")
-        return come.unionByName(stays)
+        row = F.when(quoted(_COUNTS), quoted(NEW)).otherwise(quoted(OLD)).alias(_ROW)
+        rows = self._whole(evaluation).select(row)
+        return rows.where(quoted(_ROW).isNotNull()).select(f"{_ROW}.*")
 
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
         """Append the versions of the rows that the batch changes."""
@@ -149,70 +149,83 @@ class KeyedTable:
 
         A row that there is not is null.
         """
+        if evaluation.anew:
+            return self._whole(evaluation).where(quoted(_COUNTS)).drop(_COUNTS)
         return evaluation.kept(self, "effective", lambda: self._compared(evaluation))
 
+    def _whole(self, evaluation: Evaluation) -> DataFrame:
+        """Return every key with its row before and after, and whether a change counts for it.
+
+        One pass over the table and the batch: where all rows are read, to look up those that the
+        batch changes would be a second one.
+        """
+        return evaluation.kept(self, "whole", lambda: self._merged(evaluation))
+
+    def _merged(self, evaluation: Evaluation) -> DataFrame:
+        newest = self._newest(evaluation)
+        if delta_state(evaluation.spark, self.path).version < 0:
+            nothing = F.lit(None).cast(newest.schema[NEW].dataType)
+            return newest.withColumns({OLD: nothing, _COUNTS: F.lit(True)})
+        keys = [quoted(name) for name in self.keys]
+        both = self._changes_and_versions(evaluation.spark, newest)
+        found = both.groupBy(*keys).agg(
+            F.any_value(quoted(_CHANGE), F.lit(True)).alias(_CHANGE),
+            F.max_by(quoted(_STORED), quoted(_STORED)[BATCH]).alias(_STORED),
+        )
+        changed = quoted(_CHANGE).isNotNull().alias(_COUNTS)
+        stored = [quoted(_STORED)[name].alias(name) for name in (_KNOWN, OLD)]
+        rows = found.select(*keys, f"{_CHANGE}.*", *stored, changed)
+        counts = quoted(_COUNTS) & self._is_newest
+        return rows.withColumn(_COUNTS, counts).drop(_KNOWN)
+
+    def _changes_and_versions(self, spark: SparkSession, newest: DataFrame) -> DataFrame:
+        """Return the batch's changes and the table's versions, each beside its key."""
+        keys = [quoted(name) for name in self.keys]
+        told = [quoted(name) for name in newest.columns if name not in self.keys]
+        changes = newest.select(*keys, F.struct(*told).alias(_CHANGE))
+        copies = read(spark, self.path).where(quoted(COPY) == BY_KEY)
+        known = self._log.place().alias(_KNOWN)
+        version = F.struct(BATCH, known, self._row_of(newest).alias(OLD))
+        stored = copies.select(*keys, version.alias(_STORED))
+        return changes.unionByName(stored, allowMissingColumns=True)
+
     def _compared(self, evaluation: Evaluation) -> DataFrame:
-        newest = self._newest(self._changes(evaluation))
+        newest = self._newest(evaluation)
         if delta_state(evaluation.spark, self.path).version < 0:
             return newest.withColumn(OLD, F.lit(None).cast(newest.schema[NEW].dataType))
         newest = evaluation.kept(self, "newest", lambda: newest)
-        count, buckets = self._touched(evaluation, newest)
-        known = self._known(evaluation.spark, newest, count, buckets)
-        higher = quoted(_KNOWN).isNull() | (self._log.place() >= quoted(_KNOWN))
-        return newest.join(sent(known, count), self.keys, "left").where(higher).drop(_KNOWN)
-
-    def _touched(
-        self, evaluation: Evaluation, newest: DataFrame
-    ) -> tuple[int, Iterable[int] | None]:
-        """Return how many keys change, or more, and the buckets that they are in; None for all."""
-        if evaluation.anew:
-            # The whole table is read in any case: which buckets would do, nobody needs to know.
-            return evaluation.count(self.rows_of), None
         by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
         counts: dict[int, int] = dict(by_bucket.collect())
-        return sum(counts.values()), counts
+        count = sum(counts.values())
+        known = self._known(evaluation.spark, newest, count, counts)
+        found = newest.join(sent(known, count), self.keys, "left")
+        return found.where(self._is_newest).drop(_KNOWN)
+
+    @property
+    def _is_newest(self) -> Column:
+        """Whether no higher position of a change's key is known."""
+        return quoted(_KNOWN).isNull() | (self._log.place() >= quoted(_KNOWN))
 
     def _known(
-        self, spark: SparkSession, newest: DataFrame, count: int, buckets: Iterable[int] | None
+        self, spark: SparkSession, newest: DataFrame, count: int, buckets: Iterable[int]
     ) -> DataFrame:
         """Return what the table has of the changed keys: the position and the row, null if gone."""
         keys = [quoted(name) for name in self.keys]
         copies = read(spark, self.path, buckets).where(quoted(COPY) == BY_KEY)
         changed = copies.join(sent(newest.select(*keys), count), self.keys, "left_semi")
         stored = self._log.newest(changed)
-        columns = newest.select(f"{NEW}.*").columns
-        row = F.when(~quoted(GONE), F.struct(*map(quoted, columns)))
-        return stored.select(*keys, self._log.place().alias(_KNOWN), row.alias(OLD))
+        old = self._row_of(newest).alias(OLD)
+        return stored.select(*keys, self._log.place().alias(_KNOWN), old)
 
-    def _changes(self, evaluation: Evaluation) -> DataFrame:
+    def _row_of(self, newest: DataFrame) -> Column:
+        """Return a stored version's row, with the columns of a change's row; null if it is gone."""
+        columns = newest.select(f"{NEW}.*").columns
+        return F.when(~quoted(GONE), F.struct(*map(quoted, columns)))
+
+    def _newest(self, evaluation: Evaluation) -> DataFrame:
         rows = evaluation.input(self.rows_of)
         changes = rows if self.changes is None else self.changes(rows)
         wanted = [*self.keys, *self.found_by, *self._log.position, self.deleted]
         require(changes, wanted, "changes")
         require_free_names(changes, self.path)
-        return changes
-
-    def _newest(self, changes: DataFrame) -> DataFrame:
-        """Return of each key the change with the highest position.
-
-        Columns: the key, the position, whether the row is gone, the row.
-        """
-        key = [quoted(name) for name in self.keys]
-        every = [quoted(name) for name in changes.columns]
-        # Changes at one position should be equal. Where they are not, a batch that runs again must
-        # choose the same one.
-        order = F.struct(self._log.place(), F.xxhash64(*every))
-        last = F.max_by(F.struct(*every), order).alias(_ROW)
-        newest = self._keyed(changes).groupBy(*key).agg(last).select(f"{_ROW}.*")
-
-        gone = F.coalesce(quoted(self.deleted), F.lit(False))
-        not_in_row = (*self._log.position, self.deleted)
-        row = F.struct(*[quoted(name) for name in changes.columns if name not in not_in_row])
-        position: list[Column] = [quoted(name) for name in self._log.position]
-        return newest.select(*key, *position, gone.alias(GONE), F.when(~gone, row).alias(NEW))
-
-    def _keyed(self, changes: DataFrame) -> DataFrame:
-        """Return the changes, which fail when they are computed where a key has a null."""
-        told = f"a change of {self.path} has a null in its key, {', '.join(self.keys)}"
-        refuse = F.raise_error(F.lit(told)).cast("boolean")
-        return changes.where(~absent([quoted(name) for name in self.keys]) | refuse)
+        return newest_changes(changes, self._log, self.deleted, self.path)
