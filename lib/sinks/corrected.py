@@ -40,7 +40,7 @@ class Corrected:
 
     The frame holds a window, the keys and one partial for each aggregate, as `windowed.partials()`
     makes them: of windows that have closed, of late rows, or of a batch's own rows. Two tables are
-    written, the log first.
+    written side by side, of which the log is committed first.
 
     The log at `log` is append-only. Its columns:
 

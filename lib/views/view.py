@@ -56,9 +56,9 @@ class View:
     bucket suit most tables. Both sides have the same number, which stays.
 
     Where the view and its tables are small, of 16 MB together, or a batch changes a tenth of their
-    rows, the view is computed anew from all rows of its tables, which takes two thirds of the time.
-    A view whose table records its changes (`delta.enableChangeDataFeed`) is always changed in
-    place: its readers would be told that every row went and came.
+    rows, the view is computed anew from all rows of its tables, which takes little more than half
+    of the time. A view whose table records its changes (`delta.enableChangeDataFeed`) is always
+    changed in place: its readers would be told that every row went and came.
 
     A batch's rows are kept by the executors that evaluated them: losing one ends the run, and the
     batch runs again.
