@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from tidegate.commit.batch import EPOCH
 from tidegate.commit.options import CommitOptions
 from tidegate.errors import TableError
 from tidegate.sinks import Corrected
+from tidegate.testing.process import until
 from tidegate.testing.scans import Scans
 from tidegate.windows import Tumbling, Windowed, tumbling
 
@@ -92,15 +92,13 @@ def test_the_tables_files_are_written_while_its_log_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = sink_in(tmp_path)
-    begun = Event()
+    place = Path(sink.path)
     append = table.append
 
     def in_turns(frame: DataFrame, path: str, options: CommitOptions, *rest: Any) -> None:
-        if path == sink.path:
-            begun.set()
-        else:
-            assert begun.wait(60), "the table waits for its log before it writes"
-            assert not is_there(Path(sink.path))
+        if path == sink.log:
+            until(lambda: any(place.glob("*.parquet")), within=60, what="a file of the table")
+            assert not is_there(place)
         append(frame, path, options, *rest)
 
     monkeypatch.setattr(table, "append", in_turns)
