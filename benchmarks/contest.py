@@ -16,6 +16,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from tidegate.runtime import quiet, spark_session
+from tidegate.runtime.process.presets import Preset
 
 SAMPLE_SECONDS = 0.2
 
@@ -91,10 +92,10 @@ def _each(pid: int, measure: Callable[[psutil.Process], float]) -> Iterator[floa
                 yield measure(process)
 
 
-def started() -> SparkSession:
+def started(preset: Preset | None = None) -> SparkSession:
     """Return the session that everything is measured in."""
     conf = {"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
-    spark = spark_session("bench", master="local[2]", conf=conf)
+    spark = spark_session("bench", master="local[2]", conf=conf, preset=preset)
     quiet(spark)
     return spark
 

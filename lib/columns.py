@@ -188,6 +188,17 @@ def is_plain(kind: DataType) -> bool:
     return isinstance(kind, _PLAIN) or (isinstance(kind, StringType) and kind == StringType())
 
 
+def is_collated(kind: DataType) -> bool:
+    """Return whether values hold a text that can equal one of other bytes."""
+    if isinstance(kind, StructType):
+        return any(is_collated(field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return is_collated(kind.elementType)
+    if isinstance(kind, MapType):
+        return is_collated(kind.keyType) or is_collated(kind.valueType)
+    return isinstance(kind, StringType) and kind != StringType()
+
+
 def require_event_time(frame: DataFrame, time: str) -> None:
     """Refuse a time column that is no timestamp, and a stream that has no watermark on it."""
     require(frame, [time], "time")

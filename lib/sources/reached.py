@@ -14,16 +14,18 @@ from .event_time import EVENT_TIME
 
 @dataclass(frozen=True)
 class Reached:
-    """The newest event time of each partition, and its first offset at an instant or after it.
+    """The first offset of each partition at an instant or after it, and its newest event time.
 
-    Each of them is an aggregate beside the query's, two for a partition. Rows that `where` leaves
-    out count too, as they do for the watermark.
+    Each of them is an aggregate beside the query's, computed for every row. Rows that `where`
+    leaves out count too, as they do for the watermark.
 
     end: where the range ends, exclusive. since: the instant, in microseconds since 1970.
+    times: whether the newest event times are asked for.
     """
 
     end: Offsets
     since: int
+    times: bool = False
     _seen: Observation = field(default_factory=Observation, compare=False, repr=False)
 
     def observing(self, rows: DataFrame, good: Column, place: Sequence[Column]) -> DataFrame:
@@ -36,13 +38,18 @@ class Reached:
         metrics = []
         for name, part in self._places():
             own = (partition == F.lit(part)) & (topic == F.lit(name))
-            young = own & (time >= F.lit(self.since))
-            metrics.append(F.max(F.when(own, time)).alias(_newest(name, part)))
+            # Most rows of a backlog are older, and nothing more is asked of them.
+            young = (time >= F.lit(self.since)) & own
             metrics.append(F.min(F.when(young, offset)).alias(_first(name, part)))
+            if self.times:
+                metrics.append(F.max(F.when(own, time)).alias(_newest(name, part)))
         return rows.observe(self._seen, *metrics) if metrics else rows
 
     def newest(self) -> EventTimes:
-        """Return the newest event times, once the range was read; of no good row there is none."""
+        """Return the newest event times, if `times` asks for them, once the range was read.
+
+        Of a partition without a good row there is none.
+        """
         return self._found(_newest)
 
     def first(self) -> Offsets:

@@ -68,17 +68,19 @@ class Grouping:
         merging = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
         return merging if len(merging) == len(self.aggs) else None
 
-    def over(self, window: Column, *cuts: Column) -> DataFrame:
+    def over(self, window: Column, *cuts: Column, first: Sequence[Column] = ()) -> DataFrame:
         """Aggregate the rows of each window and key.
 
-        `cuts` part the rows further, and are not in the result.
+        `cuts` part the rows further, and are not in the result; nor is what rows are grouped by
+        `first`, ahead of their keys, which must follow from these.
         """
         answers = [
             (agg.finish(agg.partial(self.at)) if isinstance(agg, Aggregate) else agg).alias(name)
             for name, agg in self.aggs.items()
         ]
         try:
-            rows = self.events.groupBy(window.alias(WINDOW), *self.groups, *cuts).agg(*answers)
+            groups = [window.alias(WINDOW), *first, *self.groups, *cuts]
+            rows = self.events.groupBy(*groups).agg(*answers)
         except AnalysisException as fault:
             raise ColumnError(
                 f"aggs cannot be computed: {first_line(fault)}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +29,26 @@ def test_two_events_exactly_one_gap_apart_are_in_one_session(spark: SparkSession
         batch(spark, clicks(0, 5, 10, 15.000001)), "5 seconds", by="key", aggs=N
     ).collect()
     assert windows(found, "n") == [(0.0, 15.0, 3), (15.000001, 20.000001, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("double", ["0.0D", "-0.0D", "0.0D"]),
+        ("map<string, int>", ["map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)", "map('a', 1, 'b', 2)"]),
+        ("string", ["null", "null", "null"]),
+    ],
+)
+def test_events_whose_keys_are_equal_are_in_one_session_whatever_their_bytes(
+    spark: SparkSession, kind: str, values: list[str]
+) -> None:
+    rows = ", ".join(f"({BASE // SECOND + at}, {value})" for at, value in enumerate(values))
+    events = spark.sql(
+        f"SELECT timestamp_seconds(at) event_time, CAST(key AS {kind}) key "
+        f"FROM VALUES {rows} AS t(at, key)"
+    )
+    found = session(events, "5 seconds", by="key", aggs=N).collect()
+    assert windows(found, "n") == [(0.0, 7.0, 3)]
 
 
 def test_a_filter_of_sessions_takes_no_event_from_them(spark: SparkSession) -> None:
@@ -81,6 +103,16 @@ def test_a_gap_that_is_no_interval_is_refused_at_the_call(spark: SparkSession) -
         session(batch(spark, clicks(0)), F.lit("5 minutes"), aggs=N)
     with pytest.raises(ValueError, match="nowhere"):
         session(batch(spark, clicks(0)), F.col("nowhere"), aggs=N)
+
+
+@pytest.mark.parametrize("kind", ["string collate UTF8_LCASE", "array<string collate UNICODE_CI>"])
+def test_keys_with_a_collation_are_refused_at_the_call(spark: SparkSession, kind: str) -> None:
+    # Spark gives 'Ada' and 'ADA', which are equal then, a session each.
+    text = "'Ada'" if kind.startswith("string") else "array('Ada')"
+    events = spark.sql(f"SELECT timestamp_seconds(1) event_time, CAST({text} AS {kind}) key")
+    refused = re.escape(f"by names 'key', of type {kind}.")
+    with pytest.raises(ColumnTypeError, match=refused):
+        session(events, "5 seconds", by="key", aggs=N)
 
 
 def test_a_longest_shorter_than_the_gap_is_refused(spark: SparkSession) -> None:

@@ -114,7 +114,8 @@ class _Work:
         if self.backlog.until is None:
             return {}
         since = reread.since(self.job, self.backlog.until)
-        return {name: Reached(self._own(name).end, since) for name in self.job.inputs}
+        times = self.job.by_log
+        return {name: Reached(self._own(name).end, since, times) for name in self.job.inputs}
 
     def _frames(
         self, seen: Mapping[str, Observation], reached: Mapping[str, Reached]
