@@ -6,8 +6,9 @@ First: `rows` changes of each table, in batches of `batch` messages, half of the
 new rows, and for two of ten a deletion or a move of an older one to another author. Authors have
 about eight posts and eight followers each. Beside it the same by hand, in plain PySpark: each batch
 is appended to a log of each table, and the join of the newest rows of both is computed anew and
-written over the last one. Each contestant has a process of its own, and is warmed up on a tenth.
-The view and its tables have 16 buckets.
+written over the last one. Each contestant has a process of its own, and is warmed up on a tenth,
+and on four batches at least, until that takes as long as the time before. The view and its tables
+have 16 buckets.
 
 Then: tables of `large` rows each, four posts and four followers an author, loaded in one batch and
 compacted, as a view does by itself after some batches; and batches of `changes` messages. How long
@@ -35,10 +36,12 @@ from rich.table import Table
 
 from tidegate.testing.scans import Scans
 
-from .contest import Usage, started
+from .contest import Usage, started, warm_up
 from .table_contestants import CONTESTANTS, Write, messages, timelines
 
 SMALL_BATCHES, SMALL_BUCKETS = 10, 16
+_FEW = 4
+"""Batches to warm up on: only the first one makes tables."""
 Found = dict[str, Any]
 
 
@@ -98,10 +101,8 @@ def alone(name: str) -> Found:
 def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:
     """Let one contestant keep the timelines current, batch by batch."""
     spark, contestant = started(), CONTESTANTS[name]
-    feed(
-        contestant(spark, folder / "warm", SMALL_BUCKETS),
-        prepared(spark, folder / "few", max(batch, rows // 10), batch),
-    )
+    few = list(prepared(spark, folder / "few", max(_FEW * batch // 2, rows // 10), batch))
+    warm_up(lambda own: feed(contestant(spark, own, SMALL_BUCKETS), iter(few)), folder / "warm")
     frames = list(prepared(spark, folder / "many", rows, batch))
     with Usage() as usage:
         began = time.monotonic()

@@ -38,9 +38,9 @@ import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 
 /**
- * One query in Kafka Streams, several times in one JVM: QUERY SERVERS LABEL RUNS FOLDER.
+ * One query in Kafka Streams, several times in one JVM: QUERY SERVERS LABEL RUNS WITHIN FOLDER.
  *
- * <p>Each run has an application id and an output topic of its own, LABEL-NUMBER. It ends when every record that
+ * <p>There are RUNS at the most, and no more once one is within that share of the time of the one before. Each has an application id and an output topic of its own, LABEL-NUMBER. It ends when every record that
  * the topics held at its beginning has passed the query and its results are committed; when it began and ended goes
  * into FOLDER/LABEL.runs, in milliseconds.
  */
@@ -83,13 +83,23 @@ public final class KafkaStreamsPeer {
     }
 
     public static void main(String[] given) throws Exception {
+        double within = Double.parseDouble(given[4]);
+        long before = Long.MAX_VALUE;
         for (int run = 0; run < Integer.parseInt(given[3]); run++) {
             String name = given[2] + "-" + run;
             KafkaStreamsPeer peer = new KafkaStreamsPeer(name);
             Collection<String> topics = peer.build(given[0]);
-            String span = peer.run(settings(given[1], name, given[4]), recordsOf(topics, given[1]));
-            Path marks = Path.of(given[4], given[2] + ".runs");
+            long began = System.currentTimeMillis();
+            peer.run(settings(given[1], name, given[5]), recordsOf(topics, given[1]));
+            long ended = System.currentTimeMillis();
+            Path marks = Path.of(given[5], given[2] + ".runs");
+            String span = began + " " + ended + "\n";
             Files.writeString(marks, span, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            long took = ended - began;
+            if (run > 0 && Math.abs(took - before) <= within * before) {
+                break;
+            }
+            before = took;
         }
     }
 
@@ -196,13 +206,12 @@ public final class KafkaStreamsPeer {
                 .peek((of, event) -> passed.increment());
     }
 
-    private String run(Properties settings, long records) throws InterruptedException {
+    private void run(Properties settings, long records) throws InterruptedException {
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         streams.setUncaughtExceptionHandler(fault -> {
             fault.printStackTrace();
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
-        long began = System.currentTimeMillis();
         streams.start();
         while (passed.sum() < records) {
             if (streams.state() == KafkaStreams.State.ERROR) {
@@ -212,7 +221,6 @@ public final class KafkaStreamsPeer {
         }
         // Closing ends the work at hand and commits it.
         streams.close();
-        return began + " " + System.currentTimeMillis() + "\n";
     }
 
     static Properties settings(String servers, String name, String folder) {

@@ -2,9 +2,10 @@
 
 make bench-peers, or: python -m benchmarks.peers [--rows 4000000] [--rounds 3] [--only NAME]...
 
-Each contestant runs each query several times in a process of its own; the first run is cold, the
-last is warm. The contestants of a query take turns in each round, and the rows of every run are
-compared with those that pandas makes of the same topics."""
+Each contestant runs each query several times in a process of its own, until two runs in a row took
+as long as each other to 5 %; the first run is cold, the last is warm. The contestants of a query
+take turns in each round, and the rows of every run are compared with those that pandas makes of the
+same topics."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ import typer
 from bootstrap.machine import SetupError
 
 from ..harness import Arena, Only, Output, Rounds, Runs, arena, chosen
+from ..steady import MOST
 from . import topics
 from .answers import QUERIES, in_form
 from .contestants import contestants
@@ -29,7 +31,7 @@ from .tables import printed
 def main(
     rows: Annotated[int, typer.Option(help="Clicks; half as many impressions.")] = 4_000_000,
     rounds: Rounds = 3,
-    runs: Annotated[int, typer.Option(help="Runs in one process: the last is warm.")] = 2,
+    runs: Annotated[int, typer.Option(help="Runs in one process at the most.")] = MOST,
     only: Only = None,
     output: Output = Path("benchmarks/results/peers.json"),
 ) -> None:
@@ -76,7 +78,10 @@ def race(
                 taken[name].append(one)
                 speeds = [rows / one[key] / 1e3 for key in ("cold", "seconds")]
                 told = f"cold {speeds[0]:7,.1f}  warm {speeds[1]:7,.1f} thousand/s"
-                place.console.print(f"  round {number + 1}  {query:11} {name:18} {told}")
+                who_ran = f"{query:11} {name:18}"
+                place.console.print(
+                    f"  round {number + 1}  {who_ran} {told}, {one['runs']:.0f} runs"
+                )
         found[query] = taken
     return found
 

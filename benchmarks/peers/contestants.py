@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tidegate.runtime.process.installation import environment, java, project_root
 
+from ..steady import WITHIN
 from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
 
 # As much as the session of the library's own benchmarks has.
@@ -17,7 +18,7 @@ _SEQUENCE = frozenset({"sequence"})
 
 @dataclass(frozen=True)
 class Contestant:
-    """A contestant: a process that takes QUERY SERVERS LABEL RUNS FOLDER, and the words after."""
+    """A contestant: a process that takes QUERY SERVERS LABEL RUNS WITHIN FOLDER, and more words."""
 
     program: tuple[str, ...]
     more: tuple[str, ...]
@@ -33,8 +34,8 @@ class Contestant:
     """Queries that it has no words for."""
 
     def command(self, query: str, servers: str, label: str, runs: int, folder: str) -> list[str]:
-        """Return the command line that runs a query so often."""
-        return [*self.program, query, servers, label, str(runs), folder, *self.more]
+        """Return the command line that runs a query until it is warm, and so often at the most."""
+        return [*self.program, query, servers, label, str(runs), str(WITHIN), folder, *self.more]
 
     @property
     def env(self) -> dict[str, str]:

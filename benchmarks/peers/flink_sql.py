@@ -1,4 +1,7 @@
-"""One query in Flink SQL, several times in one JVM: QUERY SERVERS LABEL RUNS FOLDER CONNECTOR.
+"""One query in Flink SQL, several times in one JVM.
+
+The command line says: QUERY SERVERS LABEL RUNS WITHIN FOLDER CONNECTOR. There are RUNS at the most,
+and no more once two in a row agree.
 
 It runs in Flink's own virtual environment. Each run is a streaming job over what the topics hold at
 its beginning, and writes exactly once into a topic of its own, LABEL-NUMBER; when the run began and
@@ -11,6 +14,8 @@ import time
 from pathlib import Path
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
+
+from benchmarks.steady import steady
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -117,12 +122,16 @@ def run(query: str, servers: str, output: str, folder: str, connector: str) -> t
     return began // 1_000_000, time.time_ns() // 1_000_000
 
 
-def main(query: str, servers: str, label: str, runs: str, folder: str, connector: str) -> None:
-    """Run a query so often, and note when each run began and ended."""
-    for number in range(int(runs)):
-        began, ended = run(query, servers, f"{label}-{number}", folder, connector)
+def main(
+    query: str, servers: str, label: str, runs: str, within: str, folder: str, connector: str
+) -> None:
+    """Run a query until it is warm, and note when each run began and ended."""
+    took: list[float] = []
+    while len(took) < int(runs) and not steady(took, float(within)):
+        began, ended = run(query, servers, f"{label}-{len(took)}", folder, connector)
         with (Path(folder) / f"{label}.runs").open("a", encoding="utf-8") as marks:
             marks.write(f"{began} {ended}\n")
+        took.append(ended - began)
 
 
 if __name__ == "__main__":

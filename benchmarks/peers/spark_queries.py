@@ -1,7 +1,8 @@
 """One query by the library or by hand, several times in one session.
 
-The command line says: QUERY SERVERS LABEL RUNS FOLDER WAY. When each run began and ended goes into
-FOLDER/LABEL.runs, in milliseconds."""
+The command line says: QUERY SERVERS LABEL RUNS WITHIN FOLDER WAY. There are RUNS at the most, and
+no more once two in a row agree. When each began and ended goes into FOLDER/LABEL.runs, in
+milliseconds."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from ..contest import Contestant, Place, started
 from ..contestants import CONTESTANTS, of_tidegate, of_transform
 from ..enrichers import CONTESTANTS as ENRICHERS
 from ..join_contestants import JOINS, by_tidegate
+from ..steady import steady
 from .answers import SLOW_MS, WITHIN_MS
 from .topics import CLICKS
 
@@ -76,17 +78,22 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
 """By the way, and the name of the query."""
 
 
-def main(query: str, servers: str, label: str, runs: str, folder: str, way: str) -> None:
-    """Run a query so often, and note when each run began and ended."""
+def main(
+    query: str, servers: str, label: str, runs: str, within: str, folder: str, way: str
+) -> None:
+    """Run a query until it is warm, and note when each run began and ended."""
     # As Flink does, it keeps its state on the heap.
     spark = started(preset="small")
-    for number in range(int(runs)):
+    took: list[float] = []
+    while len(took) < int(runs) and not steady(took, float(within)):
+        number = len(took)
         place = Place(servers, CLICKS, Path(folder) / f"{label}-{number}")
         began = time.time_ns() // 1_000_000
         WAYS[way][query](spark, place)
         ended = time.time_ns() // 1_000_000
         with (Path(folder) / f"{label}.runs").open("a", encoding="utf-8") as marks:
             marks.write(f"{began} {ended}\n")
+        took.append(ended - began)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,22 @@ class IntervalJoin:
     @property
     def reach(self) -> timedelta:
         """How far before an instant a row can be that still matters to a later result."""
+        return max(self.reaches)
+
+    @property
+    def reaches(self) -> tuple[timedelta, timedelta]:
+        """How far before an instant a left row, and a right row, can be that still matters.
+
+        A pair is as late as the later of its rows. That a row is alone is known only with all rows
+        of the other side that it could have matched.
+        """
         panes = self._panes
-        return timedelta(microseconds=max(0, panes.before) + max(0, panes.after))
+        left = max(0, panes.after)
+        right = max(0, panes.before)
+        both = left + right
+        lefts = both if self.how in ("right", "full") else left
+        rights = right if self.how in ("inner", "right") else both
+        return timedelta(microseconds=lefts), timedelta(microseconds=rights)
 
     @property
     def result_time(self) -> Column:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from itertools import accumulate, pairwise
+from pathlib import Path
+
 import numpy as np
 import pytest
 import typer
 
+from benchmarks import contest
 from benchmarks.harness import Run, Runs, chosen, figures, ratio, table
+from benchmarks.steady import MOST, steady
 from benchmarks.topic import _values
 
 
@@ -56,3 +62,27 @@ def test_a_hot_key_has_its_share_of_the_messages_and_leaves_the_others_as_they_a
     assert sum(one in value for value in even) == 0
     assert 1_700 < sum(one in value for value in hot) < 1_900
     assert [value.partition(b",")[0] for value in even] == [v.partition(b",")[0] for v in hot]
+
+
+def test_times_agree_where_the_last_is_within_a_share_of_the_one_before() -> None:
+    assert steady([20.0, 10.0, 9.5])
+    assert steady([10.0, 10.5])
+    assert not steady([20.0, 10.0])
+    assert not steady([9.5, 9.5, 10.0])
+    assert not steady([9.5])
+    assert steady([10.0, 9.0], within=0.1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs"), [([20, 10, 9.6, 9.5], 3), ([10, 5] * MOST, MOST), ([4, 4, 4], 2)]
+)
+def test_a_contestant_warms_up_until_its_times_agree(
+    seconds: list[float], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A run begins where the one before it has ended.
+    ends = list(accumulate(seconds, initial=0))
+    clock = iter([at for pair in pairwise(ends) for at in pair])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    folders: list[Path] = []
+    contest.warm_up(folders.append, Path("/somewhere/warm"))
+    assert folders == [Path(f"/somewhere/warm-{number}") for number in range(runs)]

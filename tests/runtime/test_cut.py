@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -33,14 +34,15 @@ from ..windows.oracle import SECOND, Event
 from ..windows.strategies import BASE, LATENESS, SPAN, Arrival, arrivals
 
 DELAY = f"{LATENESS // SECOND} seconds"
+MICROSECOND = timedelta(microseconds=1)
 
 
 def windows(window: Window) -> Windowed:
     return Windowed(window, by="key", aggs={"n": count(), "sum": total("value")})
 
 
-def join(how: How, emission: JoinEmission) -> IntervalJoin:
-    return IntervalJoin("key", within=("1 second", "2 seconds"), how=how, emission=emission)
+def join(how: How, emission: JoinEmission, before: str = "1 second") -> IntervalJoin:
+    return IntervalJoin("key", within=(before, "2 seconds"), how=how, emission=emission)
 
 
 ONE: dict[str, Transform] = {
@@ -50,7 +52,10 @@ ONE: dict[str, Transform] = {
     "sliding": windows(Sliding("3 seconds")),
     "deduplication": Deduplication("key", "4 seconds", hold="1 second", order="value"),
 }
-TWO: dict[str, Transform] = {
+TWO: dict[str, IntervalJoin] = {
+    "inner early": join("inner", "early"),
+    "inner, never before": join("inner", "early", before="-1 second"),
+    "right early": join("right", "early"),
     "full early": join("full", "early"),
     "left final": join("left", "final"),
     "semi early": join("semi", "early"),
@@ -62,15 +67,17 @@ def told(frame: DataFrame) -> Counter[str]:
     return Counter(map(str, frame.collect()))
 
 
-def since(transform: Transform, rows: DataFrame, until: int) -> int:
-    """Return from which event time on the stream needs the rows that the batch has read."""
+def since(transform: Transform, rows: DataFrame, until: int) -> list[int]:
+    """Return from which time on the stream needs each input's rows that the batch has read."""
+    if isinstance(transform, IntervalJoin):
+        return [until - each // MICROSECOND for each in transform.reaches]
     window = getattr(transform, "window", None)
     if not isinstance(window, Session):
         assert transform.reach is not None
-        return until - round(transform.reach.total_seconds() * SECOND)
+        return [until - transform.reach // MICROSECOND]
     open_ones = rows.where(F.col("window.end") >= F.timestamp_micros(F.lit(until)))
     oldest: Any = open_ones.agg(F.min(F.unix_micros("window.start"))).collect()[0][0]
-    return until if oldest is None else min(until, oldest)
+    return [until if oldest is None else min(until, oldest)]
 
 
 def cut_in_two(
@@ -95,7 +102,10 @@ def cut_in_two(
         return transform(*frames).where(time >= F.timestamp_micros(F.lit(until)))
 
     with StreamDriver(spark, schemas, after, lateness=DELAY) as stream:
-        kept = [[e for e in events if e.micros >= again] for events in read]
+        kept = [
+            [event for event in events if event.micros >= first]
+            for events, first in zip(read, again, strict=True)
+        ]
         stream.feed(**{name: batch(spark, own) for name, own in zip(names, kept, strict=True)})
         rest = [events[at:] for events in log]
         stream.feed(**{name: batch(spark, own) for name, own in zip(names, rest, strict=True)})
@@ -119,7 +129,7 @@ def test_batch_before_the_cut_and_stream_after_it_are_the_whole_batch(
     agree()
 
 
-@pytest.mark.draws("kind", short=["full early", "anti final"], long=list(TWO))
+@pytest.mark.draws("kind", short=["inner early", "full early", "anti final"], long=list(TWO))
 @pytest.mark.slow
 def test_joins_are_cut_in_two(spark: SparkSession, kind: str) -> None:
     transform = TWO[kind]

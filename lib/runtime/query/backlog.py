@@ -111,11 +111,14 @@ class _Work:
 
     def _reached(self) -> dict[str, Reached]:
         """Return what is to be known of each input's partitions for the stream after the batch."""
-        if self.backlog.until is None:
+        until = self.backlog.until
+        if until is None:
             return {}
-        since = reread.since(self.job, self.backlog.until)
         times = self.job.by_log
-        return {name: Reached(self._own(name).end, since, times) for name in self.job.inputs}
+        return {
+            name: Reached(self._own(name).end, reread.since(self.job, until, name), times)
+            for name in self.job.inputs
+        }
 
     def _frames(
         self, seen: Mapping[str, Observation], reached: Mapping[str, Reached]

@@ -18,19 +18,19 @@ from ...offsets import Offsets
 from ...sources.reached import first_at
 from ..job import Job
 from . import cut
-from .unread import gap, reach
+from .unread import gap, reach_of
 
 _LOG = logging.getLogger(__name__)
 _LONG_SESSION = 8
 """How many gaps before the cut a session that is open there is taken to have begun, at first."""
 
 
-def since(job: Job, until: int) -> int:
-    """Return from which event time on rows are read again, where results before `until` are out.
+def since(job: Job, until: int, name: str) -> int:
+    """Return from which time on an input is read again, where results before `until` are out.
 
     Of sessions it is a guess: which of them are open is known when the batch has made them.
     """
-    return until - (_LONG_SESSION * gap(job) or reach(job))
+    return until - (_LONG_SESSION * gap(job) or reach_of(job, name))
 
 
 def of_sessions(

@@ -13,6 +13,7 @@ from pyspark.sql import Column, SparkSession
 from ...commit.origins import Backlog
 from ...durations import microseconds
 from ...errors import SourceError
+from ...joins import IntervalJoin
 from ...offsets import Offsets
 from ...sources.topics import client, states_of
 from ...transform import Stateless
@@ -87,6 +88,13 @@ def reach(job: Job) -> int:
     if transform is None or transform.reach is None or in_sessions(job):
         return 0
     return transform.reach // _MICRO
+
+
+def reach_of(job: Job, name: str) -> int:
+    """Return how far before the cut rows of one input matter to the stream."""
+    if isinstance(job.transform, IntervalJoin):
+        return job.transform.reaches[list(job.inputs).index(name)] // _MICRO
+    return reach(job)
 
 
 def in_sessions(job: Job) -> bool:
