@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tidegate.runtime import quiet, spark_session
 from tidegate.runtime.process.presets import Preset
 
-from .steady import MOST, steady
+from .steady import until_steady
 
 SAMPLE_SECONDS = 0.2
 
@@ -120,12 +120,13 @@ def compete(contestants: Mapping[str, Contestant], prepare: Prepare | None = Non
 
 def warm_up(run: Callable[[Path], object], folder: Path) -> None:
     """Run what takes a folder, a new one beside this one each time, until its times agree."""
-    seconds: list[float] = []
-    while len(seconds) < MOST and not steady(seconds):
-        own = folder.with_name(f"{folder.name}-{len(seconds)}")
+
+    def once(number: int) -> float:
         began = time.monotonic()
-        run(own)
-        seconds.append(time.monotonic() - began)
+        run(folder.with_name(f"{folder.name}-{number}"))
+        return time.monotonic() - began
+
+    until_steady(once)
 
 
 def measured(spark: SparkSession, contestant: Contestant, place: Place) -> dict[str, float]:

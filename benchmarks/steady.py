@@ -4,7 +4,7 @@ It imports nothing, since Flink's own environment has little."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 WITHIN = 0.05
 """How far a run's time may be from that of the run before it, as a share of that."""
@@ -18,3 +18,10 @@ def steady(seconds: Sequence[float], within: float = WITHIN) -> bool:
         return False
     before, last = seconds[-2:]
     return abs(last - before) <= within * before
+
+
+def until_steady(run: Callable[[int], float], most: int = MOST, within: float = WITHIN) -> None:
+    """Run what takes a run's number and tells how long that took, until two in a row agree."""
+    took: list[float] = []
+    while len(took) < most and not steady(took, within):
+        took.append(run(len(took)))

@@ -40,9 +40,10 @@ import org.apache.kafka.streams.processor.TimestampExtractor;
 /**
  * One query in Kafka Streams, several times in one JVM: QUERY SERVERS LABEL RUNS WITHIN FOLDER.
  *
- * <p>There are RUNS at the most, and no more once one is within that share of the time of the one before. Each has an application id and an output topic of its own, LABEL-NUMBER. It ends when every record that
- * the topics held at its beginning has passed the query and its results are committed; when it began and ended goes
- * into FOLDER/LABEL.runs, in milliseconds.
+ * <p>There are RUNS at the most, and no more once one takes as long as the one before, give or take WITHIN of it.
+ * Each has an application id and an output topic of its own, LABEL-NUMBER. It ends when every record that the topics
+ * held at its beginning has passed the query and its results are committed; when it began and ended goes into
+ * FOLDER/LABEL.runs, in milliseconds.
  */
 public final class KafkaStreamsPeer {
     /** A record of any of the topics: fields that a topic does not have are absent. */

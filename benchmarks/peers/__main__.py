@@ -77,11 +77,9 @@ def race(
                 )
                 taken[name].append(one)
                 speeds = [rows / one[key] / 1e3 for key in ("cold", "seconds")]
-                told = f"cold {speeds[0]:7,.1f}  warm {speeds[1]:7,.1f} thousand/s"
-                who_ran = f"{query:11} {name:18}"
-                place.console.print(
-                    f"  round {number + 1}  {who_ran} {told}, {one['runs']:.0f} runs"
-                )
+                cold, warm = (f"{speed:7,.1f}" for speed in speeds)
+                told = f"cold {cold}  warm {warm} thousand/s, {one['runs']:.0f} runs"
+                place.console.print(f"  round {number + 1}  {query:11} {name:18} {told}")
         found[query] = taken
     return found
 

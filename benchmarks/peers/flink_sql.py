@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from benchmarks.steady import steady
+from benchmarks.peers.marks import marked
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -126,12 +126,11 @@ def main(
     query: str, servers: str, label: str, runs: str, within: str, folder: str, connector: str
 ) -> None:
     """Run a query until it is warm, and note when each run began and ended."""
-    took: list[float] = []
-    while len(took) < int(runs) and not steady(took, float(within)):
-        began, ended = run(query, servers, f"{label}-{len(took)}", folder, connector)
-        with (Path(folder) / f"{label}.runs").open("a", encoding="utf-8") as marks:
-            marks.write(f"{began} {ended}\n")
-        took.append(ended - began)
+
+    def one(output: str) -> tuple[int, int]:
+        return run(query, servers, output, folder, connector)
+
+    marked(one, label, runs, within, folder)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from ..contest import Contestant, Place, started
 from ..contestants import CONTESTANTS, of_tidegate, of_transform
 from ..enrichers import CONTESTANTS as ENRICHERS
 from ..join_contestants import JOINS, by_tidegate
-from ..steady import steady
 from .answers import SLOW_MS, WITHIN_MS
+from .marks import marked
 from .topics import CLICKS
 
 
@@ -84,16 +84,14 @@ def main(
     """Run a query until it is warm, and note when each run began and ended."""
     # As Flink does, it keeps its state on the heap.
     spark = started(preset="small")
-    took: list[float] = []
-    while len(took) < int(runs) and not steady(took, float(within)):
-        number = len(took)
-        place = Place(servers, CLICKS, Path(folder) / f"{label}-{number}")
-        began = time.time_ns() // 1_000_000
+
+    def run(name: str) -> tuple[int, int]:
+        place = Place(servers, CLICKS, Path(folder) / name)
+        began = time.time_ns()
         WAYS[way][query](spark, place)
-        ended = time.time_ns() // 1_000_000
-        with (Path(folder) / f"{label}.runs").open("a", encoding="utf-8") as marks:
-            marks.write(f"{began} {ended}\n")
-        took.append(ended - began)
+        return began // 1_000_000, time.time_ns() // 1_000_000
+
+    marked(run, label, runs, within, folder)
 
 
 if __name__ == "__main__":

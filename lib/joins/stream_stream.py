@@ -97,12 +97,11 @@ class IntervalJoin:
         of the other side that it could have matched.
         """
         panes = self._panes
-        left = max(0, panes.after)
-        right = max(0, panes.before)
-        both = left + right
-        lefts = both if self.how in ("right", "full") else left
-        rights = right if self.how in ("inner", "right") else both
-        return timedelta(microseconds=lefts), timedelta(microseconds=rights)
+        after = max(0, panes.after)
+        before = max(0, panes.before)
+        left = before + after if self.how in ("right", "full") else after
+        right = before if self.how in ("inner", "right") else before + after
+        return timedelta(microseconds=left), timedelta(microseconds=right)
 
     @property
     def result_time(self) -> Column:
