@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from ..aggregates import merges
 from ..columns import quoted
 from ..commit.batch import Batch
+from ..commit.side_by_side import under_way
 from ..durations import since_1970
 from ..eventtime.changing import changing
 from ..jvm import DeltaState
@@ -90,23 +91,37 @@ class WindowChanges:
         )
         return issued.unionByName(withdrawn)
 
-    def concerned(self, state: DeltaState, path: str) -> DataFrame | None:
-        """Return the table at `path`; None where none of its windows concerns the batch."""
+    def beside(self, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
+        """Return the changed windows, as `of` does, and whether they may meet stored ones.
+
+        state, path: the table's.
+        """
         if state.version < 0:
-            return None
-        stored = self.frame.sparkSession.read.format("delta").load(path)
-        return None if self._are_new(stored, known_end(state)) else stored
+            return self.of(None), False
+        spark = self.frame.sparkSession
+        stored = spark.read.format("delta").load(path)
+        if not isinstance(self.merging, Same):
+            # Sessions may touch one that has ended.
+            return self.of(stored), True
+        # Mostly they are new: so they are planned while their span is looked for.
+        with under_way(spark, [self._look]):
+            changes = self.of(None)
+        if self._are_new(stored, known_end(state)):
+            return changes, False
+        return self.of(stored), True
+
+    def _look(self) -> None:
+        """Look for the span, which is kept."""
+        _ = self._span
 
     def _are_new(self, stored: DataFrame, ended: datetime | None) -> bool:
         """Return whether no window that arrives is stored, and none that is stored is open.
 
         So it is where all that are stored ended before the batch, and all that arrive end within
-        it. Sessions may touch one that has ended.
+        it.
 
         ended: what no stored window ends after; None to have it looked for.
         """
-        if not isinstance(self.merging, Same):
-            return False
         before = self.batch.late_watermark
         if self._span is not None:
             *_, first_end = self._span

@@ -137,9 +137,8 @@ class Corrected:
         spark = frame.sparkSession
         merging = self._window_changes(frame, batch)
         state = delta_state(spark, self.path)
-        stored = merging.concerned(state, self.path)
-        changes = merging.of(stored).persist()
-        meets = stored is not None
+        changes, meets = merging.beside(state, self.path)
+        changes.persist()
 
         def commit(options: CommitOptions) -> None:
             self._settle(changes, options, meets=meets)
