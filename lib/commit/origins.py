@@ -61,7 +61,8 @@ class Backlog:
     def newest_again(self) -> EventTimes | None:
         """What was newest at `again`, as far as rows from there on can hang on it.
 
-        In a partition of which rows are read again the first of them is newer than all before it.
+        In a partition of which rows are read again the first that results need is newer than all
+        before it; what comes before that one is too old for them, late or not.
         """
         if self.newest is None:
             return None

@@ -42,10 +42,14 @@ _STREAM_ONLY = ("minoffsetspertrigger", "maxtriggerdelay", "startingoffsetsbytim
 # With Kafka's own 500 records a poll, Spark asks so often that it costs a tenth of a simple query's
 # CPU time. And at a topic's end the broker holds back an answer for so many milliseconds (Kafka's
 # own 500), which a task has to wait for before it is told anything else; no task reads further.
+# Most tasks have a consumer of their own, and a third of what it takes to make one is its metrics:
+# beans of the JVM, and names by which the broker could ask for them.
 _DEFAULTS = {
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "5000",
-    "kafka.fetch.max.wait.ms": "20",
+    "kafka.fetch.max.wait.ms": "1",
+    "kafka.enable.metrics.push": "false",
+    "kafka.auto.include.jmx.reporter": "false",
 }
 
 _SERVER = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+):(\d{1,5})")

@@ -62,10 +62,11 @@ class KafkaSource:
     Kafka source as they are: every `kafka.*` setting (SASL, TLS) and every option of the reader
     that is not an argument here. Their values never show in a repr.
 
-    Aborted transactions are not read (`kafka.isolation.level` is read_committed), and a poll takes
-    up to 5,000 records (`kafka.max.poll.records`), and at a topic's end waits 20 ms for more
-    (`kafka.fetch.max.wait.ms`); `options` can change all three. Not supported: ends
-    of a stream, other than by the query's trigger.
+    Aborted transactions are not read (`kafka.isolation.level` is read_committed), a poll takes up
+    to 5,000 records (`kafka.max.poll.records`), at a topic's end it waits 1 ms for more
+    (`kafka.fetch.max.wait.ms`), and consumers keep no metrics for JMX or the broker
+    (`kafka.auto.include.jmx.reporter`, `kafka.enable.metrics.push`); `options` can change each of
+    these. Not supported: ends of a stream, other than by the query's trigger.
 
     Raises ArgumentError and ColumnTypeError, at construction, for arguments that do not fit
     together, and for options that Spark would ignore: `security.protocol` without `kafka.`.

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ..offsets import EventTimes, Offsets
+from ._stretches import Stretches, stretches
 from .event_time import EVENT_TIME
 
 
 @dataclass(frozen=True)
 class Reached:
-    """The first offset of each partition at an instant or after it, and its newest event time.
+    """From where on each partition has rows at an instant or after it, and its newest event time.
 
-    Each of them is an aggregate beside the query's, computed for every row. Rows that `where`
+    Counted by aggregates beside the query's, which are computed for every row. Rows that `where`
     leaves out count too, as they do for the watermark.
 
-    end: where the range ends, exclusive. since: the instant, in microseconds since 1970.
-    times: whether the newest event times are asked for.
+    start, end: the range, exclusive of its end. since: the instant, in microseconds since 1970.
+    times: whether the newest event times are asked for, by an aggregate for each partition.
     """
 
+    start: Offsets
     end: Offsets
     since: int
     times: bool = False
@@ -33,15 +35,14 @@ class Reached:
 
         place: the columns of a row's topic, partition and offset.
         """
-        topic, partition, offset = place
+        topic, partition, _ = place
         time = F.when(good, F.unix_micros(EVENT_TIME))
-        metrics = []
-        for name, part in self._places():
-            own = (partition == F.lit(part)) & (topic == F.lit(name))
-            # Most rows of a backlog are older, and nothing more is asked of them.
-            young = (time >= F.lit(self.since)) & own
-            metrics.append(F.min(F.when(young, offset)).alias(_first(name, part)))
-            if self.times:
+        # Most rows of a backlog are older, and nothing more is asked of them.
+        young = time >= F.lit(self.since)
+        metrics = [each.observed(young, place).alias(_young(each)) for each in self._stretches()]
+        if self.times:
+            for name, part in self._places():
+                own = (partition == F.lit(part)) & (topic == F.lit(name))
                 metrics.append(F.max(F.when(own, time)).alias(_newest(name, part)))
         return rows.observe(self._seen, *metrics) if metrics else rows
 
@@ -50,28 +51,31 @@ class Reached:
 
         Of a partition without a good row there is none.
         """
-        return self._found(_newest)
+        found: EventTimes = {}
+        for topic, part in self._places():
+            time = self._seen.get[_newest(topic, part)]
+            if time is not None:
+                found.setdefault(topic, {})[part] = time
+        return found
 
     def first(self) -> Offsets:
-        """Return the first offsets at the instant or after it, once the range was read.
+        """Return from where on there are rows at the instant or after it, once the range was read.
 
-        Of a partition without such a row it is the range's end.
+        None of them is before that offset, which may be that of a row somewhat before the first: by
+        a thousandth of the longest range. Of a partition without such a row it is the range's end.
         """
-        found = self._found(_first)
-        return {topic: {**parts, **found.get(topic, {})} for topic, parts in self.end.items()}
+        found = {topic: dict(parts) for topic, parts in self.end.items()}
+        for each in self._stretches():
+            found[each.topic] |= each.first(self._seen.get[_young(each)])
+        return found
+
+    def _stretches(self) -> list[Stretches]:
+        return list(stretches(self.start, self.end))
 
     def _places(self) -> Iterator[tuple[str, int]]:
         for topic, parts in self.end.items():
             for part in parts:
                 yield topic, part
-
-    def _found(self, name: Callable[[str, int], str]) -> dict[str, dict[int, int]]:
-        found: dict[str, dict[int, int]] = {}
-        for topic, part in self._places():
-            number = self._seen.get[name(topic, part)]
-            if number is not None:
-                found.setdefault(topic, {})[part] = number
-        return found
 
 
 def newest(rows: DataFrame, place: Sequence[str]) -> EventTimes:
@@ -103,5 +107,5 @@ def _newest(topic: str, part: int) -> str:
     return f"newest of {topic}-{part}"
 
 
-def _first(topic: str, part: int) -> str:
-    return f"first of {topic}-{part}"
+def _young(of: Stretches) -> str:
+    return f"young of {of.topic}, {of.group}"

@@ -114,11 +114,12 @@ class _Work:
         until = self.backlog.until
         if until is None:
             return {}
-        times = self.job.by_log
-        return {
-            name: Reached(self._own(name).end, reread.since(self.job, until, name), times)
-            for name in self.job.inputs
-        }
+        return {name: self._reached_of(name, until) for name in self.job.inputs}
+
+    def _reached_of(self, name: str, until: int) -> Reached:
+        own = self._own(name)
+        since = reread.since(self.job, until, name)
+        return Reached(own.start, own.end, since, times=self.job.by_log)
 
     def _frames(
         self, seen: Mapping[str, Observation], reached: Mapping[str, Reached]

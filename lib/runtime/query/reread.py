@@ -1,8 +1,8 @@
 """From where on the stream after a backlog reads again what its results need.
 
-Those are in each partition the rows from the first one on that is at an instant or after it. No row
-before that one is newer, so that what is late by the log among the rows that are read again follows
-from them alone.
+Those are in each partition the rows from the first one on that is at an instant or after it, or
+from somewhat before it. No row before that one is newer, so that what is late by the log among them
+follows from the rows that are read again alone.
 """
 
 from __future__ import annotations
