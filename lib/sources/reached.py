@@ -62,7 +62,8 @@ class Reached:
         """Return from where on there are rows at the instant or after it, once the range was read.
 
         None of them is before that offset, which may be that of a row somewhat before the first: by
-        a thousandth of the longest range. Of a partition without such a row it is the range's end.
+        a five-hundredth of the longest range. Of a partition without such a row it is the range's
+        end.
         """
         found = {topic: dict(parts) for topic, parts in self.end.items()}
         for each in self._stretches():
