@@ -91,7 +91,7 @@ class WindowChanges:
         )
         return issued.unionByName(withdrawn)
 
-    def beside(self, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
+    def against(self, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
         """Return the changed windows, as `of` does, and whether they may meet stored ones.
 
         state, path: the table's.
@@ -104,15 +104,11 @@ class WindowChanges:
             # Sessions may touch one that has ended.
             return self.of(stored), True
         # Mostly they are new: so they are planned while their span is looked for.
-        with under_way(spark, [self._look]):
+        with under_way(spark, [lambda: self._span]):
             changes = self.of(None)
         if self._are_new(stored, known_end(state)):
             return changes, False
         return self.of(stored), True
-
-    def _look(self) -> None:
-        """Look for the span, which is kept."""
-        _ = self._span
 
     def _are_new(self, stored: DataFrame, ended: datetime | None) -> bool:
         """Return whether no window that arrives is stored, and none that is stored is open.

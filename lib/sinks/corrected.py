@@ -137,7 +137,7 @@ class Corrected:
         spark = frame.sparkSession
         merging = self._window_changes(frame, batch)
         state = delta_state(spark, self.path)
-        changes, meets = merging.beside(state, self.path)
+        changes, meets = merging.against(state, self.path)
         changes.persist()
 
         def commit(options: CommitOptions) -> None:

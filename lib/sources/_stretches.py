@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..offsets import Offsets, offset_of
 
+_BITS = 32_768
+"""Those of a bitmap of Spark's."""
 PARTITIONS = 32
 """Partitions that share a bitmap."""
-STRETCHES = 1_024
-"""Stretches of each partition's offsets, a bit each. Spark's bitmaps have 32,768 bits."""
+STRETCHES = _BITS // PARTITIONS
+"""Stretches of each partition's offsets, a bit each."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,9 @@ class Stretches:
         young: whether a row is. place: its topic, partition and offset.
         """
         topic, partition, offset = place
-        lowest = self.group * PARTITIONS
-        mine = (topic == F.lit(self.topic)) & partition.between(lowest, lowest + PARTITIONS - 1)
-        slot = (partition - F.lit(lowest)).cast("bigint")
+        last = self._lowest + PARTITIONS - 1
+        mine = (topic == F.lit(self.topic)) & partition.between(self._lowest, last)
+        slot = (partition - F.lit(self._lowest)).cast("bigint")
         stretch = F.shiftright(offset, self.shift).bitwiseAND(F.lit(STRETCHES - 1))
         bit = slot * F.lit(STRETCHES) + stretch
         return F.bitmap_construct_agg(F.when(young & mine, bit))
@@ -55,6 +58,11 @@ class Stretches:
         return {part: offset for part, offset in found.items() if offset is not None}
 
     @property
+    def _lowest(self) -> int:
+        """The lowest number that a partition of the group can have."""
+        return self.group * PARTITIONS
+
+    @cached_property
     def shift(self) -> int:
         """The binary logarithm of a stretch's length."""
         shift = 0
@@ -67,11 +75,11 @@ class Stretches:
 
     def _first(self, bitmap: bytes, part: int) -> int | None:
         start, end = self.ranges[part]
-        shift = self.shift
-        for stretch in range(start >> shift, ((end - 1) >> shift) + 1):
-            byte, bit = divmod(part % PARTITIONS * STRETCHES + stretch % STRETCHES, 8)
+        slot = part - self._lowest
+        for stretch in range(start >> self.shift, ((end - 1) >> self.shift) + 1):
+            byte, bit = divmod(slot * STRETCHES + stretch % STRETCHES, 8)
             if bitmap[byte] >> bit & 1:
-                return max(start, stretch << shift)
+                return max(start, stretch << self.shift)
         return None
 
 

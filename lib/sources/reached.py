@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -39,7 +40,7 @@ class Reached:
         time = F.when(good, F.unix_micros(EVENT_TIME))
         # Most rows of a backlog are older, and nothing more is asked of them.
         young = time >= F.lit(self.since)
-        metrics = [each.observed(young, place).alias(_young(each)) for each in self._stretches()]
+        metrics = [each.observed(young, place).alias(_young(each)) for each in self._stretches]
         if self.times:
             for name, part in self._places():
                 own = (partition == F.lit(part)) & (topic == F.lit(name))
@@ -66,10 +67,11 @@ class Reached:
         end.
         """
         found = {topic: dict(parts) for topic, parts in self.end.items()}
-        for each in self._stretches():
+        for each in self._stretches:
             found[each.topic] |= each.first(self._seen.get[_young(each)])
         return found
 
+    @cached_property
     def _stretches(self) -> list[Stretches]:
         return list(stretches(self.start, self.end))
 

@@ -136,7 +136,7 @@ def test_what_another_writer_has_done_is_seen(world: World) -> None:
 def test_what_another_writer_does_between_the_look_and_the_commit_is_seen_by_the_next_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = WindowChanges.beside
+    looked = WindowChanges.against
 
     def and_then(changes: WindowChanges, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
         found = looked(changes, state, path)
@@ -144,7 +144,7 @@ def test_what_another_writer_does_between_the_look_and_the_commit_is_seen_by_the
         return found
 
     with monkeypatch.context() as during:
-        during.setattr(WindowChanges, "beside", and_then)
+        during.setattr(WindowChanges, "against", and_then)
         world.write(3, 2)
     assert world.write(4, 3) > 0
     assert world.current() == [
