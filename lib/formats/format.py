@@ -25,8 +25,8 @@ class Format(Protocol):
     def needs(self) -> Sequence[str]:
         """Kafka's columns that are read beside the value; raw rows need have no others.
 
-        A parser in Python carries each column along, so what nobody reads is left out. To a format
-        that does not say so, all columns but the headers are given.
+        To a format that does not say so, all columns but the headers are given: these take Kafka's
+        reader time for each row.
         """
 
     def decode(self, raw: DataFrame) -> DataFrame:

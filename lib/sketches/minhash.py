@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ..arrow_function import arrow_function
 from ..columns import column
 from ..errors import ArgumentError
 from .datasketch import imported
@@ -47,11 +48,8 @@ def signature(text: str | Column, *, words: int = 3, permutations: int = 128) ->
             f"words is {words} and permutations {permutations}.", "1 or more.", "words=3"
         )
     imported()
-    # Spark's declaration leaves out this call, in which the function's annotations say its kind.
-    arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
-    signatures = arrow_udf(_signatures(permutations), "array<int>")
-    signed: Column = signatures(_shingles(column(text), words))
-    return signed
+    signatures = arrow_function(_signatures(permutations), "array<int>")
+    return signatures(_shingles(column(text), words))
 
 
 def to_minhash(values: Sequence[int]) -> MinHash:

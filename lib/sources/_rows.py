@@ -17,7 +17,6 @@ from ._parts import CARRIED
 from .aside import BAD, UNREAD
 from .before import FILTERED
 from .event_time import EVENT_TIME, EventTime
-from .kafka import HEADERS
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class ReadRows:
     def judged(self, raw: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         """Decode each record, take its event time, decide whether it is good, and look at `where`.
 
-        Of Kafka's columns those are carried along that something reads: a parser in Python is
-        given, and gives back, each of them. Those of `also` are among them.
+        Of Kafka's columns those are carried along that something reads, those of `also` among them.
         """
         carried = list(dict.fromkeys([*also, *self.keep, *self.event_time.needs, *self.needs]))
         try:
@@ -50,9 +48,8 @@ class ReadRows:
         return self._filtered(timed)
 
     def _carrying(self, carried: Sequence[str], raw: DataFrame) -> DataFrame:
-        asked = [*dict.fromkeys([*carried, "value"])]
-        given = asked if HEADERS in self.needs else [_without_null_lists(name) for name in asked]
-        decoded = self.format.decode(raw.select(*given))
+        asked = dict.fromkeys([*carried, "value"])
+        decoded = self.format.decode(raw.select(*map(quoted, asked)))
         fields = self.format.schema.fieldNames()
         flat = decoded.select(
             *[_of_record(name) for name in fields],
@@ -87,23 +84,9 @@ def _of_record(field: str) -> Column:
 
 
 @made_once
-def _without_null_lists(column: str) -> Column:
-    """Return one of Kafka's columns as a parser in Python carries it along.
-
-    Spark asks for the size of a batch after each row, and Arrow then goes through all null lists
-    since the last one that is none: of 10,000 records without headers 50 million times, which takes
-    twice as long as all else that is done with them.
-    """
-    if column == HEADERS:
-        return F.coalesce(F.col(HEADERS), F.array()).alias(HEADERS)
-    return quoted(column)
-
-
-@made_once
 def _named(column: str, name: str) -> Column:
-    """Return one of Kafka's columns as Kafka's reader gives it, under a name."""
-    found = F.when(F.size(HEADERS) > 0, F.col(HEADERS)) if column == HEADERS else quoted(column)
-    return found.alias(name)
+    """Return one of Kafka's columns under a name."""
+    return quoted(column).alias(name)
 
 
 def kafka_name(format: Format, name: str) -> str:

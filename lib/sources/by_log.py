@@ -12,10 +12,9 @@ records, which go to Python and back as whole numbers. That needs a task for eac
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ..arrow_function import arrow_function
 from ..columns import quoted
 from ..offsets import EventTimes, at_place
 from .before import FILTERED
@@ -98,7 +98,7 @@ def running(times: pa.Array, before: int) -> tuple[pa.Array, int]:
     return pa.array(earlier, pa.int64(), mask=earlier == _NONE), int(reached[-1])
 
 
-def _of_stream(topic: str, partition: int) -> Any:
+def _of_stream(topic: str, partition: int) -> Callable[..., Column]:
     """Return the running maximum over a stream's one partition."""
 
     def newest(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -107,7 +107,7 @@ def _of_stream(topic: str, partition: int) -> Any:
             earlier, reached = running(times, reached)
             yield earlier
 
-    return _arrow_udf(newest)
+    return arrow_function(newest, "bigint", stays=True)
 
 
 def _of_range(times: Column, start: Column) -> Column:
@@ -121,8 +121,7 @@ def _of_range(times: Column, start: Column) -> Column:
             earlier, reached = running(times, reached)
             yield earlier
 
-    found: Column = _arrow_udf(newest)(times, start)
-    return found
+    return arrow_function(newest, "bigint", stays=True)(times, start)
 
 
 def _at_start(topic: str, partition: int) -> int:
@@ -133,10 +132,3 @@ def _at_start(topic: str, partition: int) -> int:
         raise RuntimeError(f"a task reads {topic}-{partition} and does not know {PROPERTY}.")
     found = json.loads(said).get(topic, {}).get(str(partition))
     return _NONE if found is None else int(found)
-
-
-def _arrow_udf(function: Any) -> Any:
-    """Return a function of a partition's rows in their order, which Spark must not move."""
-    # Spark's declaration leaves out this call, in which the function's annotations say its kind.
-    arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
-    return arrow_udf(function, "bigint").asNondeterministic()

@@ -35,6 +35,7 @@ from benchmarks.join_contestants import JOINS
 from benchmarks.late_by_log_contestants import BY_LOG
 from benchmarks.late_contestants import LATE
 from benchmarks.peers.installing import javac
+from benchmarks.reading import KEEPING
 from benchmarks.table_contestants import CONTESTANTS as VIEWS
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import Broker
@@ -69,6 +70,13 @@ def enriched(broker: Broker) -> str:
     topic.fill(broker.servers, "bench-enriched", ROWS, PARTITIONS)
     enrichers.fill_changelog(broker.servers, "bench-enriched-changes", ROWS, PARTITIONS)
     return "bench-enriched"
+
+
+@pytest.mark.draws("name", short=["all"], long=list(KEEPING))
+def test_a_reading_is_measured(
+    spark: SparkSession, broker: Broker, clicks: str, tmp_path: Path, name: str
+) -> None:
+    ran(spark, broker, clicks, KEEPING[name], tmp_path)
 
 
 @pytest.mark.draws(

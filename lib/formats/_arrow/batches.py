@@ -6,7 +6,6 @@ the reason is asked for of bad rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -14,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
+from ...arrow_function import arrow_function
 from ...errors import ArgumentError
 from .._fitting import nullable
 from .places import Places
@@ -37,31 +37,26 @@ def decoded(
     raw: DataFrame, reader: Reader, schema: StructType, tombstones: Tombstones
 ) -> DataFrame:
     """Add `record` and `bad`."""
-    shape = StructType([*raw.schema.fields, StructField("record", nullable(schema))])
-    at = raw.columns.index("value")
 
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            records, _ = reader.read(batch.column(at))
-            yield batch.append_column("record", records)
+    def records(values: pa.Array) -> pa.Array:
+        found, _ = reader.read(values)
+        return found
 
+    record = arrow_function(records, nullable(schema), stays=True)(F.col("value"))
     bad = F.col("record").isNull()
     if tombstones == "row":
         bad = bad & F.col("value").isNotNull()
-    return raw.mapInArrow(read, shape).withColumn("bad", bad)
+    return raw.withColumn("record", record).withColumn("bad", bad)
 
 
 def diagnosed(dead: DataFrame, reader: Reader) -> DataFrame:
     """Add `reason`."""
-    shape = StructType([*dead.schema.fields, StructField("reason", StringType())])
-    at = dead.columns.index("value")
 
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            _, reasons = reader.read(batch.column(at))
-            yield batch.append_column("reason", reasons)
+    def told(values: pa.Array) -> pa.Array:
+        _, found = reader.read(values)
+        return found
 
-    return dead.mapInArrow(read, shape)
+    return dead.withColumn("reason", arrow_function(told, "string", stays=True)(F.col("value")))
 
 
 def finished(found: Places, fields: list[Any], kind: pa.StructType) -> Any:

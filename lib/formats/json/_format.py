@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
+from ...arrow_function import arrow_function
 from ...columns import schema_of
 from ...errors import ArgumentError, ColumnError
 from .._fitting import narrowed, nullable, unfit
@@ -103,7 +105,7 @@ class JsonFormat:
             record = _struct(self._fields(F.col))
             return read.withColumns({"record": record, "bad": self._bad(F.col)}).drop(*_OF_TEXT)
         slow, found = self._after_arrow
-        read = self._read_quickly(raw, reader).withColumn(_SLOW, slow)
+        read = raw.withColumn(_QUICK, self._read_quickly(reader)).withColumn(_SLOW, slow)
         return read.withColumns(found).drop(_QUICK, _SLOW)
 
     @cached_property
@@ -126,16 +128,13 @@ class JsonFormat:
         bad = left & self._bad(F.col(_SLOW).getField) & (F.spark_partition_id() >= 0)
         return slow, {"record": _struct(fields), "bad": bad}
 
-    def _read_quickly(self, raw: DataFrame, reader: ArrowJson) -> DataFrame:
-        """Add the records that Arrow's parser reads; null where a value is left."""
-        shape = StructType([*raw.schema.fields, StructField(_QUICK, nullable(self.schema))])
-        at = raw.columns.index("value")
+    def _read_quickly(self, reader: ArrowJson) -> Column:
+        """Return the records that Arrow's parser reads; null where a value is left."""
 
-        def read(batches: Iterator[Any]) -> Iterator[Any]:
-            for batch in batches:
-                yield batch.append_column(_QUICK, reader.read(batch.column(at)))
+        def read(values: pa.Array) -> pa.Array:
+            return reader.read(values)
 
-        return raw.mapInArrow(read, shape)
+        return arrow_function(read, nullable(self.schema), stays=True)(F.col("value"))
 
     def _fields(self, of_text: Callable[[str], Column]) -> dict[str, Column]:
         """Return the record's fields as Spark's parser has read them."""

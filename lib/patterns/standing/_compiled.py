@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ...arrow_function import arrow_function
 from ._program import ALL, HEAD, PREFIX, READY, TERM, WORDS, program
 from ._reading import FaultError
 from ._terms import HEADS, hashed, head, term_key, terms, terms_text
@@ -54,10 +55,7 @@ def was_read(text: Column, fields: SearchFields) -> Column:
         return pa.array([_parsed(each.as_py(), fields) for each in texts], _READ)
 
     parsed.__annotations__ = {"texts": pa.Array, "return": pa.Array}
-    # Spark's declaration leaves out this call, in which the function's annotations say its kind.
-    arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
-    found: Column = arrow_udf(parsed, _READ_DDL)(text)
-    return found
+    return arrow_function(parsed, _READ_DDL)(text)
 
 
 def compiled(found: Column, fields: SearchFields) -> Column:
