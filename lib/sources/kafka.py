@@ -30,6 +30,7 @@ from ._shares import (
     require_starts,
     start_of,
 )
+from ._tasks import in_few_tasks
 
 HEADERS = "headers"
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", HEADERS)
@@ -184,10 +185,16 @@ class KafkaSource:
         if self.max_rows is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_rows)
         rows = spark.readStream.format("kafka").options(**options).load()
-        return rows.select(*_columns(headers))
+        return in_few_tasks(rows, options).select(*_columns(headers))
 
     def between(
-        self, spark: SparkSession, start: Offsets, end: Offsets, *, headers: bool = True
+        self,
+        spark: SparkSession,
+        start: Offsets,
+        end: Offsets,
+        *,
+        headers: bool = True,
+        apart: bool = False,
     ) -> DataFrame:
         """Return one offset range, start inclusive and end exclusive, as a batch of raw rows.
 
@@ -196,7 +203,7 @@ class KafkaSource:
         range of which the topic has lost a part is an error of Spark's. Raises ArgumentError for a
         range that ends before it starts.
 
-        headers: as in `stream`.
+        headers: as in `stream`. apart: whether each partition is read by a task of its own.
         """
         ranges = ranges_of(start, end)
         if not ranges:
@@ -209,7 +216,8 @@ class KafkaSource:
             "endingOffsets": by_topic(ranges, lasts),
         }
         rows = spark.read.format("kafka").options(**options).load()
-        return rows.select(*_columns(headers))
+        few = rows if apart else in_few_tasks(rows, options)
+        return few.select(*_columns(headers))
 
     def _input(self) -> dict[str, str]:
         if self.topics:

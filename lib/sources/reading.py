@@ -153,7 +153,7 @@ class Reading:
         Counted are the same numbers, and what `reached` asks for. Rows are left out as late
         `by_log` alone, for which the range begins with the first record that counts.
         """
-        raw = self._between(spark, start, end)
+        raw = self._between(spark, start, end, apart=by_log is not None)
         topic, *place = map(quoted, self.place)
         carried: Sequence[str] = PLACE[:3]
         if len(end) == 1:
@@ -216,8 +216,10 @@ class Reading:
         """Return the good rows of one offset range, also those that `where` leaves out."""
         return self._rows.judged(self._between(spark, start, end), PLACE[:3]).where(~quoted(BAD))
 
-    def _between(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        return self.source.between(spark, start, end, headers=self._headers)
+    def _between(
+        self, spark: SparkSession, start: Offsets, end: Offsets, *, apart: bool = False
+    ) -> DataFrame:
+        return self.source.between(spark, start, end, headers=self._headers, apart=apart)
 
     def dead(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the rows of one offset range that could not be read.
@@ -235,11 +237,13 @@ class Reading:
 
         They are read once for both. Rows that `where` leaves out are never late.
         """
-        judged = self._rows.judged(self.source.between(spark, start, end), COLUMNS)
+        by_log = None if behind is None else behind.log
+        records = self.source.between(spark, start, end, apart=by_log is not None)
+        judged = self._rows.judged(records, COLUMNS)
         bad = quoted(BAD)
-        if behind is not None and behind.log is not None:
+        if behind is not None and by_log is not None:
             place = [quoted(name) for name in self.place]
-            judged = behind.log.of_range(judged, ~bad, place, behind.newest)
+            judged = by_log.of_range(judged, ~bad, place, behind.newest)
         raw = [where_bad(kafka_name(self.format, name), name) for name in COLUMNS]
         extra = [name for name in self.keep if name not in PLACE]
         row = F.struct(*self._rows.kept([*PLACE, *extra]))

@@ -15,6 +15,8 @@ MODULES = sorted(LIB.rglob("*.py"))
 ROOT = {
     "errors",
     "made_once",
+    "arrow_function",
+    "local_cores",
     "columns",
     "conditions",
     "durations",
@@ -31,6 +33,8 @@ BELOW = ("eventtime", "formats", "sources", "commit", "views", "stores", "sinks"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "made_once": set(),
+    "arrow_function": set(),
+    "local_cores": set(),
     "columns": {"errors", "made_once"},
     "conditions": {"errors", "columns"},
     "durations": {"errors"},

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidegate.aggregates import total
 from tidegate.errors import ConfigError, SetupError
 from tidegate.jvm import has_class, require_same_values, with_settings
+from tidegate.local_cores import local_cores
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.class_archive import place, sharing
 from tidegate.runtime.process.fetching import require_locked
@@ -23,7 +24,6 @@ from tidegate.runtime.process.session import (
     SMALL,
     choose,
     defaults,
-    local_cores,
     spark_session,
 )
 from tidegate.runtime.query.run import run

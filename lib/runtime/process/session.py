@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from ...errors import SetupError
 from ...jvm import find_at_once, has_class
+from ...local_cores import local_cores
 from ..config.secrets import SECRET
 from .installation import conf as conf_text
 from .installation import jars
@@ -198,18 +199,6 @@ def choose(
         if cores and key not in given and merged.get(key) == file.get(key):
             merged[key] = str(cores)
     return merged
-
-
-def local_cores(master: str) -> int:
-    """Return the cores that a local master uses, and 0 for a cluster.
-
-    >>> local_cores("local[2]"), local_cores("local"), local_cores("spark://host:7077")
-    (2, 1, 0)
-    """
-    if not master.startswith("local") or master.startswith("local-cluster"):
-        return 0
-    number = master.removeprefix("local").strip("[]").split(",")[0]
-    return int(number) if number.isdigit() else 1 if not number else len(os.sched_getaffinity(0))
 
 
 def quiet(spark: SparkSession, level: str = "FATAL") -> None:

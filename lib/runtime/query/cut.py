@@ -21,8 +21,11 @@ from ...transform import Transform
 from ...windows import Windowed
 from ..job import Input, Job
 
-TAIL = 10_000
-"""How many of a partition's last offsets are read to learn its newest event time."""
+_TAIL = 10_000
+"""How many of a partition's last offsets are read at most to learn its newest event time."""
+_TAILS = 200_000
+"""How many are read of all partitions together, but for those of _SHORTEST."""
+_SHORTEST = 1_000
 _LOOKS = 64
 _FARTHEST = 52
 
@@ -37,7 +40,9 @@ def watermark(job: Job, spark: SparkSession, start: Offsets, end: Offsets) -> in
     marks = []
     for given in job.inputs.values():
         ends = own(given.reading, end)
-        rows = given.reading.timed(spark, _tail(start, ends, TAIL), ends)
+        each = _TAILS // max(1, _partitions(given, end))
+        begin = _tail(start, ends, min(_TAIL, max(_SHORTEST, each)))
+        rows = given.reading.timed(spark, begin, ends)
         found = newest_of(rows, given.reading.place)
         newest = [time for parts in found.values() for time in parts.values()]
         lateness = microseconds(given.reading.lateness, "lateness", least=0)
