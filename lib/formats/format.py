@@ -25,8 +25,8 @@ class Format(Protocol):
     def needs(self) -> Sequence[str]:
         """Kafka's columns that are read beside the value; raw rows need have no others.
 
-        To a format that does not say so, all columns but the headers are given: these take Kafka's
-        reader time for each row.
+        To a format that does not say so all are given but the headers, which take Kafka's reader
+        time for each row.
         """
 
     def decode(self, raw: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql.utils import is_remote
 from ..local_cores import local_cores
 
 _A_CORE = 4
+"""So many that cores end together where partitions are of different lengths."""
 _DIVIDING = {"minpartitions", "maxrecordsperpartition"}
 """Options by which a caller says how many tasks there are."""
 

@@ -63,6 +63,9 @@ class KafkaSource:
     Kafka source as they are: every `kafka.*` setting (SASL, TLS) and every option of the reader
     that is not an argument here. Their values never show in a repr.
 
+    On one machine there are four tasks for each core at most, of which each may read several
+    partitions; `minPartitions` or `maxRecordsPerPartition` among the options leaves that to Spark.
+
     Aborted transactions are not read (`kafka.isolation.level` is read_committed), a poll takes up
     to 5,000 records (`kafka.max.poll.records`), at a topic's end it waits 1 ms for more
     (`kafka.fetch.max.wait.ms`), and consumers keep no metrics for JMX or the broker
