@@ -64,5 +64,6 @@ def test_a_backlog_that_dies_after_each_of_its_commits_ends_with_the_same_rows(
     assert found.agree, str(found)
     # Matches are out before the watermark has passed them, and are not compared then.
     each_row = Counter(map(str, rows(tmp_path / "rows")))
-    assert len(each_row) >= found.rows - found.due
+    early = len(each_row) - (found.rows - found.due)
+    assert early >= 0 if transform is NEAR else early == 0
     assert max(each_row.values()) == 1
