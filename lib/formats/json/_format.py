@@ -118,15 +118,12 @@ class JsonFormat:
         left = F.col(_QUICK).isNull()
         # Within one condition, nothing of Spark's parser runs for a value that Arrow's has read.
         slow = F.when(left, _struct(self._of_text()))
-        fields = {
-            name: F.when(left, field).otherwise(F.col(_QUICK).getField(name))
-            for name, field in self._fields(F.col(_SLOW).getField).items()
-        }
+        record = F.when(left, _struct(self._fields(F.col(_SLOW).getField))).otherwise(F.col(_QUICK))
         # Spark would move a filter of the fields down to its parser, take a record for one that is
         # there whenever its text is, and fail where it is null. It moves no filter through columns
         # of which one is not deterministic; the number of a partition counts as such.
         bad = left & self._bad(F.col(_SLOW).getField) & (F.spark_partition_id() >= 0)
-        return slow, {"record": _struct(fields), "bad": bad}
+        return slow, {"record": record, "bad": bad}
 
     def _read_quickly(self, reader: ArrowJson) -> Column:
         """Return the records that Arrow's parser reads; null where a value is left."""
