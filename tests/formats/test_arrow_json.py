@@ -15,6 +15,8 @@ from tidegate.errors import ArgumentError
 from tidegate.formats import json_format
 from tidegate.formats.json._by_arrow import arrow_json
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 SCHEMAS = {
     "flat": "s STRING, i INT, l BIGINT, d DOUBLE, b BOOLEAN, t TIMESTAMP",
     "odd": "y TINYINT, h SMALLINT, f FLOAT, m DECIMAL(10,2), w DECIMAL(38,0), u DATE",
@@ -191,6 +193,19 @@ def test_good_values_are_read_by_arrow_and_a_bad_one_is_left_alone() -> None:
     read = reader.read(pa.array(good, pa.binary()))
     assert [at for at, record in enumerate(read.to_pylist()) if record is None] == [700]
     assert read[701].as_py()["l"] == 701
+
+
+def test_many_values_that_are_no_objects_leave_the_good_ones_to_arrow() -> None:
+    reader = arrow_json(schema_of(SCHEMAS["nested"]))
+    assert reader is not None
+    good = [f'{{"o":{{"x":{n}}}}}'.encode() for n in range(3_000)]
+    given: list[bytes | None] = [*good]
+    for at, odd in enumerate([None, b"", b'{"o":{"x":1', b" ", b"null", b"[1]"]):
+        given[at * 7 :: 60] = [odd] * len(given[at * 7 :: 60])
+    read = reader.read(pa.array(given, pa.binary())).to_pylist()
+    for value, wanted, record in zip(given, range(3_000), read, strict=True):
+        assert (record is not None) == (value == good[wanted])
+        assert record is None or record["o"]["x"] == wanted
 
 
 @pytest.mark.parametrize(

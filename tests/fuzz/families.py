@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ..changes.test_fuzz import mutated_read
 from ..formats import test_avro_fuzz, test_protobuf
+from ..formats.test_alike import differing
 from ..formats.test_arrow_json import SCHEMAS, different, drawn
 from ..formats.test_fuzz import json_read, keyed_read
 from ..runtime.test_config_fuzz import loaded
@@ -42,6 +43,15 @@ def _parsers(spark: SparkSession, seed: int, count: int) -> Counter[str]:
     """Read values by Arrow's parser and by Spark's."""
     schemas = list(SCHEMAS.values())
     assert different(spark, schemas[seed % len(schemas)], drawn(seed, count)) == []
+    return Counter(alike=count)
+
+
+def _alike(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Read values of a few templates by numpy and by Spark's parser."""
+    names = ["flat", "odd", "required"]
+    each = 500
+    seeds = range(seed * 1_000, seed * 1_000 + count // each)
+    assert differing(spark, SCHEMAS[names[seed % len(names)]], seeds, each) == []
     return Counter(alike=count)
 
 
@@ -81,7 +91,8 @@ def _enveloped(name: str, spark: SparkSession, seed: int, count: int) -> Counter
 FAMILIES: dict[str, Family] = {
     "json": Family(28, 20_000, json_read),
     "json with a key": Family(10, 20_000, keyed_read),
-    "two parsers of json": Family(14, 20_000, _parsers),
+    "two parsers of json": Family(8, 20_000, _parsers),
+    "json of a template": Family(6, 20_000, _alike),
     "avro": Family(14, 6_000, _avro, alone=True),
     "protobuf": Family(10, 10_000, _protobuf, alone=True),
     "debezium": Family(6, 10_000, _envelopes("debezium")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -95,11 +95,24 @@ def _arrow_type(kind: DataType) -> pa.DataType | None:
     return arrow_of(kind) if kind in _PLAIN else None
 
 
-def finished(field: Field, column: Any) -> Any:
-    """Return a field's values; refuse those that Spark's parser would read otherwise."""
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks)
+def struct_of(fields: Sequence[Field]) -> pa.StructType:
+    """Return the type of a record."""
+    return pa.struct([pa.field(each.name, each.made) for each in fields])
+
+
+def records_of(fields: Sequence[Field], columns: Mapping[str, Any], count: int) -> Any:
+    """Return records as structs; refuse values that Spark's parser would read otherwise.
+
+    columns: by name those that there are, of the types that are `parsed`; others are null.
+    """
+    made = []
+    for field in fields:
+        found = columns.get(field.name)
+        made.append(_finished(field, pa.nulls(count, field.parsed) if found is None else found))
+    return pa.StructArray.from_arrays(made, fields=list(struct_of(fields)))
+
+
+def _finished(field: Field, found: Any) -> Any:
     require(not (field.required and found.null_count))
     _require_equal(found)
     return field.finish(found)

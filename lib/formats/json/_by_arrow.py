@@ -18,8 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyspark.sql.types import StructType
 
-from ._arrow_fields import Field, NotPassedError, fields_of, finished, require
+from ._alike import read_alike
+from ._arrow_fields import Field, NotPassedError, fields_of, records_of, require, struct_of
 
+_TEMPLATES = 4
+"""So many templates are looked for in an Arrow batch, before the rest goes to the parser."""
 _FEW = 128
 """A block that does not pass and is no longer than this is not divided."""
 _MOST_FAILURES = 10
@@ -57,6 +60,35 @@ class _Block:
         return [_Block(self.values.slice(0, half)), _Block(self.values.slice(half))]
 
 
+class _Reading:
+    """Values of which some are read at a time.
+
+    rest: those that are not read yet.
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.rest = values
+        self._at = np.arange(len(values))
+        self._found: list[Any] = []
+        self._places: list[Any] = []
+
+    def add(self, records: Any, rows: Any) -> None:
+        """Take the records of some of the rest, and these from it."""
+        self._found.append(records)
+        self._places.append(self._at[rows])
+        self.rest = self.rest.filter(pa.array(~rows))
+        self._at = self._at[~rows]
+
+    def together(self, kind: pa.DataType) -> Any:
+        """Return the records in the order of their values; null for those of the rest."""
+        found = [*self._found, pa.nulls(len(self.rest), kind)]
+        filled = [records for records in found if len(records)]
+        if len(filled) == 1:
+            return filled[0]
+        places = np.concatenate([*self._places, self._at])
+        return pa.concat_arrays(found).take(pa.array(np.argsort(places)))
+
+
 @dataclass(frozen=True)
 class ArrowJson:
     """Reads JSON objects of a schema; made by `arrow_json`."""
@@ -64,14 +96,26 @@ class ArrowJson:
     fields: tuple[Field, ...]
 
     def read(self, values: Any) -> Any:
-        """Return the records of an array of bytes as structs; null where a value is left."""
+        """Read an array of bytes as structs; null where a value is left."""
+        reading = _Reading(values)
+        for _ in range(_TEMPLATES):
+            read = read_alike(reading.rest, self.fields)
+            if read is None:
+                break
+            reading.add(*read)
+        braced = _in_braces(reading.rest)
+        reading.add(self._in_blocks(reading.rest.filter(pa.array(braced))), braced)
+        return reading.together(struct_of(self.fields))
+
+    def _in_blocks(self, values: Any) -> Any:
+        """Read them by the parser."""
         found = []
         failures = 0
         ahead = [_Block(values)]
         while ahead:
             block = ahead.pop()
             if block.left or failures >= _MOST_FAILURES:
-                found.append(pa.nulls(len(block.values), self._type()))
+                found.append(pa.nulls(len(block.values), struct_of(self.fields)))
                 continue
             try:
                 found.append(self._parsed(block.values))
@@ -82,7 +126,7 @@ class ArrowJson:
 
     def _parsed(self, block: Any) -> Any:
         if not len(block):
-            return pa.nulls(0, self._type())
+            return pa.nulls(0, struct_of(self.fields))
         text = _joined(block)
         table = pyarrow.json.read_json(
             pa.BufferReader(text),
@@ -94,11 +138,20 @@ class ArrowJson:
         )
         # Each value gave at least one row, so that none gave two.
         require(table.num_rows == len(block))
-        made = [finished(each, table.column(each.name)) for each in self.fields]
-        return pa.StructArray.from_arrays(made, fields=list(self._type()))
+        columns = {each.name: _whole(table.column(each.name)) for each in self.fields}
+        return records_of(self.fields, columns, len(block))
 
-    def _type(self) -> pa.DataType:
-        return pa.struct([pa.field(each.name, each.made) for each in self.fields])
+
+def _in_braces(values: Any) -> Any:
+    """Return which values begin and end as objects do; the parser is spared the others."""
+    braced = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
+    return braced.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    """Return a column in one piece."""
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
 
 def _joined(block: Any) -> bytes:
