@@ -1,6 +1,6 @@
 """Measure what it takes to read and parse a topic, by what the rows keep of Kafka.
 
-python -m benchmarks.reading [--rows 4000000] [--rounds 5] [--only NAME]...
+python -m benchmarks.reading [--rows 4000000] [--rounds 5] [--unreadable 0] [--only NAME]...
 
 Batches over the whole topic, whose rows go nowhere; all in one session, in rounds over one topic,
 after a round that is not counted."""
@@ -62,6 +62,7 @@ KEEPING: dict[str, Contestant] = {
 def main(
     rows: Annotated[int, typer.Option(help="Messages in the topic.")] = 4_000_000,
     rounds: Rounds = 5,
+    unreadable: Annotated[float, typer.Option(help="The share of records that are cut off.")] = 0.0,
     only: Only = None,
     output: Output = Path("benchmarks/results/reading.json"),
 ) -> None:
@@ -70,7 +71,7 @@ def main(
     runs: Runs = defaultdict(list)
     with arena() as place:
         topic = place.broker.create_topic("clicks", PARTITIONS, retention_ms=-1)
-        fill(place.broker.servers, topic, rows, PARTITIONS)
+        fill(place.broker.servers, topic, rows, PARTITIONS, unreadable=unreadable)
         spark = started()
         for number in range(rounds + 1):
             for name in names:
@@ -83,7 +84,7 @@ def main(
                 place.console.print(f"  round {number}  {name:24} {speed:9,.1f} thousand/s")
         spark.stop()
         made = table(runs, rows, dict.fromkeys(KEEPING, NOTHING), title="a topic read")
-        report(place.console, made, output, {"rows": rows, "runs": runs})
+        report(place.console, made, output, {"rows": rows, "unreadable": unreadable, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """JSON values read by Arrow's parser, a block at a time.
 
-Arrow's parser refuses nearly everything that `from_json` refuses, and more. Where it takes more,
-the block is looked through before and after, so that a value which is read here is read as
-`from_json` reads it. A block in which a value does not pass is divided and read again, until that
-value stands alone or among a few: these are left for `from_json`.
+Those that are alike are read before it, without a parser. Arrow's refuses nearly everything that
+`from_json` refuses, and more. Where it takes more, the block is looked through before and after, so
+that a value which is read here is read as `from_json` reads it. A block in which a value does not
+pass is divided and read again, until that value stands alone or among a few: these are left for
+`from_json`.
 """
 
 from __future__ import annotations

@@ -67,11 +67,12 @@ def json_format(
 
     A DECIMAL of 38 digits leaves no room in which more digits could be seen: it is rounded.
 
-    Values are read by Arrow's parser, in blocks. Those that it does not read as these rules ask are
-    read by Spark's parser, one by one: so a good block costs little, and a bad value costs itself.
-    Both give the same rows; parser="spark" takes Spark's parser alone, which is slower. So does a
-    schema with maps, with times that have no zone, or with dates, times or NOT NULL inside of other
-    types.
+    Flat objects that are written alike, with the same names in the same order, are cut out of their
+    bytes as whole columns; others are read by Arrow's parser, in blocks. Values that neither reads
+    as these rules ask are read by Spark's parser, one by one: so a good block costs little, and a
+    bad value costs itself. All give the same rows; parser="spark" takes Spark's parser alone, which
+    is slower. So does a schema with maps, with times that have no zone, or with dates, times or NOT
+    NULL inside of other types.
     """
     given = schema_of(schema)
     lowered = [name.lower() for name in given.fieldNames()]
