@@ -1,17 +1,13 @@
-"""JSON values that are alike but for what stands in their fields, cut out of their bytes by numpy.
+"""Which of many JSON values are written by one template, and where their fields' values are.
 
-Most producers write all records by one template: the same names in the same order, with the same
-blanks. Then the places of the quotation marks tell where each field's value begins and ends, and a
-column is cut out of all records at once, without a parser.
+The places of the quotation marks tell it: between these the template's texts begin, and whether a
+text is there is asked of all values at once, eight bytes at a time.
 
-Read here is only what is surely read as `from_json` reads it: objects without another in them,
-texts without escapes, numbers, true, false and null. All else is left.
+Values with escapes, with control characters or with bytes that are no UTF-8 are none.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -19,16 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ._arrow_fields import Field, NotPassedError, records_of, require
-from ._template import Template, template_of
+from ._template import Template
 
 Numbers: TypeAlias = npt.NDArray[Any]
-_ASKED = 3
-"""The template is the one that most of so many values have."""
-_SHARE = 8
-"""Where fewer than one value in so many is alike, none is read here."""
 _LONGEST = 50_000
 """Bytes of a value within which no name is longer than Spark's parser takes."""
 _DIGITS = 300
@@ -36,46 +26,10 @@ _DIGITS = 300
 _WORD = 8
 """Bytes that are compared at once."""
 _ASCII = 127
-_NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
-_BOOLEAN = "true|false"
-
-
-def read_alike(values: pa.Array, fields: Sequence[Field]) -> tuple[Any, Numbers] | None:
-    """Return the records of values that are alike, as structs, and of each value whether it is one.
-
-    None where too few are alike, or where one that is has to be looked at by itself.
-    """
-    template = _template(values)
-    if template is None:
-        return None
-    alike = _like(values, template)
-    if len(alike.starts) * _SHARE < len(values):
-        return None
-    by_name = {field.name: field for field in fields}
-    columns: dict[str, Any] = {}
-    try:
-        for at, slot in enumerate(template.slots):
-            field = by_name.get(slot.name)
-            if field is not None:
-                columns[slot.name] = alike.column(at, field.parsed)
-            elif not slot.quoted:
-                alike.require_bare(at)
-        return records_of(fields, columns, len(alike.starts)), alike.rows
-    except (NotPassedError, pa.ArrowException):
-        return None
-
-
-def _template(values: pa.Array) -> Template | None:
-    if not pa.types.is_binary(values.type):
-        return None
-    places = np.linspace(0, len(values) - 1, min(_ASKED, len(values)), dtype=np.int64)
-    asked = (template_of(value) for value in values.take(pa.array(places)).to_pylist() if value)
-    found = Counter(template for template in asked if template is not None)
-    return found.most_common(1)[0][0] if found else None
 
 
 @dataclass(frozen=True)
-class _Alike:
+class Alike:
     """Those of many values that have a template.
 
     data: the bytes of all values, with room for a word behind them.
@@ -91,14 +45,14 @@ class _Alike:
     ends: Numbers
     marks: Numbers
 
-    def only(self, some: Numbers) -> _Alike:
+    def only(self, some: Numbers) -> Alike:
         """Return some of them alone."""
         if some.all():
             return self
         rows = self.rows.copy()
         rows[rows] = some
         kept = (each[some] for each in (self.starts, self.ends, self.marks))
-        return _Alike(self.template, self.data, rows, *kept)
+        return Alike(self.template, self.data, rows, *kept)
 
     @cached_property
     def texts(self) -> list[Numbers]:
@@ -141,51 +95,8 @@ class _Alike:
             have &= found << beyond == np.uint64(int.from_bytes(part, "little")) << beyond
         return have
 
-    def column(self, at: int, kind: pa.DataType) -> Any:
-        """Return a slot's values; refuse those that are none of the type."""
-        quoted = self.template.slots[at].quoted
-        require(quoted == pa.types.is_string(kind))
-        if pa.types.is_integer(kind):
-            self._require_whole(*self.slot(at))
-            return pc.cast(self._cut(at), kind)
-        if pa.types.is_floating(kind):
-            return pc.cast(self._formed(at, _NUMBER), kind)
-        if pa.types.is_boolean(kind):
-            return pc.equal(self._formed(at, _BOOLEAN), "true")
-        require(quoted)
-        return self._cut(at)
 
-    def require_bare(self, at: int) -> None:
-        """Refuse what is no number, nor true or false."""
-        self._formed(at, f"{_NUMBER}|{_BOOLEAN}")
-
-    def _formed(self, at: int, form: str) -> Any:
-        found = self._cut(at)
-        require(pc.all(pc.match_substring_regex(found, f"^({form})$"), min_count=0).as_py())
-        return found
-
-    def _require_whole(self, first: Numbers, last: Numbers) -> None:
-        """Refuse numbers that do not begin as a whole one does; whether it is one, a cast tells."""
-        negative = self.data[first] == ord("-")
-        digit = self.data[first + negative]
-        zero = (digit == ord("0")) & (last - first == 1)
-        require(bool((zero | (digit >= ord("1")) & (digit <= ord("9"))).all()))
-
-    def _cut(self, at: int) -> Any:
-        """Return what stands in a slot as texts."""
-        first, last = self.slot(at)
-        count = len(first)
-        # What is between two of them is a text as well, which is left out.
-        offsets = np.empty(2 * count + 1, np.int32)
-        offsets[0:-1:2] = first
-        offsets[1::2] = last
-        offsets[-1] = last[-1]
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
-        both = pa.StringArray.from_buffers(2 * count, buffers[1], buffers[2])
-        return both.take(pa.array(np.arange(0, 2 * count, 2)))
-
-
-def _like(values: pa.Array, template: Template) -> _Alike:
+def like(values: pa.Array, template: Template) -> Alike:
     """Return those of the values that have the template."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     offsets = offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
@@ -196,7 +107,7 @@ def _like(values: pa.Array, template: Template) -> _Alike:
     data[-_WORD:] = 0
 
     rows, marks = _with_marks(data, bounds, b"".join(template.texts).count(b'"'))
-    same = _Alike(template, data, rows, bounds[:-1][rows], bounds[1:][rows], marks)
+    same = Alike(template, data, rows, bounds[:-1][rows], bounds[1:][rows], marks)
     plain = same.only(_are_plain(values, data[:-_WORD], bounds)[rows])
     return plain.only(plain.fit())
 

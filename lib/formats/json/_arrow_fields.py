@@ -44,6 +44,8 @@ _PLAIN = (
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _ZONE = r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)"
 _INSTANT = rf"^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{{1,6}})?{_ZONE}?$"
+NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?"
+BOOLEAN = "true|false"
 _DAYS = (date.min, date.max)
 _INSTANTS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
@@ -54,30 +56,42 @@ class NotPassedError(Exception):
 
 @dataclass(frozen=True)
 class Field:
-    """One field of the record: the type that the parser reads, and what is made of it."""
+    """One field of the record: the type that the parser reads, and what is made of it.
+
+    form: a pattern of values that are read with hardly an exception; None where all are.
+    """
 
     name: str
     parsed: pa.DataType
     required: bool
     made: pa.DataType
     finish: Callable[[Any], Any]
+    form: str | None
 
 
 def fields_of(schema: StructType) -> tuple[Field, ...] | None:
     """Return the fields of a schema; None where one has a type that Arrow reads differently."""
     fields = []
     for field in schema.fields:
-        kind = field.dataType
-        known = _TEXTS.get(kind)
-        if known is not None:
-            made, finish = known
-            fields.append(Field(field.name, pa.string(), not field.nullable, made, finish))
+        name, kind, required = field.name, field.dataType, not field.nullable
+        if kind in _TEXTS:
+            fields.append(Field(name, pa.string(), required, *_TEXTS[kind]))
             continue
         parsed = _arrow_type(kind)
         if parsed is None:
             return None
-        fields.append(Field(field.name, parsed, not field.nullable, parsed, _itself))
+        fields.append(Field(name, parsed, required, parsed, _itself, _form(parsed)))
     return tuple(fields)
+
+
+def _form(kind: pa.DataType) -> str | None:
+    if pa.types.is_integer(kind):
+        # With a digit more some would be beyond the type.
+        more = len(str(2 ** (kind.bit_width - 1))) - 2
+        return rf"^(0|-?[1-9]\d{{0,{more}}})$"
+    if pa.types.is_floating(kind):
+        return f"^{NUMBER}$"
+    return f"^({BOOLEAN})$" if pa.types.is_boolean(kind) else None
 
 
 def _arrow_type(kind: DataType) -> pa.DataType | None:
@@ -157,9 +171,9 @@ def _days(texts: Any) -> Any:
     return made
 
 
-_TEXTS: dict[DataType, tuple[pa.DataType, Callable[[Any], Any]]] = {
-    TimestampType(): (pa.timestamp("us", "UTC"), _instants),
-    DateType(): (pa.date32(), _days),
+_TEXTS: dict[DataType, tuple[pa.DataType, Callable[[Any], Any], str]] = {
+    TimestampType(): (pa.timestamp("us", "UTC"), _instants, _INSTANT),
+    DateType(): (pa.date32(), _days, _DAY),
 }
 """Types whose values are read as texts first, so that their form can be looked at."""
 

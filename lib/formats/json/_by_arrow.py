@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyspark.sql.types import StructType
 
-from ._alike import read_alike
 from ._arrow_fields import Field, NotPassedError, fields_of, records_of, require, struct_of
+from ._cutting import read_alike
 
 _TEMPLATES = 4
 """So many templates are looked for in an Arrow batch, before the rest goes to the parser."""
