@@ -4,7 +4,9 @@ Spark's join differs from the join by definition in some places, and each is met
 at the watermark would be late: times go in a microsecond later than they are. In a full join null
 keys would match each other: a row without a key matches nothing by the join's condition, and so
 comes out at once and is never kept. Intervals of a day or more would follow the session's time
-zone: times are compared as numbers.
+zone: times are compared as numbers. A semi join loses a left row whose match comes in the same
+batch and can be let go at once, as it can where batches follow one another: of a stream it is an
+inner join, of whose pairs the first of each left row is kept.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ _SPARKS = {
     "anti": "left_outer",
 }
 """The kinds by Spark's names. Its streams have no anti join, which is a left one less its pairs."""
+_ROW = "row"
+"""What tells left rows from one another, for as long as they are kept."""
 
 _SECOND = 1_000_000
 _SLACK = 1_000
@@ -44,10 +48,21 @@ class EarlyJoin(Join):
         """Return the rows that match, and those that match nothing as soon as that is certain."""
         left = self._given(self.left, LEFT)
         right = self._given(self.right, RIGHT)
+        if self.kind == "semi" and left.isStreaming:
+            return self._restored(self._met(left, right))
         joined = left.join(right, self._matches(), _SPARKS[self.kind])
         if self.kind == "anti":
             joined = joined.where(quoted(RIGHT).isNull())
         return self._restored(joined)
+
+    def _met(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Return the left rows that match, each with its first match.
+
+        Spark keeps a pair's left row in mind until the row itself can match no more.
+        """
+        told = left.withColumn(_ROW, F.expr("uuid()"))
+        pairs = told.join(right, self._matches(), "inner")
+        return pairs.select(*map(quoted, told.columns)).dropDuplicatesWithinWatermark([_ROW])
 
     def _given(self, side: Side, name: str) -> DataFrame:
         """Return a side's columns by names of their own, of which the time alone has a mark."""

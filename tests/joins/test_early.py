@@ -102,16 +102,37 @@ def test_batches_that_follow_at_once_give_the_same_and_no_row_is_kept_for_ever(
     print(f"arrived({seed})")
     arrival = arrived(seed)
     assert read_at_once(spark, arrival, tmp_path) == joined(taken(arrival), arrival.bounds)
-    kept = [
-        spark.read.format("statestore")
-        .options(operatorId=str(operator), joinSide=side)
-        .load(str(tmp_path / "checkpoint"))
-        .select("partition_id")
-        for operator in range(len(KINDS))
-        for side in ("left", "right")
-    ]
+    kept = stores(spark, str(tmp_path / "checkpoint"))
+    assert len(kept) == 2 * len(KINDS) + 1
     # What ended the stream is a left row, which most kinds still have.
     assert reduce(DataFrame.unionAll, kept).count() <= len(KINDS)
+
+
+@pytest.mark.slow
+def test_a_row_meets_one_of_its_own_batch_that_can_be_let_go_at_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # The watermark is at 7 s when the second batch is read. Its right row is in time by that of the
+    # batch before, and can match none of the batches after it.
+    ahead = [Event("left", 10 * SECOND, "x", 0)]
+    both = [Event("left", 4 * SECOND, "a", 1), Event("right", 6 * SECOND, "a", 2)]
+    arrival = Arrival([ahead, both], 0, Bounds(-SECOND, 4 * SECOND))
+    found = read_at_once(spark, arrival, tmp_path)
+    assert found["semi", 1, None] == 1
+    assert found == joined(taken(arrival), arrival.bounds)
+
+
+def stores(spark: SparkSession, checkpoint: str) -> list[DataFrame]:
+    """Return the rows of all states that a checkpoint has."""
+    operators = spark.read.format("state-metadata").load(checkpoint)
+    found = []
+    for number, name in operators.select("operatorId", "operatorName").distinct().collect():
+        sides = ["left", "right"] if name == "symmetricHashJoin" else [None]
+        for side in sides:
+            reader = spark.read.format("statestore").option("operatorId", number)
+            chosen = reader if side is None else reader.option("joinSide", side)
+            found.append(chosen.load(checkpoint).select("partition_id"))
+    return found
 
 
 def taken(arrival: Arrival) -> list[Event]:
