@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ._options import LONGEST
 from ._template import Template
 
 Numbers: TypeAlias = npt.NDArray[Any]
-_LONGEST = 50_000
-"""Bytes of a value within which no name is longer than Spark's parser takes."""
 _DIGITS = 300
 """Bytes of a number; Spark's parser takes some more."""
 _WORD = 8
@@ -71,7 +70,7 @@ class Alike:
 
     def fit(self) -> Numbers:
         """Return which of them have all of the texts, and something in each slot."""
-        fit: Numbers = self.ends - self.starts <= _LONGEST
+        fit: Numbers = self.ends - self.starts <= LONGEST
         for text, begins in zip(self.template.texts, self.texts, strict=True):
             fit = fit & self._have(text, begins)
         for at, slot in enumerate(self.template.slots):

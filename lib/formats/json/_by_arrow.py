@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from ._arrow_fields import Field, NotPassedError, fields_of, records_of, require, struct_of
 from ._cutting import read_alike
+from ._options import LONGEST
 
 _TEMPLATES = 4
 """So many templates are looked for in an Arrow batch, before the rest goes to the parser."""
@@ -32,8 +33,6 @@ parser costs as much as some hundred values."""
 _ROW = re.compile(r"in row (\d+)$")
 _LONG = 900
 """Bytes of a value within which neither 1,000 levels nor a number of 1,000 digits find room."""
-_LONGEST = 50_000
-"""Bytes of a value within which no name is longer than Spark's parser takes."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def _joined(block: Any) -> bytes:
         _require_utf8(text)
     longest = pc.max(pc.binary_length(block)).as_py()
     if longest > _LONG:
-        require(longest <= _LONGEST)
+        require(longest <= LONGEST)
         levels = pc.add(pc.count_substring(block, "{"), pc.count_substring(block, "["))
         require(pc.max(levels).as_py() <= _LONG)
         require(not pc.any(pc.match_substring_regex(block, "[0-9]{300}")).as_py())

@@ -16,3 +16,5 @@ stays malformed.
 """
 OPTIONS = {**PLAIN, "columnNameOfCorruptRecord": CORRUPT}
 """For a text of which a column is to say whether it is malformed."""
+LONGEST = 50_000
+"""Bytes of a value within which no name is longer than Spark's parser takes."""

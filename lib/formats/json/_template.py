@@ -29,11 +29,6 @@ class Template:
     texts: tuple[bytes, ...]
     slots: tuple[Slot, ...]
 
-    @property
-    def marks(self) -> list[int]:
-        """How many quotation marks each text has."""
-        return [text.count(b'"') for text in self.texts]
-
 
 def template_of(value: bytes) -> Template | None:
     """Return the template of an object; None where it has none, or not a value.
