@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.joins import stream_table
+from tidegate.joins import Lookup
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.run import run
 from tidegate.runtime.telemetry.progress import Show
@@ -133,7 +133,7 @@ def _snapshot(name: str, as_of: str | None) -> Callable[[Place], Sink]:
     def sink(place: Place) -> Sink:
         return Snapshot(
             table=str(place.tables / name),
-            join=lambda clicks, table: stream_table(clicks, table, "user", how="left", as_of=as_of),
+            join=Lookup("user", how="left", as_of=as_of),
             sink=_target(place),
         )
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidegate.aggregates import count, largest
 from tidegate.eventtime import instant
 from tidegate.formats import json_format
-from tidegate.joins import IntervalJoin, JoinEmission, stream_table
+from tidegate.joins import IntervalJoin, JoinEmission, Lookup
 from tidegate.runtime.job import Emission, Input, Job
 from tidegate.runtime.process.stop import Stop
 from tidegate.runtime.query.run import run
@@ -78,7 +78,7 @@ def _input(place: Place, topic: str, schema: str) -> Input:
 
 def enriched(spark: SparkSession, place: Place, seconds: float) -> None:
     """Join each click with a table."""
-    join = partial(stream_table, on="user", how="left")
+    join = Lookup("user", how="left")
     sink = Snapshot(table=str(plans(place)), join=join, sink=Append(_table(place)))
     _job(spark, place, seconds, {"clicks": (place.topic, SCHEMA)}, sink)
 

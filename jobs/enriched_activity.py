@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import model_validator
-from pyspark.sql import DataFrame
 
 from tidegate.errors import ConfigError
 from tidegate.formats import keyed_json
-from tidegate.joins import stream_table
+from tidegate.joins import Lookup
 from tidegate.runtime import Job, command
 from tidegate.runtime.config import (
     Config,
@@ -91,13 +90,10 @@ def job(config: EnrichedActivity) -> Job:
 def from_table(config: EnrichedActivity, profiles: str) -> Job:
     """Meet a Delta table: as it is, or where it is a history, as it was at the event's time."""
     as_of = TIME if config.enrich.way == "history" else None
-
-    def enriched(activity: DataFrame, profiles: DataFrame) -> DataFrame:
-        return stream_table(activity, profiles, config.enrich.on, how="left", as_of=as_of)
-
+    own = Lookup(config.enrich.on, how="left", as_of=as_of)
     return config.as_job(
         inputs={"activity": config.as_input(config.activity)},
-        sink=Snapshot(table=profiles, join=enriched, sink=Append(config.output.table)),
+        sink=Snapshot(table=profiles, join=own, sink=Append(config.output.table)),
     )
 
 

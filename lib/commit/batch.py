@@ -14,6 +14,7 @@ from ..offsets import EventTimes, Offsets, of_topics, offset_of
 from .plan_file import initial_offsets, parsed, read_file, read_plan
 
 if TYPE_CHECKING:
+    from .pending import Pending
     from .protocol import Claim
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,6 +38,7 @@ class Batch:
     claim: what the driver that writes the batch has claimed; None where no runner writes it.
     ahead: returns once all that must be committed before the target is, and raises what went wrong
         with it; None where there is nothing of that kind.
+    pending: of a batch that is written while its rows are counted; None of one that is known.
     """
 
     job: str
@@ -58,6 +60,7 @@ class Batch:
     newest: EventTimes | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
     ahead: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    pending: Pending | None = field(default=None, compare=False, repr=False)
 
     def of(self, topics: Collection[str]) -> Batch:
         """Return the same batch with the offsets of these topics alone."""

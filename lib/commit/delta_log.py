@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
 from delta.exceptions.base import (
@@ -42,6 +43,8 @@ class DeltaCommitLog(TableLog):
 
     `write` makes one commit on the table with the options that it is given.
     adds: how many rows that commit must add; None for any number.
+    written: called with how many it adds, once they are written; returns the stamp that it bears.
+        None where it bears the one that it is given.
     """
 
     def __init__(
@@ -50,10 +53,12 @@ class DeltaCommitLog(TableLog):
         path: str,
         write: Callable[[CommitOptions], None],
         adds: int | None = None,
+        written: Callable[[int], Stamp] | None = None,
     ) -> None:
         super().__init__(spark, path)
         self.write = write
         self.adds = adds
+        self.written = written
 
     def commit(self, stamp: Stamp, look: Look | None = None) -> None:
         """Write the rows in one commit, under the stamp and the batch's number.
@@ -64,16 +69,11 @@ class DeltaCommitLog(TableLog):
             ConflictError: where another writer's commit came between.
         """
         seen, number = self._looked_at(), self._numbers.get(stamp.app_id)
-        rows = None
-        if self.adds is not None:
-            rows = partial(
-                require_counted,
-                counted=self.adds,
-                step=stamp.step,
-                batch=stamp.batch,
-                path=self.path,
-            )
-        numbered = Numbered(seen.log_path, stamp.app_id, stamp.batch, rows)
+        later = ExitStack()
+        numbered = Numbered(
+            seen.log_path, stamp.app_id, stamp.batch, self._counting(stamp, later.enter_context)
+        )
+        text = stamp.text() if self.written is None else None
 
         def still_open() -> None:
             self._require_open(stamp, seen.version, number)
@@ -81,10 +81,27 @@ class DeltaCommitLog(TableLog):
                 look()
 
         try:
-            with at_the_commit(self.spark, still_open) as next_bears:
-                self.write(CommitOptions(stamp.text(), lambda: next_bears(numbered)))
+            with later, at_the_commit(self.spark, still_open) as next_bears:
+                self.write(CommitOptions(text, lambda: next_bears(numbered)))
         except CONFLICTS as error:
             raise self._conflict(stamp, message(error)) from error
+
+    def _counting(
+        self, stamp: Stamp, until_committed: Callable[[AbstractContextManager[None]], None]
+    ) -> Callable[[int], None] | None:
+        """Return what the number of rows is told to, right before the commit."""
+        if self.adds is not None:
+            return partial(
+                require_counted,
+                counted=self.adds,
+                step=stamp.step,
+                batch=stamp.batch,
+                path=self.path,
+            )
+        written = self.written
+        if written is None:
+            return None
+        return lambda rows: until_committed(CommitOptions.noted(self.spark, written(rows).text()))
 
     def _require_open(self, stamp: Stamp, seen: int, number: int | None) -> None:
         """Refuse a commit where the table has got another number since it was asked for that.

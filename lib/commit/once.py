@@ -39,7 +39,8 @@ def commit_once(
     Args:
         spark: the session of the streaming query.
         path: the table's.
-        batch: the micro-batch, as `planned` gives it.
+        batch: the micro-batch, as `planned` gives it. One that is `pending` is committed once it
+            may be, under the stamp that it has by then.
         step: the name of what is written, of which a batch may have several.
         write: makes the commit.
         rows: counts of the batch's rows, by name, for the stamp.
@@ -56,8 +57,20 @@ def commit_once(
         FencedError: where a later driver has claimed the checkpoint.
         ConflictError: where another writer came first each time.
     """
-    log = DeltaCommitLog(spark, path, write, adds)
-    return once(log, Stamp.of(batch, step, rows), claim=batch.claim, ahead=batch.ahead)
+    if batch.pending is None:
+        log = DeltaCommitLog(spark, path, write, adds)
+        return once(log, Stamp.of(batch, step, rows), claim=batch.claim, ahead=batch.ahead)
+    under_way = batch.pending
+
+    def known() -> Stamp:
+        return Stamp.of(under_way.batch, step, {**rows, **under_way.counts})
+
+    def written(found: int) -> Stamp:
+        under_way.wait(found)
+        return known()
+
+    log = DeltaCommitLog(spark, path, write, adds, written)
+    return once(log, known(), claim=batch.claim, known=known)
 
 
 def last_batch(spark: SparkSession, path: str, batch: Batch, step: str) -> int | None:

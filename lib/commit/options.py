@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from delta.tables import DeltaMergeBuilder
@@ -22,14 +22,18 @@ class CommitOptions:
 
     Only the commit that they are asked for right before bears them: a table that is laid out by a
     commit of its own is not the batch yet.
+
+    user_metadata: None where the session says it by the time of the commit.
     """
 
-    user_metadata: str
+    user_metadata: str | None
     begin: Callable[[], None]
 
     def on(self, writer: DataFrameWriter) -> DataFrameWriter:
         """Return the writer, whose save is to come next, with these options set."""
         self.begin()
+        if self.user_metadata is None:
+            return writer
         return writer.option("userMetadata", self.user_metadata)
 
     def merge(self, spark: SparkSession, path: str, merge: DeltaMergeBuilder) -> None:
@@ -58,6 +62,8 @@ class CommitOptions:
         session of its own, so that two queries do not disturb each other.
         """
         self.begin()
+        if self.user_metadata is None:
+            return nullcontext()
         return self.noted(spark, self.user_metadata)
 
     @staticmethod

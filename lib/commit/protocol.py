@@ -60,6 +60,7 @@ def once(
     *,
     claim: Claim | None = None,
     ahead: Look | None = None,
+    known: Callable[[], Stamp] | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Commit what the stamp stands for, unless the table has it.
@@ -69,6 +70,7 @@ def once(
 
     ahead: returns once what must be committed before this is; what it raises stops the commit. The
         rows are written meanwhile.
+    known: gives the stamp as it is now, where more of it is known once the rows are written.
     """
 
     def look() -> None:
@@ -77,30 +79,32 @@ def once(
         if claim is not None:
             claim.require_newest()
 
-    outcome = _committed(log, stamp, claim, look, pause)
+    now = known or (lambda: stamp)
+    outcome = _committed(log, now, claim, look, pause)
     if claim is not None:
-        claim.note(log, stamp)
+        claim.note(log, now())
     return outcome
 
 
 def _committed(
     log: CommitLog,
-    stamp: Stamp,
+    known: Callable[[], Stamp],
     claim: Claim | None,
     look: Look,
     pause: Callable[[float], None],
 ) -> Outcome:
     for attempt in range(ATTEMPTS):
-        if _may(log, stamp, claim):
+        if _may(log, known(), claim):
             return "skipped" if attempt == 0 else "written"
         try:
-            log.commit(stamp, look)
+            log.commit(known(), look)
         except ConflictError:
             # The answer to our own commit may have been lost: the next look at the log tells.
-            if attempt == ATTEMPTS - 1 and not _has(log, stamp):
+            if attempt == ATTEMPTS - 1 and not _has(log, known()):
                 raise
             pause(min(0.1 * 2**attempt, 2.0))
             continue
+        stamp = known()
         if _has(log, stamp):
             return "written"
         raise ReplayMismatchError(

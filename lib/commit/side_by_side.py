@@ -13,7 +13,7 @@ from ..jvm import close_connection
 from .batch import Batch
 
 
-class _Aside(InheritableThread):
+class Aside(InheritableThread):
     """A write in another thread, with its failure."""
 
     def __init__(self, write: Callable[[], object], spark: SparkSession) -> None:
@@ -58,7 +58,7 @@ def under_way(
     Each must be to a table of its own, and right wherever the others fail. Their Spark jobs are
     those of this thread's query, so that what stops it stops them.
     """
-    threads = [_Aside(write, spark) for write in writes]
+    threads = [Aside(write, spark) for write in writes]
 
     def ended() -> None:
         for thread in threads:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 from pydantic import Field
 
-from ..joins import stream_table
-from ..joins.stream_table import TableJoin
+from ..joins import Lookup, TableJoin
 from ..runtime.config import Config, FilteredSection, Names, Section
 from ..runtime.job import Job
 from ..sinks import Snapshot
@@ -53,14 +51,11 @@ class Enrich(Config, name="enrich"):
 def job(config: Enrich) -> Job:
     """Return the job of a configuration."""
     enrich = config.enrich
-    meet = partial(
-        stream_table, on=enrich.on, how=enrich.how, as_of=enrich.as_of, order=enrich.order
-    )
     return config.as_job(
         inputs={"input": config.as_input(config.input)},
         sink=Snapshot(
             table=enrich.table,
-            join=meet,
+            join=Lookup(enrich.on, how=enrich.how, as_of=enrich.as_of, order=enrich.order),
             sink=config.output.append(EVENT_TIME),
             version=enrich.version,
         ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,14 @@ def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | 
     except Py4JJavaError as error:
         told = error.java_exception.toString()
         raise OSError(f"{file.toString()} cannot be read: {told}") from error
+
+
+def delete_files(spark: SparkSession, paths: Sequence[Any]) -> None:
+    """Delete files that nobody knows of, by their paths as Hadoop has them; what fails stays."""
+    conf = jvm_session(spark).sessionState().newHadoopConf()
+    for path in paths:
+        with suppress(Py4JJavaError):
+            path.getFileSystem(conf).delete(path, False)
 
 
 class WholeFiles:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import TableError
 from .delta import delta_log
+from .files import delete_files
 from .session import java_class, java_object
 
 _OBSERVER = "org.apache.spark.sql.delta.TransactionExecutionObserver"
@@ -22,7 +23,8 @@ class Numbered:
     """A number that a commit on a table gives to an application id.
 
     log_path: the table's log, as Delta names it.
-    rows: called with how many rows the commit adds, before it is made; None where nobody asks.
+    rows: called with how many rows the commit adds, before anything else is asked; None where
+        nobody asks. Where it raises, the commit's files are deleted.
     """
 
     log_path: str
@@ -54,9 +56,8 @@ class _AtTheCommit:
         return self._begun
 
     def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
-        self._own(self._look)
         actions = prepare.apply()
-        return self._own(lambda: self._with_number(actions))
+        return self._own(lambda: self._looked_at(actions))
 
     def _own(self, step: Callable[[], Any]) -> Any:
         """Take a step, and keep its failure: Delta hands it on as text."""
@@ -66,13 +67,14 @@ class _AtTheCommit:
             self.failure = error
             raise
 
-    def _with_number(self, actions: Any) -> Any:
+    def _looked_at(self, actions: Any) -> Any:
         """Return the actions of the commit that bears a number with it, and of others as they are.
 
         Delta may let a compaction follow in the same thread.
         """
         numbered, self.next_bears = self.next_bears, None
         if numbered is None:
+            self._look()
             return actions
         log_path = str(self._begun.deltaLog().logPath().toString())
         if log_path != numbered.log_path:
@@ -83,10 +85,21 @@ class _AtTheCommit:
                 "write other tables under steps of their own; nothing was written.",
             )
         if numbered.rows is not None:
-            numbered.rows(_rows_added(actions))
+            self._counted(actions, numbered.rows)
+        self._look()
         # As a transaction that has asked for the number: it meets a commit that gives another.
         self._begun.readTxn().addOne(numbered.app_id)
         return actions.appended(_number_of(self._spark, numbered.app_id, numbered.number))
+
+    def _counted(self, actions: Any, rows: Callable[[int], None]) -> None:
+        files = _files_added(actions)
+        try:
+            rows(sum(int(file.numLogicalRecords().get()) for file in files))
+        except BaseException:
+            # Else each start of a job that is refused would leave the files of a batch behind.
+            log = self._begun.deltaLog()
+            delete_files(self._spark, [file.absolutePath(log) for file in files])
+            raise
 
     def beginDoCommit(self) -> None:  # noqa: N802
         return None
@@ -135,11 +148,10 @@ def at_the_commit(
         mine.let_go()
 
 
-def _rows_added(actions: Any) -> int:
-    """Return how many rows the files of a commit add, as their statistics have it."""
+def _files_added(actions: Any) -> list[Any]:
+    """Return the files that a commit adds."""
     each = (actions.apply(at) for at in range(actions.size()))
-    files = (action for action in each if action.getClass().getSimpleName() == "AddFile")
-    return sum(int(file.numLogicalRecords().get()) for file in files)
+    return [action for action in each if action.getClass().getSimpleName() == "AddFile"]
 
 
 def _number_of(spark: SparkSession, app_id: str, number: int) -> Any:

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from ..columns import nested_names, require_storable
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ..sinks import DeadTopic, Layout, Sink
+from ..sinks import Append, DeadTopic, Layout, Sink
 from ..sinks.alarms import windows_of
+from ..sinks.sink import reads_once
 from ..sources import Reading
 from ..transform import Stateless, Transform
 from . import _checks as checks
@@ -194,6 +195,22 @@ class Job:
         if isinstance(self.transform, Stateless):
             return self.transform.one_to_one
         return self.transform is None or self.emission == "updates"
+
+    @property
+    def written_as_read(self) -> bool:
+        """Whether a batch's rows can go to the target as they are read, and be counted on the way.
+
+        No state and nothing of each batch stands between, and the sink reads them once. All others
+        are kept until they are counted.
+        """
+        told = self.sink_hands_on or self.one_to_one
+        as_they_are = self.each_batch is None and not self.merges and not self.keeps_state
+        return as_they_are and told and reads_once(self.sink)
+
+    @property
+    def sink_hands_on(self) -> bool:
+        """Whether the target gets the rows as the query gives them."""
+        return isinstance(self.sink, Append)
 
     def _require_correctable(self) -> None:
         if self.emission not in ("final", "updates"):

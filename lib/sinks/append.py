@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
@@ -42,6 +43,7 @@ class Append:
     layout: Layout = ANY
     step: str = "append"
     evolve: bool = False
+    reads_once: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_target(self.path, self.step, self.layout)

@@ -52,6 +52,14 @@ def compacts(sink: Sink) -> bool:
     return hasattr(sink, "compact")
 
 
+def reads_once(sink: Sink) -> bool:
+    """Return whether a sink reads its rows once, in the write of its only commit.
+
+    Such a sink says so by an attribute `reads_once`. Its rows need not be kept.
+    """
+    return bool(getattr(sink, "reads_once", False))
+
+
 def require_fits(sink: Sink, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
     """Refuse frames whose columns the sink's tables do not take; nothing is read or written.
 

@@ -15,8 +15,10 @@ from ..commit.outcome import Outcome
 from ..commit.table import at_version
 from ..errors import ArgumentError, TableError
 from ..frames import ROWS, sole
+from ..joins import Lookup
 from ..jvm import delta_state
 from ._wrapping import Wrapping
+from .sink import reads_once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,9 @@ class Snapshot(Wrapping):
     reads the version of that moment: all its rows are one commit of one table, so that it never
     mixes two. Later changes of the table do not re-issue rows.
 
-    State: none. The table is read anew for each batch, by whatever `join` does with it.
+    State: none. The table is read anew for each batch, by whatever `join` does with it. With a
+    `Lookup` a job writes its rows as they are read; for another function they are kept in memory,
+    since it may read them more than once.
 
     Raises:
         ArgumentError: at construction, for a sink of several tables.
@@ -38,9 +42,9 @@ class Snapshot(Wrapping):
         ColumnError: for a batch, where the name in `version` is taken.
         And what `join` and the sink raise.
 
+    >>> from tidegate.joins import Lookup
     >>> from tidegate.sinks import Append
-    >>> sink = Snapshot(table="/data/pages", join=lambda clicks, pages: clicks.join(pages, "page"),
-    ...                 sink=Append("/data/clicks"))
+    >>> sink = Snapshot(table="/data/pages", join=Lookup("page"), sink=Append("/data/clicks"))
     >>> sink.path, sink.version
     ('/data/clicks', 'table_version')
     """
@@ -58,6 +62,11 @@ class Snapshot(Wrapping):
                 "a sink of one table.",
                 "make the others from this one by a job of their own.",
             )
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether the rows are read once: what a function does with them is not known."""
+        return isinstance(self.join, Lookup) and reads_once(self.sink)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None

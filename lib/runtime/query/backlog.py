@@ -32,11 +32,12 @@ from . import reread
 from .accounting import check_flood, check_one_to_one, tally
 from .batch_zero import batch_of, is_done
 from .by_log import by_log
-from .frames import handed_on, streaming
+from .frames import streaming
 from .gaps import require_there
 from .reasons import reasons
 from .side_outputs import Part, all_set_aside, kept_aside
 from .streams import streams
+from .target import Target, counted
 from .topics import Topics
 from .unread import in_sessions, planned
 
@@ -98,16 +99,13 @@ class _Work:
         self._require_there()
         seen = {name: Observation() for name in self.job.inputs}
         reached = {} if begun else self._reached()
-        rows = streaming(self.job, self._frames(seen, reached)).persist()
-        try:
-            out = rows if self.backlog.until is None else rows.where(self._is_out)
-            number = out.count()
+        rows = streaming(self.job, self._frames(seen, reached))
+        out = rows if self.backlog.until is None else rows.where(self._is_out)
+        with counted(self.job, out, self.batch, whole=rows) as target:
             counts = {name: observation.get for name, observation in seen.items()}
             if reached and not self._reads_again(rows, reached):
                 return None
-            return self._written(out, number, counts, begun=begun)
-        finally:
-            rows.unpersist()
+            return self._written(target, counts, begun=begun)
 
     def _reached(self) -> dict[str, Reached]:
         """Return what is to be known of each input's partitions for the stream after the batch."""
@@ -155,7 +153,7 @@ class _Work:
         return True
 
     def _written(
-        self, out: DataFrame, number: int, counts: Mapping[str, dict[str, int]], *, begun: bool
+        self, target: Target, counts: Mapping[str, dict[str, int]], *, begun: bool
     ) -> Counted:
         """Check the numbers, and write the dead letters and the target."""
         job = self.job
@@ -165,27 +163,24 @@ class _Work:
         for part in parts:
             limits = _scaled(job.limits, part)
             check_flood(part.batch, part.seen, limits, partial(reasons, self.spark, part))
+        filtered = sum(part.seen.filtered for part in parts)
+        number = rows_in - dead - filtered if target.rows_out is None else target.rows_out
         if job.one_to_one:
-            filtered = sum(part.seen.filtered for part in parts)
             check_one_to_one(self.batch, rows_in, dead, number, filtered)
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
             self.ledger.plans(self.backlog)
         latest = max((p.seen.latest for p in parts if p.seen.latest is not None), default=None)
-        counted = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
-        batch = replace(counted, topics=self.topics.ids)
+        batch = replace(self.batch, rows_in=rows_in, dead=dead, latest=latest)
+        batch = replace(batch, topics=self.topics.ids)
         self.ledger.require_newest()
         self.ledger.require_tables(self.spark)
         with all_set_aside(job, self.spark, batch, parts) as aside:
             late = sum(each.late.count for each in aside.values())
             batch = replace(batch, late=late)
-            with (
-                kept_aside(job, self.spark, batch, aside) as waiting,
-                handed_on(job, out, []) as frames,
-            ):
-                known = None if job.each_batch is not None else number
-                outcome = job.sink.write(frames, waiting, rows_out=known)
+            with kept_aside(job, self.spark, batch, aside) as waiting:
+                outcome = target.write(waiting, [])
         self.ledger.worked_off(latest)
         _LOG.info("%s: a backlog of %s rows was worked off", job.name, f"{rows_in:,}")
         return Counted(
@@ -195,7 +190,7 @@ class _Work:
             dead=dead,
             late=late,
             clamped=sum(part.seen.clamped for part in parts),
-            filtered=sum(part.seen.filtered for part in parts),
+            filtered=filtered,
             reached={},
             outcome=outcome,
         )

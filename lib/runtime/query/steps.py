@@ -22,12 +22,13 @@ from ..telemetry.record import Record
 from .accounting import check_dropped, check_flood, check_one_to_one, too_late
 from .bridge import after_backlog, unread
 from .by_log import newest_after, newest_before, tell
-from .frames import handed_on
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
 from .reasons import by_reason, reasons
 from .side_outputs import Aside, Part, all_set_aside, counted, kept_aside
 from .streams import Stream
+from .target import Target
+from .target import counted as counted_rows
 from .topics import Topics
 from .upkeep import keep_up
 
@@ -98,9 +99,8 @@ class Steps:
         gaps = self._topics.lost(batch)
         newest = newest_before(self._job, self._ledger.identity, self._own(batch))
         tell(spark, newest)
-        frame.persist()
-        try:
-            rows_out = frame.count()
+        # A batch with gaps has its records looked up by the rows that were read.
+        with counted_rows(self._job, frame, batch, kept=bool(gaps)) as target:
             self._topics.ask()
             try:
                 parts = self._parts(query, batch, newest)
@@ -112,7 +112,7 @@ class Steps:
             if gaps:
                 parts = [replace(part, batch=skipping(part.batch, gaps)) for part in parts]
                 require_exact(spark, parts)
-            batch = self._checked(spark, batch, parts, rows_out)
+            batch, rows_out = self._checked(spark, batch, parts, target.rows_out)
             kept = self._record.detailed
             with all_set_aside(self._job, spark, batch, parts, kept=kept) as aside:
                 batch = replace(batch, late=sum(each.late.count for each in aside.values()))
@@ -120,13 +120,12 @@ class Steps:
                     # Rows that are late by the log are left out before Spark could drop them.
                     left = (batch.late or 0) if newest is None else 0
                     check_dropped(batch, dropped_behind_watermark(query), left)
-                done = self._written(frame, _Found(batch, parts, aside, rows_out, gaps))
+                found = _Found(batch, parts, aside, rows_out, gaps)
+                done = self._written(spark, found, target)
                 self._ledger.finished(batch, query.id)
                 if not self._stop.asked:
                     keep_up(self._job, spark, batch.number)
                 return done
-        finally:
-            frame.unpersist()
 
     def _planned(self, spark: SparkSession, query: StreamingQuery, number: int) -> Batch:
         ledger = self._ledger
@@ -169,37 +168,39 @@ class Steps:
         return parts
 
     def _checked(
-        self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int
-    ) -> Batch:
+        self, spark: SparkSession, batch: Batch, parts: Sequence[Part], rows_out: int | None
+    ) -> tuple[Batch, int]:
         """Refuse a batch whose numbers cannot be, or a flood; return it with its numbers."""
         rows_in = sum(part.seen.rows for part in parts)
         dead = sum(part.seen.dead for part in parts)
         for part in parts:
             check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
+        filtered = sum(part.seen.filtered for part in parts)
+        if rows_out is None:
+            rows_out = rows_in - dead - filtered
         if self._job.one_to_one:
-            filtered = sum(part.seen.filtered for part in parts)
             check_one_to_one(batch, rows_in, dead, rows_out, filtered)
         times = [self._ledger.identity.latest, *(part.seen.latest for part in parts)]
         latest = max((time for time in times if time is not None), default=None)
-        return replace(batch, rows_in=rows_in, dead=dead, latest=latest)
+        return replace(batch, rows_in=rows_in, dead=dead, latest=latest), rows_out
 
-    def _written(self, frame: DataFrame, found: _Found) -> Counted:
+    def _written(self, spark: SparkSession, found: _Found, target: Target) -> Counted:
         """Write what was lost, then the dead letters and late rows, and the target beside them.
 
         The target is committed last.
         """
         job, batch = self._job, found.batch
         self._ledger.require_newest()
-        self._ledger.require_tables(frame.sparkSession)
-        gaps = self._missing(frame.sparkSession, found)
+        self._ledger.require_tables(spark)
+        gaps = self._missing(spark, found)
         if gaps:
             _LOG.warning("%s: lost before it was read: %s", job.name, told(gaps))
-            keep_gaps(job.places.gaps, frame.sparkSession, batch, gaps)
+            keep_gaps(job.places.gaps, spark, batch, gaps)
         alarm = too_late(batch, job.limits)
         if alarm is not None:
             _LOG.warning("%s: %s", job.name, alarm)
-        with kept_aside(job, frame.sparkSession, batch, found.aside) as waiting:
-            outcome = self._target(frame, replace(found, batch=waiting))
+        with kept_aside(job, spark, batch, found.aside) as waiting:
+            outcome = target.write(waiting, [each.late for each in found.aside.values()])
         why = by_reason(found.aside.values()) if self._record.detailed else {}
         return Counted(
             number=batch.number,
@@ -229,18 +230,6 @@ class Steps:
             if done is not None and done >= batch.number:
                 return ()
         return found.gaps
-
-    def _target(self, frame: DataFrame, found: _Found) -> str:
-        job, batch = self._job, found.batch
-        # An empty result needs no commit; the first one makes the table, and shows at once whether
-        # it is ours. Windows that the table has may become final without a new row.
-        if not found.rows_out and batch.number > 0 and not job.merges:
-            return "empty"
-        made = job.emission == "updates" or job.each_batch is not None
-        known = None if made else found.rows_out
-        late = [each.late for each in found.aside.values()]
-        with handed_on(job, frame, late) as frames:
-            return job.sink.write(frames, batch, rows_out=known)
 
 
 def require_tables(job: Job, spark: SparkSession, first: Batch) -> None:

@@ -1,0 +1,77 @@
+"""The target's rows of a batch, counted before they are committed.
+
+Rows are kept until they are counted, and then written, where state or a sink that reads them
+several times stands behind them. Rows that go from the topic to the table as they are read are
+counted as they are written, and kept nowhere: the commit waits until the batch was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from ...commit import Batch
+from ...commit.outcome import Outcome
+from ...commit.pending import pending
+from ..job import Job
+from .frames import handed_on
+from .side_outputs import Late
+
+
+@dataclass(frozen=True)
+class Target:
+    """A batch's rows, and what commits them.
+
+    rows_out: how many rows the query gave; None where no more is known than that each good row gave
+        one.
+    write: commits them as the batch is known by then, with the late rows that correct something;
+        returns what became of it.
+    """
+
+    rows_out: int | None
+    write: Callable[[Batch, Sequence[Late]], str]
+
+
+@contextmanager
+def counted(
+    job: Job, frame: DataFrame, batch: Batch, *, kept: bool = False, whole: DataFrame | None = None
+) -> Iterator[Target]:
+    """Read a batch's rows and count them; nothing is committed before the block says so.
+
+    kept: whether rows are kept even where the job could do without.
+    whole: what is kept then, where the rows are only a part of it.
+    """
+    if job.written_as_read and not kept:
+        write = partial(_as_read, job, frame)
+        with pending(write, batch, frame.sparkSession) as (under_way, commit):
+            rows = under_way.rows()
+            if rows is not None:
+                known = rows if job.sink_hands_on else None
+                yield Target(known, lambda batch, _: commit(batch))
+                return
+    # Of a batch that the table has already the rows are counted all the same.
+    source = (frame if whole is None else whole).persist()
+    try:
+        rows = frame.count()
+        yield Target(rows, partial(_from_kept, job, frame, rows))
+    finally:
+        source.unpersist()
+
+
+def _as_read(job: Job, frame: DataFrame, batch: Batch) -> Outcome:
+    with handed_on(job, frame, []) as frames:
+        return job.sink.write(frames, batch)
+
+
+def _from_kept(job: Job, frame: DataFrame, rows: int, batch: Batch, late: Sequence[Late]) -> str:
+    # An empty result needs no commit; the first one makes the table, and shows at once whether it
+    # is ours. Windows that the table has may become final without a new row.
+    if not rows and batch.number > 0 and not job.merges:
+        return "empty"
+    made = job.emission == "updates" or job.each_batch is not None
+    with handed_on(job, frame, late) as frames:
+        return job.sink.write(frames, batch, rows_out=None if made else rows)
