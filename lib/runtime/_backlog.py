@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column
 
 from ..errors import ArgumentError
-from ..joins import IntervalJoin
-from ..sinks import Append, Decided, FanOut, Folded, Mapped, Sink, Upsert
+from ..joins import IntervalJoin, Lookup
+from ..sinks import Append, Decided, FanOut, Folded, Mapped, Sink, Snapshot, Upsert
 from ..sketches import NearDuplicates
 from ..sources.event_time import EVENT_TIME
 from ..transform import Stateless
@@ -32,8 +32,8 @@ def require_backlog(job: Job) -> None:
         raise ArgumentError(
             f"backlog is {job.backlog!r}, and the job has {reason}.",
             "final results of windows, of joins, of deduplication, of near duplicates, or of rows "
-            "by themselves; in Append, Folded or Decided, or in Upsert where no two results have "
-            "one key.",
+            "by themselves; in Append, Folded or Decided, in Snapshot with a Lookup, or in Upsert "
+            "where no two results have one key.",
             "backlog=None, which reads the topic as a stream from its first record on.",
         )
 
@@ -87,6 +87,9 @@ def _of_window(window: Any) -> Iterator[str]:
 
 def _of_sink(sink: Sink, transform: Any) -> Iterator[str]:
     if isinstance(sink, Mapped):
+        yield from _of_sink(sink.sink, transform)
+    elif isinstance(sink, Snapshot) and isinstance(sink.join, Lookup):
+        # The batch meets one version of the table, as each batch of the stream does.
         yield from _of_sink(sink.sink, transform)
     elif isinstance(sink, FanOut):
         for each in (*sink.also, sink.target):

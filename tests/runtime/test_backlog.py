@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -14,17 +15,18 @@ from pyspark.sql import SparkSession
 from tidegate.aggregates import count
 from tidegate.command.kafka import Cluster
 from tidegate.errors import ArgumentError
-from tidegate.joins import IntervalJoin
+from tidegate.joins import IntervalJoin, Lookup
 from tidegate.joins.stream_stream import How
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.compare import compare
 from tidegate.runtime.query.run import run
-from tidegate.sinks import Append, Upsert
+from tidegate.sinks import Append, Snapshot, Upsert
 from tidegate.sketches import NearDuplicates
 from tidegate.testing import Broker
 from tidegate.transform import Stateful, Transform
 from tidegate.windows import Deduplication, Hopping, Session, Sliding, Tumbling, Windowed
 
+from ..sinks.batches import commits
 from ..tables import rows
 from .topics import reading, sent
 
@@ -138,6 +140,36 @@ def test_joins_go_on_with_both_topics(
     assert found.rows > 50
 
 
+def test_a_batch_meets_one_version_of_a_table_and_the_stream_the_next(
+    spark: SparkSession, world: World
+) -> None:
+    names = str(world.root / "names")
+
+    def name(text: str) -> None:
+        table = spark.createDataFrame([("p0", text)], "page string, name string")
+        table.write.format("delta").mode("overwrite").save(names)
+
+    name("old")
+    world.send(0, 50, "no record")
+    sink = Snapshot(
+        table=names, join=Lookup("page", how="left"), sink=Append(str(world.root / "rows"))
+    )
+    job = world.job(None, sink=sink, backlog=0)
+    done = run(job, spark)
+    assert done.dead == 2
+    # One commit has them all, of which a batch of the stream would have no more than 20.
+    first = json.loads(commits(sink.path)[0]["userMetadata"])["rows"]
+    assert first == {"in": world.sent(), "dead": 2, "late": 0, "out": world.sent() - 2}
+    name("new")
+    world.send(50, 70)
+    after = run(job, spark)
+    assert done.rows_in + after.rows_in == world.sent()
+    found = rows(world.root / "rows")
+    assert len(found) == world.sent() - 2
+    told = {(row["page"], row["name"], row["table_version"]) for row in found}
+    assert told == {("p0", "old", 0), ("p0", "new", 1), ("p1", None, 0), ("p1", None, 1)}
+
+
 def test_few_records_are_read_as_a_stream_alone(spark: SparkSession, world: World) -> None:
     world.send(0, 20)
     done = run(world.job(HOPS, backlog=1_000), spark)
@@ -153,6 +185,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
         {"transform": Windowed(Sliding("5s", windows="all"), aggs={"n": count()})},
     ),
     "Stateful, of which": ("a", {"transform": Stateful(lambda rows: rows, late=lambda at: at)}),
+    "the sink Snapshot": (
+        "a",
+        {"sink": Snapshot(table="t", join=lambda rows, _: rows, sink=Append("/nowhere/rows"))},
+    ),
     "an Upsert by page": ("a", {"sink": Upsert("/nowhere/rows", keys=["page"])}),
     "backlog is -1": ("a", {"backlog": -1}),
 }
