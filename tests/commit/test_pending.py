@@ -45,6 +45,12 @@ def stamp(path: Path) -> Mapping[str, Any]:
     return said
 
 
+def alter(spark: SparkSession, path: str) -> None:
+    """Change a table as another writer, so that a commit that is under way meets a conflict."""
+    change = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('tidegate.test' = 'yes')"
+    by_another(lambda: spark.sql(change))
+
+
 def files(path: Path) -> list[Path]:
     return sorted(path.rglob("*.parquet"))
 
@@ -139,10 +145,9 @@ def test_after_a_conflict_the_rows_are_written_again(spark: SparkSession, tmp_pa
     path = str(tmp_path / "t")
     sink = Append(path)
     sink.write({"rows": numbers(spark, 3)}, batch(0))
-    change = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('tidegate.test' = 'yes')"
     with pending(writing(sink, numbers(spark, 4)), batch(1), spark) as (way, commit):
         assert way.rows() == 4
-        by_another(lambda: spark.sql(change))
+        alter(spark, path)
         assert commit(replace(batch(1), rows_in=4)) == "written"
     assert len(rows(spark, path)) == 7
     assert stamp(Path(path))["rows"] == {"in": 4, "out": 4}
@@ -154,7 +159,6 @@ def test_rows_that_are_others_after_a_conflict_are_refused(
     path = str(tmp_path / "t")
     sink = Append(path)
     sink.write({"rows": numbers(spark, 3)}, batch(0))
-    change = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('tidegate.test' = 'yes')"
     sizes = iter([4, 5])
 
     def write(own: Batch) -> Outcome:
@@ -165,7 +169,7 @@ def test_rows_that_are_others_after_a_conflict_are_refused(
 
     with pending(write, batch(1), spark) as (way, commit):
         assert way.rows() == 4
-        by_another(lambda: spark.sql(change))
+        alter(spark, path)
         with pytest.raises(AccountingError, match="5 rows, where there were 4"):
             commit(batch(1))
     assert len(rows(spark, path)) == 3

@@ -12,12 +12,11 @@ from tidegate.testing import Broker
 from ..worlds.click_through import (
     OPTIONS,
     TOPICS,
-    Topic,
-    produce,
     rates,
     read_rates,
     require_all_rows,
     searches,
+    sent,
 )
 from .left import batches
 from .submitted import SubmittedJob
@@ -30,14 +29,11 @@ TABLE = "click_through"
 def test_a_killed_job_has_the_rates_of_the_ledger_and_every_rejected_row_once(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, planned_too: bool
 ) -> None:
-    named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
-    for name in named.values():
-        broker.create_topic(name, partitions=2, retention_ms=-1)
-    ledger = produce(broker.servers, named, searches(500, seed=7))
+    named, ledger, max_rows = sent(broker, topic, searches(500, seed=7))
     options: dict[str, object] = {**OPTIONS, "kafka.servers": broker.servers}
     for kind in TOPICS:
         options[f"{kind}.topics"] = named[kind]
-        options[f"{kind}.max_rows"] = sum(place[0] == kind for place in ledger) // 4 + 1
+        options[f"{kind}.max_rows"] = max_rows[kind]
     job = SubmittedJob(TABLE, tmp_path / "tables", tmp_path / "job.log", options)
     checkpoint = job.root / "_checkpoints" / TABLE
 

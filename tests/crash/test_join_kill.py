@@ -16,13 +16,12 @@ from ..worlds.click_through import (
     AFTER_MS,
     BEFORE_MS,
     OPTIONS,
-    TOPICS,
     Ledger,
     Topic,
     matched,
-    produce,
     require_all_rows,
     searches,
+    sent,
 )
 from .left import batches
 from .submitted import SubmittedJob
@@ -41,10 +40,7 @@ def chosen(ledger: Ledger, how: How) -> Counter[str]:
 def test_a_killed_job_lets_each_search_through_once(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, how: How
 ) -> None:
-    named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
-    for name in named.values():
-        broker.create_topic(name, partitions=2, retention_ms=-1)
-    ledger = produce(broker.servers, named, searches(500, seed=17))
+    named, ledger, max_rows = sent(broker, topic, searches(500, seed=17))
     options: dict[str, object] = {
         "kafka.servers": broker.servers,
         "join.on": '["session_id"]',
@@ -57,7 +53,7 @@ def test_a_killed_job_lets_each_search_through_once(
             f"{side}.topics": named[kind],
             f"{side}.schema": OPTIONS[f"{kind}.schema"],
             f"{side}.lateness": OPTIONS[f"{kind}.lateness"],
-            f"{side}.max_rows": sum(place[0] == kind for place in ledger) // 4 + 1,
+            f"{side}.max_rows": max_rows[kind],
             f"output.late_{side}": f"late_{kind}",
         }
     job = SubmittedJob("join", tmp_path / "tables", tmp_path / "job.log", options)

@@ -17,15 +17,14 @@ from tidegate.testing import Broker
 from ..configured import configured, from_options
 from ..worlds.click_through import (
     OPTIONS,
-    TOPICS,
     Topic,
     pairs,
-    produce,
     rates,
     read_pairs,
     read_rates,
     require_all_rows,
     searches,
+    sent,
 )
 
 pytestmark = pytest.mark.jobs
@@ -41,13 +40,8 @@ def planned(broker: Broker, named: dict[Topic, str], root: Path, *overrides: str
 def test_joined_rows_and_their_rates_are_those_of_the_ledger_and_no_record_is_lost(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
-    for name in named.values():
-        broker.create_topic(name, partitions=2, retention_ms=-1)
-    ledger = produce(broker.servers, named, searches(700))
-    sizes = [
-        f"{kind}.max_rows={sum(place[0] == kind for place in ledger) // 4 + 1}" for kind in TOPICS
-    ]
+    named, ledger, max_rows = sent(broker, topic, searches(700))
+    sizes = [f"{kind}.max_rows={rows}" for kind, rows in max_rows.items()]
 
     whole = planned(broker, named, tmp_path, "result.kind=rows", *sizes)
     assert run(whole, spark).rows_in == len(ledger)

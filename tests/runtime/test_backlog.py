@@ -158,8 +158,9 @@ def test_a_batch_meets_one_version_of_a_table_and_the_stream_the_next(
     done = run(job, spark)
     assert done.dead == 2
     # One commit has them all, of which a batch of the stream would have no more than 20.
-    first = json.loads(commits(sink.path)[0]["userMetadata"])["rows"]
-    assert first == {"in": world.sent(), "dead": 2, "late": 0, "out": world.sent() - 2}
+    assert [json.loads(each["userMetadata"])["rows"] for each in commits(sink.path)] == [
+        {"in": world.sent(), "dead": 2, "late": 0, "out": world.sent() - 2}
+    ]
     name("new")
     world.send(50, 70)
     after = run(job, spark)

@@ -138,3 +138,23 @@ def test_a_job_that_dies_after_a_commit_goes_on_with_each_row_once(
     assert done.skipped == (1 if table == "rows" else 0)
     assert sorted(row["event_time"].second for row in rows(tmp_path / "rows")) == [1, 2, 3, 4]
     assert len(rows(tmp_path / "rows.dead_letters")) == 2
+
+
+@pytest.mark.broker
+@pytest.mark.jobs
+def test_a_batch_without_a_good_row_is_no_commit_of_the_target(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    sent(broker.servers, topic, [1, 2], 0)
+    pages = job(broker.servers, topic, Append(str(tmp_path / "rows")))
+    run(pages, spark)
+    sent(broker.servers, topic, ["bad"], 0)
+    assert run(pages, spark).dead == 1
+    sent(broker.servers, topic, [3], 0)
+    run(pages, spark)
+    assert len(rows(tmp_path / "rows.dead_letters")) == 1
+    assert sorted(row["event_time"].second for row in rows(tmp_path / "rows")) == [1, 2, 3]
+    written = [each for each in counts(tmp_path / "rows") if each["out"]]
+    assert counts(tmp_path / "rows") == written
+    assert len(written) == 2

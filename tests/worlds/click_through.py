@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from tidegate.testing import Broker
 from tidegate.testing.delivery import Record, deliver
 
 from ..tables import Reader, rows
@@ -170,6 +171,21 @@ def produce(
         sent[event.topic] += 1
     places = deliver(servers, records)
     return {(event.topic, *place): event for event, place in zip(events, places, strict=True)}
+
+
+def sent(
+    broker: Broker, topic: str, events: Sequence[Event]
+) -> tuple[dict[Topic, str], Ledger, dict[Topic, int]]:
+    """Make a topic of each kind and send the events there.
+
+    Returns the topics' names, the ledger, and by kind so many rows that four batches read all.
+    """
+    named: dict[Topic, str] = {kind: f"{kind}-{topic}" for kind in TOPICS}
+    for name in named.values():
+        broker.create_topic(name, partitions=2, retention_ms=-1)
+    ledger = produce(broker.servers, named, events)
+    found = Counter(place[0] for place in ledger)
+    return named, ledger, {kind: found[kind] // 4 + 1 for kind in TOPICS}
 
 
 def matched(

@@ -86,6 +86,23 @@ def check_one_to_one(
         )
 
 
+def rows_given(
+    batch: Batch, seen: Sequence[Observed], counted: int | None, *, one_to_one: bool
+) -> int:
+    """Return how many rows a batch's query gave, of all its inputs.
+
+    counted: None where no more is known than that each good row gave one.
+    one_to_one: refuse any other number than that.
+    """
+    rows_in = sum(each.rows for each in seen)
+    dead = sum(each.dead for each in seen)
+    filtered = sum(each.filtered for each in seen)
+    rows_out = rows_in - dead - filtered if counted is None else counted
+    if one_to_one:
+        check_one_to_one(batch, rows_in, dead, rows_out, filtered)
+    return rows_out
+
+
 def too_late(batch: Batch, limits: Limits) -> str | None:
     """Tell of a batch that has more late rows than the limits say.
 

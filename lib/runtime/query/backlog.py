@@ -29,7 +29,7 @@ from ..process.failures import plain
 from ..summary import Counted
 from ..telemetry.record import Record
 from . import reread
-from .accounting import check_flood, check_one_to_one, tally
+from .accounting import check_flood, rows_given, tally
 from .batch_zero import batch_of, is_done
 from .by_log import by_log
 from .frames import streaming
@@ -37,7 +37,7 @@ from .gaps import require_there
 from .reasons import reasons
 from .side_outputs import Part, all_set_aside, kept_aside
 from .streams import streams
-from .target import Target, counted
+from .target import Target, counted_rows
 from .topics import Topics
 from .unread import in_sessions, planned
 
@@ -101,7 +101,7 @@ class _Work:
         reached = {} if begun else self._reached()
         rows = streaming(self.job, self._frames(seen, reached))
         out = rows if self.backlog.until is None else rows.where(self._is_out)
-        with counted(self.job, out, self.batch, whole=rows) as target:
+        with counted_rows(self.job, out, self.batch, whole=rows) as target:
             counts = {name: observation.get for name, observation in seen.items()}
             if reached and not self._reads_again(rows, reached):
                 return None
@@ -163,10 +163,8 @@ class _Work:
         for part in parts:
             limits = _scaled(job.limits, part)
             check_flood(part.batch, part.seen, limits, partial(reasons, self.spark, part))
-        filtered = sum(part.seen.filtered for part in parts)
-        number = rows_in - dead - filtered if target.rows_out is None else target.rows_out
-        if job.one_to_one:
-            check_one_to_one(self.batch, rows_in, dead, number, filtered)
+        seen = [part.seen for part in parts]
+        number = rows_given(self.batch, seen, target.rows_out, one_to_one=job.one_to_one)
         self._require_there()
         self.topics.require_same(self.batch)
         if not begun:
@@ -190,7 +188,7 @@ class _Work:
             dead=dead,
             late=late,
             clamped=sum(part.seen.clamped for part in parts),
-            filtered=filtered,
+            filtered=sum(part.seen.filtered for part in parts),
             reached={},
             outcome=outcome,
         )

@@ -19,7 +19,7 @@ from ..job import Job
 from ..process.stop import Stop
 from ..summary import Counted
 from ..telemetry.record import Record
-from .accounting import check_dropped, check_flood, check_one_to_one, too_late
+from .accounting import check_dropped, check_flood, rows_given, too_late
 from .bridge import after_backlog, unread
 from .by_log import newest_after, newest_before, tell
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
@@ -27,8 +27,7 @@ from .places import steps
 from .reasons import by_reason, reasons
 from .side_outputs import Aside, Part, all_set_aside, counted, kept_aside
 from .streams import Stream
-from .target import Target
-from .target import counted as counted_rows
+from .target import Target, counted_rows
 from .topics import Topics
 from .upkeep import keep_up
 
@@ -175,14 +174,11 @@ class Steps:
         dead = sum(part.seen.dead for part in parts)
         for part in parts:
             check_flood(part.batch, part.seen, self._job.limits, partial(reasons, spark, part))
-        filtered = sum(part.seen.filtered for part in parts)
-        if rows_out is None:
-            rows_out = rows_in - dead - filtered
-        if self._job.one_to_one:
-            check_one_to_one(batch, rows_in, dead, rows_out, filtered)
+        seen = [part.seen for part in parts]
+        given = rows_given(batch, seen, rows_out, one_to_one=self._job.one_to_one)
         times = [self._ledger.identity.latest, *(part.seen.latest for part in parts)]
         latest = max((time for time in times if time is not None), default=None)
-        return replace(batch, rows_in=rows_in, dead=dead, latest=latest), rows_out
+        return replace(batch, rows_in=rows_in, dead=dead, latest=latest), given
 
     def _written(self, spark: SparkSession, found: _Found, target: Target) -> Counted:
         """Write what was lost, then the dead letters and late rows, and the target beside them.

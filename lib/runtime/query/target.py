@@ -37,7 +37,7 @@ class Target:
 
 
 @contextmanager
-def counted(
+def counted_rows(
     job: Job, frame: DataFrame, batch: Batch, *, kept: bool = False, whole: DataFrame | None = None
 ) -> Iterator[Target]:
     """Read a batch's rows and count them; nothing is committed before the block says so.
@@ -51,7 +51,7 @@ def counted(
             rows = under_way.rows()
             if rows is not None:
                 known = rows if job.sink_hands_on else None
-                yield Target(known, lambda batch, _: commit(batch))
+                yield Target(known, partial(_as_counted, job, rows, commit))
                 return
     # Of a batch that the table has already the rows are counted all the same.
     source = (frame if whole is None else whole).persist()
@@ -67,10 +67,23 @@ def _as_read(job: Job, frame: DataFrame, batch: Batch) -> Outcome:
         return job.sink.write(frames, batch)
 
 
+def _as_counted(
+    job: Job, rows: int, commit: Callable[[Batch], str], batch: Batch, _: Sequence[Late]
+) -> str:
+    return "empty" if _needs_no_commit(job, rows, batch) else commit(batch)
+
+
+def _needs_no_commit(job: Job, rows: int, batch: Batch) -> bool:
+    """Return whether a batch without rows is none of the table's.
+
+    The first one makes the table, and shows at once whether it is ours. Windows that the table has
+    may become final without a new row.
+    """
+    return not rows and batch.number > 0 and not job.merges
+
+
 def _from_kept(job: Job, frame: DataFrame, rows: int, batch: Batch, late: Sequence[Late]) -> str:
-    # An empty result needs no commit; the first one makes the table, and shows at once whether it
-    # is ours. Windows that the table has may become final without a new row.
-    if not rows and batch.number > 0 and not job.merges:
+    if _needs_no_commit(job, rows, batch):
         return "empty"
     made = job.emission == "updates" or job.each_batch is not None
     with handed_on(job, frame, late) as frames:
