@@ -1,4 +1,4 @@
-"""One commit in Delta's log: the name of its file, and what it says."""
+"""What one commit in Delta's log says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .stamp import Stamp
-
-
-def commit_file(version: int) -> str:
-    """Return the name of a version's commit in a table's log."""
-    return f"{version:020d}.json"
 
 
 def digest_of(commit: bytes) -> str:

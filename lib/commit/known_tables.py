@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from ..jvm import Folder
+from ..jvm import Folder, commit_file
 from .batch import Batch
-from .commit_file import commit_file
 from .epochs import EpochFiles
 from .identity import Identity, TableMark
 from .kept import REPLAY, require_alone, require_kept, require_noted, require_own

@@ -8,8 +8,15 @@ from typing import Self
 from pyspark.sql import SparkSession
 
 from ..errors import TableError
-from ..jvm import TRANSACTION_RETENTION, DeltaState, Folder, delta_state, touch_transaction
-from .commit_file import commit_file, digest_of, restored, stamp_of
+from ..jvm import (
+    TRANSACTION_RETENTION,
+    DeltaState,
+    Folder,
+    commit_file,
+    delta_state,
+    touch_transaction,
+)
+from .commit_file import digest_of, restored, stamp_of
 from .identity import NEVER
 from .kept import REPLAY
 from .numbers import last_number

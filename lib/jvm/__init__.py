@@ -9,6 +9,7 @@ from .delta import (
     TRANSACTION_RETENTION,
     DeltaState,
     checkpoint_table,
+    commit_file,
     delta_state,
     forget_tables,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "between_batches",
     "checkpoint_table",
     "close_connection",
+    "commit_file",
     "conditions",
     "delete_folder",
     "delta_state",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -106,7 +107,8 @@ class DeltaState:
 def delta_state(spark: SparkSession, path: str) -> DeltaState:
     """Read a table's log up to its newest version.
 
-    Costs a listing of the log when nothing has changed.
+    Where nothing has changed it costs a look at two files on this machine, and elsewhere a listing
+    of the log.
     """
     log = delta_log(spark, path)
     snapshot = _newest(spark, log)
@@ -127,11 +129,39 @@ def forget_tables(spark: SparkSession) -> None:
     java_class(spark, _LOG).clearCache()
 
 
+def commit_file(version: int) -> str:
+    """Return the name of a version's commit in a table's log."""
+    return f"{version:020d}.json"
+
+
 def delta_log(spark: SparkSession, path: str) -> Any:
     """Return Delta's own log of a table, as far as it has been read."""
     return java_class(spark, _LOG).forTable(jvm_session(spark), path)
 
 
 def _newest(spark: SparkSession, log: Any) -> Any:
+    known = log.unsafeVolatileSnapshot()
+    if _is_newest(log, known):
+        return known
     nothing = java_class(spark, "scala.Option").empty()
     return log.update(False, nothing, nothing)
+
+
+def _is_newest(log: Any, known: Any) -> bool:
+    """Return whether a version's commit is there as it was, and none after it.
+
+    False where two files of this machine do not say so. Delta lists the whole log, of which a
+    commit leaves four files behind for thirty days.
+    """
+    version = int(known.version())
+    place = log.logPath().toUri()
+    elsewhere = known.isCatalogOwned() or known.tableCommitCoordinatorClientOpt().isDefined()
+    if version < 0 or elsewhere or place.getScheme() != "file":
+        return False
+    folder = Path(place.getPath())
+    try:
+        written = (folder / commit_file(version)).stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return False
+    seen = known.logSegment().lastCommitFileModificationTimestamp()
+    return written == int(seen) and not (folder / commit_file(version + 1)).exists()

@@ -219,7 +219,7 @@ class KafkaSource:
             "endingOffsets": by_topic(ranges, lasts),
         }
         rows = spark.read.format("kafka").options(**options).load()
-        few = rows if apart else in_few_tasks(rows, options)
+        few = rows if apart else in_few_tasks(rows, options, ranges)
         return few.select(*_columns(headers))
 
     def _input(self) -> dict[str, str]:

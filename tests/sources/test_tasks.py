@@ -1,8 +1,9 @@
-"""How many tasks read a topic of many partitions."""
+"""How many tasks read a topic."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from math import ceil
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -26,19 +27,28 @@ def tasks(rows: DataFrame) -> int:
     return rows.rdd.getNumPartitions()
 
 
-def test_tasks_are_four_a_core_but_where_each_partition_needs_one(
+def test_so_many_tasks_read_a_range_as_its_records_and_partitions_are_worth(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
-    few = 4 * local_cores(spark.sparkContext.master or "")
-    many = few + 3
+    most = 4 * local_cores(spark.sparkContext.master or "")
+    many = most + 3
     broker.create_topic(topic, partitions=many, retention_ms=-1)
     for partition in range(many):
         produce(broker.servers, topic, [EVENT], partition=partition)
     nothing: Offsets = {}
-    given = (spark, nothing, {topic: dict.fromkeys(range(many), 1)})
     source = KafkaSource(broker.servers, topic)
+
+    def ranges(partitions: int, records: int) -> tuple[SparkSession, Offsets, Offsets]:
+        return spark, nothing, {topic: dict.fromkeys(range(partitions), records)}
+
+    assert tasks(source.between(*ranges(many, 1))) == ceil(many / 8)
+    assert tasks(source.between(*ranges(3, 6_000))) == 2
+    assert tasks(source.between(*ranges(3, 60_000))) == 3
+    assert tasks(source.between(*ranges(many, 60_000))) == most
+
     reading = Reading(source, json_format("at TIMESTAMP"), time="at", lateness="0 seconds")
-    assert tasks(reading.rows(*given)) == few
+    given = ranges(many, 1)
+    assert tasks(reading.rows(*given)) == ceil(many / 8)
     assert reading.rows(*given).count() == many
     late = Behind.by_log(ByLog(F.col("event_time"), timedelta(0)), {})
     assert tasks(reading.aside(*given, late).rows) == many
