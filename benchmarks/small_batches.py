@@ -5,7 +5,9 @@ python -m benchmarks.small_batches [--batches 40] [--rounds 3] [--only NAME]...
 Batches of 4,000 clicks, each as long as a window of 1,000 pages, so that each has a commit; with
 about four unreadable records a batch, about four late rows, both, or neither. All contestants run
 in one JVM, in rounds, after a round that is not counted. Each round has topics of its own, later
-than those before: code that Spark has compiled for one watermark serves no other round."""
+than those before: code that Spark has compiled for one watermark serves no other round. The first
+and the last quarter of the batches are told apart too: with some hundred batches they say whether
+a batch takes longer as the logs of its tables grow."""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ TOPICS = {
 
 
 def main(
-    batches: Annotated[int, typer.Option(help="Batches in each topic.")] = 40,
+    batches: Annotated[int, typer.Option(min=8, help="Batches in each topic.")] = 40,
     rounds: Rounds = 3,
     only: Only = None,
     output: Output = Path("benchmarks/results/small_batches.json"),
@@ -124,12 +126,23 @@ def main(
                 found = measured(
                     spark, contestant, Place(place.broker.servers, f"{topic}-{number}", folder)
                 )
+                found |= _pace(folder / "table")
                 if number:
                     runs[name].append(found)
                 told = f"{found['seconds'] / batches:.3f} s a batch"
                 place.console.print(f"  round {number}  {name:24} {told}")
         spark.stop()
         _report(place.console, runs, batches, output)
+
+
+def _pace(table: Path) -> dict[str, float]:
+    """Return how many seconds a batch took in the first and in the last quarter, by its commits."""
+    at = sorted(file.stat().st_mtime for file in (table / "_delta_log").glob("*.json"))
+    quarter = max(1, len(at) // 4)
+    return {
+        "at_first": (at[quarter] - at[0]) / quarter,
+        "at_last": (at[-1] - at[-1 - quarter]) / quarter,
+    }
 
 
 def _fill(place: Arena, number: int, batches: int) -> None:
@@ -150,12 +163,15 @@ def _fill(place: Arena, number: int, batches: int) -> None:
 
 
 def _report(console: Console, runs: Runs, batches: int, output: Path) -> None:
-    made = Table("contestant", "s a batch", f"time / {RIVAL}", f"CPU / {RIVAL}", "rows out")
+    ratios = [f"time / {RIVAL}", f"CPU / {RIVAL}"]
+    made = Table("contestant", "s a batch", "s at first", "s at last", *ratios, "rows out")
     rival = runs.get(RIVAL, [])
     for name, found in runs.items():
         seconds = statistics.median(run["seconds"] for run in found) / batches
         beside = [ratio(found, rival, key) for key in ("seconds", "cpu")]
-        made.add_row(name, f"{seconds:.3f}", *beside, f"{int(found[0]['rows_out']):,}")
+        each = [statistics.median(run[part] for run in found) for part in ("at_first", "at_last")]
+        times = [f"{time:.3f}" for time in (seconds, *each)]
+        made.add_row(name, *times, *beside, f"{int(found[0]['rows_out']):,}")
     console.print(made)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"batches": batches, "runs": runs}, indent=2) + "\n")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from .files import modified
 from .session import java_class, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
@@ -107,8 +107,7 @@ class DeltaState:
 def delta_state(spark: SparkSession, path: str) -> DeltaState:
     """Read a table's log up to its newest version.
 
-    Where nothing has changed it costs a look at two files on this machine, and elsewhere a listing
-    of the log.
+    Where nothing has changed it costs a look at two files.
     """
     log = delta_log(spark, path)
     snapshot = _newest(spark, log)
@@ -141,27 +140,26 @@ def delta_log(spark: SparkSession, path: str) -> Any:
 
 def _newest(spark: SparkSession, log: Any) -> Any:
     known = log.unsafeVolatileSnapshot()
-    if _is_newest(log, known):
+    if _is_newest(spark, log, known):
         return known
     nothing = java_class(spark, "scala.Option").empty()
     return log.update(False, nothing, nothing)
 
 
-def _is_newest(log: Any, known: Any) -> bool:
+def _is_newest(spark: SparkSession, log: Any, known: Any) -> bool:
     """Return whether a version's commit is there as it was, and none after it.
 
-    False where two files of this machine do not say so. Delta lists the whole log, of which a
-    commit leaves four files behind for thirty days.
+    False where two files of the log do not say so. Delta lists all of the log, in which each commit
+    of thirty days has a file or more.
     """
     version = int(known.version())
-    place = log.logPath().toUri()
     elsewhere = known.isCatalogOwned() or known.tableCommitCoordinatorClientOpt().isDefined()
-    if version < 0 or elsewhere or place.getScheme() != "file":
+    if version < 0 or elsewhere:
         return False
-    folder = Path(place.getPath())
+    folder, conf = log.logPath(), log.newDeltaHadoopConf
+    seen = int(known.logSegment().lastCommitFileModificationTimestamp())
     try:
-        written = (folder / commit_file(version)).stat().st_mtime_ns // 1_000_000
+        written = modified(spark, folder, commit_file(version), conf)
+        return written == seen and modified(spark, folder, commit_file(version + 1), conf) is None
     except OSError:
         return False
-    seen = known.logSegment().lastCommitFileModificationTimestamp()
-    return written == int(seen) and not (folder / commit_file(version + 1)).exists()

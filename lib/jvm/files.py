@@ -72,6 +72,30 @@ def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | 
         raise OSError(f"{file.toString()} cannot be read: {told}") from error
 
 
+def modified(spark: SparkSession, folder: Any, name: str, conf: Callable[[], Any]) -> int | None:
+    """Return when a file was last written, in milliseconds since 1970; None without such a file.
+
+    folder: as Hadoop has it. conf: makes the settings of its file system, which a folder on this
+    machine does without.
+
+    Raises OSError where it cannot be told.
+    """
+    place = folder.toUri()
+    if place.getScheme() == "file":
+        try:
+            return (Path(place.getPath()) / name).stat().st_mtime_ns // 1_000_000
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    file = java_class(spark, _PATH)(folder, name)
+    try:
+        return int(file.getFileSystem(conf()).getFileStatus(file).getModificationTime())
+    except Py4JJavaError as error:
+        told = error.java_exception.toString()
+        if told.startswith("java.io.FileNotFoundException"):
+            return None
+        raise OSError(f"{file.toString()} cannot be looked at: {told}") from error
+
+
 def delete_files(spark: SparkSession, paths: Sequence[Any]) -> None:
     """Delete files that nobody knows of, by their paths as Hadoop has them; what fails stays."""
     conf = jvm_session(spark).sessionState().newHadoopConf()
