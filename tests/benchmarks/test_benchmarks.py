@@ -20,6 +20,7 @@ from benchmarks import (
     executors,
     folds,
     growth,
+    log_listing,
     sequences,
     standing_queries,
     stream_stream,
@@ -70,6 +71,11 @@ def enriched(broker: Broker) -> str:
     topic.fill(broker.servers, "bench-enriched", ROWS, PARTITIONS)
     enrichers.fill_changelog(broker.servers, "bench-enriched-changes", ROWS, PARTITIONS)
     return "bench-enriched"
+
+
+def test_a_listing_of_a_log_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+    for system in log_listing.SYSTEMS.values():
+        assert log_listing.listed(spark, str(tmp_path), system) > 0
 
 
 @pytest.mark.draws("name", short=["all"], long=list(KEEPING))
