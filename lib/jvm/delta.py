@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from .files import modified
+from .files import Folder
 from .session import java_class, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
@@ -156,10 +156,10 @@ def _is_newest(spark: SparkSession, log: Any, known: Any) -> bool:
     elsewhere = known.isCatalogOwned() or known.tableCommitCoordinatorClientOpt().isDefined()
     if version < 0 or elsewhere:
         return False
-    folder, conf = log.logPath(), log.newDeltaHadoopConf
     seen = int(known.logSegment().lastCommitFileModificationTimestamp())
     try:
-        written = modified(spark, folder, commit_file(version), conf)
-        return written == seen and modified(spark, folder, commit_file(version + 1), conf) is None
+        folder = Folder(spark, str(log.logPath().toString()))
+        written = folder.modified(commit_file(version))
+        return written == seen and folder.modified(commit_file(version + 1)) is None
     except OSError:
         return False

@@ -30,13 +30,18 @@ def read_bytes(spark: SparkSession, path: str) -> bytes | None:
 class Folder:
     """A folder of which files are read again and again.
 
-    The settings of the file system, some thousand, are copied once; of a folder on this machine no
-    more than the file itself is read. Each method raises OSError for what cannot be read.
+    The settings of the file system, some thousand, are copied once, and not at all for a path that
+    begins with file:. Of a folder on this machine no more than the file itself is read. Each method
+    raises OSError for what cannot be read.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._path = java_class(spark, _PATH)(path)
+        place = self._path.toUri()
+        if place.getScheme() == "file":
+            self._local: Path | None = Path(place.getPath())
+            return
         conf = jvm_session(spark).sessionState().newHadoopConf()
         try:
             self._system = self._path.getFileSystem(conf)
@@ -44,7 +49,26 @@ class Folder:
             told = error.java_exception.toString()
             raise OSError(f"{path} cannot be used: {told}") from error
         local = self._system.getUri().getScheme() == "file"
-        self._local = Path(self._path.toUri().getPath()) if local else None
+        self._local = Path(place.getPath()) if local else None
+
+    def modified(self, name: str) -> int | None:
+        """Return when a file was written, in milliseconds since 1970; None without such a file."""
+        if self._local is None:
+            return self._modified_there(name)
+        try:
+            return (self._local / name).stat().st_mtime_ns // 1_000_000
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _modified_there(self, name: str) -> int | None:
+        file = java_class(self._spark, _PATH)(self._path, name)
+        try:
+            return int(self._system.getFileStatus(file).getModificationTime())
+        except Py4JJavaError as error:
+            told = error.java_exception.toString()
+            if told.startswith("java.io.FileNotFoundException"):
+                return None
+            raise OSError(f"{file.toString()} cannot be looked at: {told}") from error
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None without such a file."""
@@ -70,30 +94,6 @@ def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | 
     except Py4JJavaError as error:
         told = error.java_exception.toString()
         raise OSError(f"{file.toString()} cannot be read: {told}") from error
-
-
-def modified(spark: SparkSession, folder: Any, name: str, conf: Callable[[], Any]) -> int | None:
-    """Return when a file was last written, in milliseconds since 1970; None without such a file.
-
-    folder: as Hadoop has it. conf: makes the settings of its file system, which a folder on this
-    machine does without.
-
-    Raises OSError where it cannot be told.
-    """
-    place = folder.toUri()
-    if place.getScheme() == "file":
-        try:
-            return (Path(place.getPath()) / name).stat().st_mtime_ns // 1_000_000
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    file = java_class(spark, _PATH)(folder, name)
-    try:
-        return int(file.getFileSystem(conf()).getFileStatus(file).getModificationTime())
-    except Py4JJavaError as error:
-        told = error.java_exception.toString()
-        if told.startswith("java.io.FileNotFoundException"):
-            return None
-        raise OSError(f"{file.toString()} cannot be looked at: {told}") from error
 
 
 def delete_files(spark: SparkSession, paths: Sequence[Any]) -> None:
