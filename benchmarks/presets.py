@@ -49,6 +49,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "1 partition": {PARTITIONS: "1"},
     "8 partitions": {PARTITIONS: "8"},
     "50 parts of a snapshot": {SNAPSHOT: "50"},
+    "files in the check sum": {"spark.databricks.delta.allFilesInCrc.enabled": "true"},
 }
 
 

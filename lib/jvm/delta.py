@@ -52,11 +52,16 @@ class DeltaState:
         return {str(one.appId()): int(one.version()) for one in each}
 
     def _noted_transactions(self) -> Any:
-        check_sum = self._snapshot.checksumOpt()
-        if check_sum.isEmpty() or self.property(TRANSACTION_RETENTION) is not None:
+        check_sum = self._check_sum()
+        if check_sum is None or self.property(TRANSACTION_RETENTION) is not None:
             return None
-        noted = check_sum.get().setTransactions()
+        noted = check_sum.setTransactions()
         return None if noted.isEmpty() else noted.get()
+
+    def _check_sum(self) -> Any:
+        """Return what Delta has written beside the commit; None where that is missing."""
+        found = self._snapshot.checksumOpt()
+        return None if found.isEmpty() else found.get()
 
     def table_id(self) -> str:
         """Return the id that the table got when it was made."""
@@ -86,8 +91,20 @@ class DeltaState:
         return None if found.isEmpty() else str(found.get())
 
     def size(self) -> int:
-        """Return how many bytes the table's files have, those that it no longer needs apart."""
-        return int(self._snapshot.sizeInBytes())
+        """Return how many bytes the table's files have, those that it no longer needs apart.
+
+        It stands in the check sum; where that is missing a Spark query tells.
+        """
+        check_sum = self._check_sum()
+        told = self._snapshot.sizeInBytes() if check_sum is None else check_sum.tableSizeBytes()
+        return int(told)
+
+    def is_same(self, other: DeltaState) -> bool:
+        """Return whether nothing was written between this look at the table and another one.
+
+        Delta holds a version's state until it finds a newer one, or another commit in its place.
+        """
+        return bool(self._snapshot.equals(other._snapshot))
 
     def keeps_changes(self) -> bool:
         """Return whether the table records what its commits change, row by row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..jvm import delta_state
 from ._evaluation import Evaluation, Relation
 from .keyed_table import KeyedTable
 
@@ -26,7 +25,7 @@ def costs_less(evaluation: Evaluation, members: Sequence[Relation]) -> bool:
     Not where a view records its changes for others: they would be told that every row went and
     came.
     """
-    states = {each.path: delta_state(evaluation.spark, each.path) for each in members}
+    states = {each.path: evaluation.state(each) for each in members}
     there = {path: state for path, state in states.items() if state.version >= 0}
     tables = [each for each in members if isinstance(each, KeyedTable)]
     views = there.keys() - {table.path for table in tables}

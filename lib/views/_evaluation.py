@@ -16,11 +16,13 @@ from ..columns import quoted, same_key
 from ..commit.options import CommitOptions
 from ..frames import named
 from ..joins.table_table import WEIGHT
-from ..jvm import release
+from ..jvm import DeltaState, delta_state, release
 from ._buckets import absent, bucket
+from ._memory import Memory
 
 _SMALL = 20_000
 """Up to so many rows a frame is sent to all executors for a join."""
+_WHOLE = "whole"
 
 
 @dataclass(frozen=True)
@@ -111,13 +113,22 @@ class Relation(Protocol):
 class Evaluation:
     """One batch under way.
 
-    What it changes in each relation is evaluated once, and kept until the end.
+    What it changes in each relation is evaluated once, and kept until the end. What it leaves of
+    small tables is kept for the next batch, in `memory`.
     """
 
-    def __init__(self, spark: SparkSession, frames: Mapping[str, DataFrame], number: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        frames: Mapping[str, DataFrame],
+        number: int,
+        memory: Memory | None = None,
+    ) -> None:
         self.spark = spark
         self.number = number
         self._frames = frames
+        self._memory = memory or Memory()
+        self._states: dict[str, DeltaState] = {}
         self._counts: dict[str, int] = {}
         self.anew = False
         """Whether views are computed from all rows of their tables, and not changed."""
@@ -140,6 +151,34 @@ class Evaluation:
         if name not in self._counts:
             self._counts[name] = self.input(name).count()
         return self._counts[name]
+
+    def state(self, relation: Relation) -> DeltaState:
+        """Return the state of a relation's table as the batch found it."""
+        if relation.path not in self._states:
+            self._states[relation.path] = delta_state(self.spark, relation.path)
+        return self._states[relation.path]
+
+    def whole(self, relation: Relation, make: Callable[[], DataFrame]) -> DataFrame:
+        """Make a frame of all that a table holds before and after the batch, and keep it."""
+        return self.kept(relation, _WHOLE, make)
+
+    def last_whole(self, relation: Relation) -> DataFrame | None:
+        """Return that frame of the batch before; None where it does not tell the table's rows."""
+        return self._memory.rows(relation.path, self.state(relation))
+
+    def remember(self, most: int) -> None:
+        """Keep for the next batch what this one has left of tables of up to `most` bytes.
+
+        A table that another has written to meanwhile is not what the batch has left.
+        """
+        left: dict[str, tuple[DeltaState, DataFrame]] = {}
+        for path, before in self._states.items():
+            if (path, _WHOLE) not in self._kept:
+                continue
+            now = delta_state(self.spark, path)
+            if now.version == before.version + 1 and now.size() <= most:
+                left[path] = (now, self._kept.pop((path, _WHOLE)))
+        self._memory.replace(left)
 
     def kept(self, relation: Relation, what: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Make a frame once, and keep its rows until the batch is done."""

@@ -124,8 +124,7 @@ class KeyedTable:
 
     def after(self, evaluation: Evaluation) -> DataFrame:
         """Return all rows as the batch leaves them."""
-        row = F.when(quoted(_COUNTS), quoted(NEW)).otherwise(quoted(OLD)).alias(_ROW)
-        rows = self._whole(evaluation).select(row)
+        rows = self._whole(evaluation).select(_row_after().alias(_ROW))
         return rows.where(quoted(_ROW).isNotNull()).select(f"{_ROW}.*")
 
     def store(self, evaluation: Evaluation, options: CommitOptions) -> None:
@@ -150,24 +149,27 @@ class KeyedTable:
         A row that there is not is null.
         """
         if evaluation.anew:
-            return self._whole(evaluation).where(quoted(_COUNTS)).drop(_COUNTS)
+            return self._whole(evaluation).where(quoted(_COUNTS)).drop(_COUNTS, _KNOWN)
         return evaluation.kept(self, "effective", lambda: self._compared(evaluation))
 
     def _whole(self, evaluation: Evaluation) -> DataFrame:
         """Return every key with its row before and after, and whether a change counts for it.
 
-        One pass over the table and the batch: where all rows are read, to look up those that the
-        batch changes would be a second one.
+        Columns: the key; the change, null without one; the position and the row that are known; and
+        whether the change counts. One pass over the table and the batch: where all rows are read,
+        to look up those that the batch changes would be a second one.
         """
-        return evaluation.kept(self, "whole", lambda: self._merged(evaluation))
+        return evaluation.whole(self, lambda: self._merged(evaluation))
 
     def _merged(self, evaluation: Evaluation) -> DataFrame:
         newest = self._newest(evaluation)
-        if delta_state(evaluation.spark, self.path).version < 0:
-            nothing = F.lit(None).cast(newest.schema[NEW].dataType)
-            return newest.withColumns({OLD: nothing, _COUNTS: F.lit(True)})
+        if evaluation.state(self).version < 0:
+            nothing = {_KNOWN: _null_of(self._log.place()), OLD: _null_of(quoted(NEW))}
+            return newest.withColumns({**nothing, _COUNTS: F.lit(True)})
         keys = [quoted(name) for name in self.keys]
-        both = self._changes_and_versions(evaluation.spark, newest)
+        told = [quoted(name) for name in newest.columns if name not in self.keys]
+        changes = newest.select(*keys, F.struct(*told).alias(_CHANGE))
+        both = changes.unionByName(self._versions(evaluation, newest), allowMissingColumns=True)
         found = both.groupBy(*keys).agg(
             F.any_value(quoted(_CHANGE), F.lit(True)).alias(_CHANGE),
             F.max_by(quoted(_STORED), quoted(_STORED)[BATCH]).alias(_STORED),
@@ -175,24 +177,26 @@ class KeyedTable:
         changed = quoted(_CHANGE).isNotNull().alias(_COUNTS)
         stored = [quoted(_STORED)[name].alias(name) for name in (_KNOWN, OLD)]
         rows = found.select(*keys, f"{_CHANGE}.*", *stored, changed)
-        counts = quoted(_COUNTS) & self._is_newest
-        return rows.withColumn(_COUNTS, counts).drop(_KNOWN)
+        return rows.withColumn(_COUNTS, quoted(_COUNTS) & self._is_newest)
 
-    def _changes_and_versions(self, spark: SparkSession, newest: DataFrame) -> DataFrame:
-        """Return the batch's changes and the table's versions, each beside its key."""
+    def _versions(self, evaluation: Evaluation, newest: DataFrame) -> DataFrame:
+        """Return the table's versions, each beside its key; of those in memory the newest alone."""
         keys = [quoted(name) for name in self.keys]
-        told = [quoted(name) for name in newest.columns if name not in self.keys]
-        changes = newest.select(*keys, F.struct(*told).alias(_CHANGE))
-        copies = read(spark, self.path).where(quoted(COPY) == BY_KEY)
-        known = self._log.place().alias(_KNOWN)
-        version = F.struct(BATCH, known, self._row_of(newest).alias(OLD))
-        stored = copies.select(*keys, version.alias(_STORED))
-        return changes.unionByName(stored, allowMissingColumns=True)
+        last = evaluation.last_whole(self)
+        if last is None:
+            copies = read(evaluation.spark, self.path).where(quoted(COPY) == BY_KEY)
+            known, row = self._log.place(), self._row_of(newest)
+        else:
+            copies = last.withColumn(BATCH, F.lit(evaluation.number - 1).cast("bigint"))
+            known = F.when(quoted(_COUNTS), self._log.place()).otherwise(quoted(_KNOWN))
+            row = _row_after()
+        version = F.struct(BATCH, known.alias(_KNOWN), row.alias(OLD))
+        return copies.select(*keys, version.alias(_STORED))
 
     def _compared(self, evaluation: Evaluation) -> DataFrame:
         newest = self._newest(evaluation)
         if delta_state(evaluation.spark, self.path).version < 0:
-            return newest.withColumn(OLD, F.lit(None).cast(newest.schema[NEW].dataType))
+            return newest.withColumn(OLD, _null_of(quoted(NEW)))
         newest = evaluation.kept(self, "newest", lambda: newest)
         by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()
         counts: dict[int, int] = dict(by_bucket.collect())
@@ -229,3 +233,13 @@ class KeyedTable:
         require(changes, wanted, "changes")
         require_free_names(changes, self.path)
         return newest_changes(changes, self._log, self.deleted, self.path)
+
+
+def _row_after() -> Column:
+    """Return a key's row as the batch leaves it, null if it is gone; of the columns of `_whole`."""
+    return F.when(quoted(_COUNTS), quoted(NEW)).otherwise(quoted(OLD))
+
+
+def _null_of(column: Column) -> Column:
+    """Return a null of a column's type."""
+    return F.when(F.lit(False), column)

@@ -6,7 +6,7 @@ The join of two changing tables is kept up to date by each change of either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import get_args
 
@@ -20,7 +20,7 @@ from ..commit.outcome import Outcome
 from ..errors import ArgumentError
 from ..joins.table_table import WEIGHT, JoinKind, table_table
 from ..jvm import delta_state
-from ._anew import costs_less
+from ._anew import SMALL_BYTES, costs_less
 from ._buckets import BUCKET, bucket, compact, read
 from ._checks import (
     require_a_whole_key,
@@ -29,6 +29,7 @@ from ._checks import (
     require_together,
 )
 from ._evaluation import Evaluation, Lookup, Relation
+from ._memory import Memory
 from ._view_table import ViewTable
 from .keyed_table import KeyedTable
 
@@ -59,6 +60,9 @@ class View:
     rows, the view is computed anew from all rows of its tables, which takes little more than half
     of the time. A view whose table records its changes (`delta.enableChangeDataFeed`) is always
     changed in place: its readers would be told that every row went and came.
+
+    What the tables of 16 MB hold stays in memory from one batch to the next, for as long as nothing
+    else is written to them, so that they are not read again.
 
     A batch's rows are kept by the executors that evaluated them: losing one ends the run, and the
     batch runs again.
@@ -108,6 +112,7 @@ class View:
     step: str = "view"
     buckets: int = 64
     compact_every: int | None = 20
+    _memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.how not in get_args(JoinKind):
@@ -143,11 +148,12 @@ class View:
         spark = _session(frames)
         require_together(spark, self.members(), batch)
         outcomes = []
-        with Evaluation(spark, frames, batch.number) as evaluation:
+        with Evaluation(spark, frames, batch.number, self._memory) as evaluation:
             evaluation.anew = costs_less(evaluation, self.members())
             for each in self.members():
                 store = partial(each.store, evaluation)
                 outcomes.append(commit_once(spark, each.path, batch, each.step, store, {}))
+            evaluation.remember(SMALL_BYTES)
         if self.compact_every and (batch.number + 1) % self.compact_every == 0:
             self.compact(spark)
         return outcomes[0]
