@@ -16,7 +16,15 @@ from .delta import (
 from .errors import conditions, innermost, message
 from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
-from .queries import between_batches, dropped_behind_watermark, executions, observed, release, scans
+from .queries import (
+    between_batches,
+    dropped_behind_watermark,
+    executions,
+    is_kept,
+    observed,
+    release,
+    scans,
+)
 from .session import find_at_once, has_class, java_version, reads_state, repartition_state
 from .settings import (
     require_all_files,
@@ -53,6 +61,7 @@ __all__ = [
     "forget_tables",
     "has_class",
     "innermost",
+    "is_kept",
     "java_version",
     "jvm_signals",
     "message",

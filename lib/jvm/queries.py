@@ -75,6 +75,17 @@ def release(frame: DataFrame) -> None:
     frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
+def is_kept(frame: DataFrame) -> bool:
+    """Return whether all rows of a frame that `localCheckpoint` gave are still there.
+
+    They are lost with an executor that held some of them, and cannot be computed anew.
+    """
+    rows = frame._jdf.queryExecution().analyzed().rdd()
+    each_kept = jvm_session(frame.sparkSession).sparkContext().getRDDStorageInfo()
+    parts = {int(each.id()): int(each.numCachedPartitions()) for each in each_kept}
+    return parts.get(int(rows.id()), -1) == int(rows.getNumPartitions())
+
+
 def executions(spark: SparkSession) -> int:
     """Return how many queries the session has executed, once all of them have been reported."""
     session = jvm_session(spark)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tidegate.jvm import delta_state
+from tidegate.jvm import delta_state, is_kept, release
 from tidegate.testing.scans import Scans
 from tidegate.views import view as views
 from tidegate.views.view import View
@@ -73,6 +73,21 @@ def test_tables_that_are_large_or_that_another_has_written_to_are_read_again(
     with Scans(spark) as scans:
         write(spark, few, 4, "x4")
     assert {"left", "right"} <= scans.tables.keys()
+
+
+def test_rows_that_are_lost_with_an_executor_are_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    few = joined_view(tmp_path)
+    write(spark, few, 0, "x0")
+    for _, rows in few._memory._rows.values():
+        assert is_kept(rows)
+        release(rows)
+        assert not is_kept(rows)
+    with Scans(spark) as scans:
+        write(spark, few, 1, "x1")
+    assert {"left", "right"} <= scans.tables.keys()
+    assert {row[2] for row in cases(tmp_path)[0]} == {"x1"}
 
 
 def test_a_table_is_the_same_until_something_is_written_to_it(
