@@ -1,19 +1,19 @@
 """Measure a view of two changing tables: posts and follows joined into timelines.
 
-python -m benchmarks.table_table [--rows 100000] [--batch 10000] [--large 1000000] [--changes 100]
+python -m benchmarks.table_table [--rows 100000] [--batch 10000] [--rounds 3] [--large 1000000]
+    [--changes 100]
 
 First: `rows` changes of each table, in batches of `batch` messages, half of them of either table:
 new rows, and for two of ten a deletion or a move of an older one to another author. Authors have
 about eight posts and eight followers each. Beside it the same by hand, in plain PySpark: each batch
 is appended to a log of each table, and the join of the newest rows of both is computed anew and
-written over the last one. Each contestant has a process of its own, and is warmed up on a tenth,
-and on four batches at least, until that takes as long as the time before. The view and its tables
-have 16 buckets.
+written over the last one. Both run in turns in one session, in rounds, after a round that is not
+counted. The view and its tables have 16 buckets.
 
 Then: tables of `large` rows each, four posts and four followers an author, loaded in one batch and
 compacted, as a view does by itself after some batches; and batches of `changes` messages. How long
-they take, beside the same by hand, and what is read and written of each table, in rows and files,
-by Spark's metrics of each scan and Delta's of each commit."""
+they take, beside the same by hand in a process of its own, and what is read and written of each
+table, in rows and files, by Spark's metrics of each scan and Delta's of each commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,18 +37,19 @@ from rich.table import Table
 
 from tidegate.testing.scans import Scans
 
-from .contest import Usage, started, warm_up
+from .contest import Usage, started
+from .harness import Rounds, ratio
 from .table_contestants import CONTESTANTS, Write, messages, timelines
 
 SMALL_BATCHES, SMALL_BUCKETS = 10, 16
-_FEW = 4
-"""Batches to warm up on: only the first one makes tables."""
+_IN_TURNS = "in turns"
 Found = dict[str, Any]
 
 
 def main(
     rows: Annotated[int, typer.Option(help="Changes of each table.")] = 100_000,
     batch: Annotated[int, typer.Option(help="Messages of a batch.")] = 10_000,
+    rounds: Rounds = 3,
     large: Annotated[
         int, typer.Option(help="Rows of each of the large tables; 0 leaves them out.")
     ] = 1_000_000,
@@ -63,24 +65,24 @@ def main(
     """Measure, print tables, and keep the figures as JSON."""
     if only is not None:
         with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
-            name, _, size = only.partition(", ")
             found = (
-                grown(name, Path(folder), large, changes, buckets)
-                if size
-                else kept_current(name, Path(folder), rows, batch)
+                in_turns(Path(folder), rows, batch, rounds)
+                if only == _IN_TURNS
+                else grown(only, Path(folder), large, changes, buckets)
             )
         output.write_text(json.dumps(found), encoding="utf-8")
         return
-    sizes = ["", ", large"] if large else [""]
-    runs = {name + size: alone(name + size) for size in sizes for name in CONTESTANTS}
+    runs = {_IN_TURNS: alone(_IN_TURNS)}
+    if large:
+        runs |= {name: alone(name) for name in CONTESTANTS}
     Console(width=140).print(*shown(runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
 
 
 def alone(name: str) -> Found:
-    """Run this program for one contestant, with the options that it was given, and give what it
-    measured."""
+    """Run a part of this program in a process of its own, with the options that it was given, and
+    give what it measured."""
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         place = Path(folder) / "measured.json"
         line = [
@@ -98,32 +100,39 @@ def alone(name: str) -> Found:
         return found
 
 
-def kept_current(name: str, folder: Path, rows: int, batch: int) -> Found:
-    """Let one contestant keep the timelines current, batch by batch."""
-    spark, contestant = started(), CONTESTANTS[name]
-    few = list(prepared(spark, folder / "few", max(_FEW * batch // 2, rows // 10), batch))
-    warm_up(lambda own: feed(contestant(spark, own, SMALL_BUCKETS), iter(few)), folder / "warm")
+def in_turns(folder: Path, rows: int, batch: int, rounds: int) -> Found:
+    """Let the contestants keep the timelines current, one after the other, again and again."""
+    spark, runs = started(), defaultdict(list)
     frames = list(prepared(spark, folder / "many", rows, batch))
+    for number in range(rounds + 1):
+        for name in CONTESTANTS:
+            found = kept_current(spark, name, folder / f"{number}-{name}", frames)
+            if number:
+                runs[name].append(found)
+    return {"messages": 2 * rows, "batches": len(frames), "runs": runs}
+
+
+def kept_current(
+    spark: SparkSession, name: str, folder: Path, frames: Sequence[DataFrame]
+) -> Found:
+    """Let one contestant keep the timelines current, batch by batch."""
     with Usage() as usage:
         began = time.monotonic()
-        feed(contestant(spark, folder / "measured", SMALL_BUCKETS), iter(frames))
+        feed(CONTESTANTS[name](spark, folder, SMALL_BUCKETS), frames)
         seconds = time.monotonic() - began
-    table = spark.read.format("delta").load(str(folder / "measured" / "view"))
+    table = spark.read.format("delta").load(str(folder / "view"))
     print_ = table.select(
         F.sum(F.xxhash64("author", "post", "text", "follower").cast("decimal(38,0)"))
     ).head()
     return {
-        "messages": 2 * rows,
-        "batches": len(frames),
         "seconds": seconds,
         "cpu": usage.cpu,
-        "peak_mib": usage.mib,
         "rows": table.count(),
         "print": str(print_[0] if print_ else None),
     }
 
 
-def feed(write: Write, frames: Iterator[DataFrame]) -> None:
+def feed(write: Write, frames: Iterable[DataFrame]) -> None:
     """Write the batches one after the other, each kept in memory as the runner does."""
     for number, frame in enumerate(frames):
         frame.persist()
@@ -148,7 +157,7 @@ def grown(name: str, folder: Path, large: int, changes: int, buckets: int) -> Fo
     write = CONTESTANTS[name](spark, folder, buckets)
     fresh = messages(spark, 0, large * 10 // 8, authors, version=1)
     began = time.monotonic()
-    feed(write, iter([fresh]))
+    feed(write, [fresh])
     if name == "view":
         timelines(folder, buckets).compact(spark)
     loaded, batches = time.monotonic() - began, []
@@ -195,25 +204,19 @@ def touched(spark: SparkSession, folder: Path, name: str, scans: Scans) -> Found
 
 def shown(runs: dict[str, Found]) -> Iterator[Table]:
     """Return the figures as tables."""
-    first = Table(
-        "",
-        "k messages/s",
-        "per CPU s",
-        "peak MiB",
-        "batches",
-        "rows",
-        title="timelines kept current",
-    )
-    for name in ("view", "by hand"):
-        run = runs[name]
-        speeds = [f"{run['messages'] / run[unit] / 1e3:,.2f}" for unit in ("seconds", "cpu")]
-        first.add_row(
-            name, *speeds, f"{run['peak_mib']:,.0f}", f"{run['batches']}", f"{run['rows']:,}"
-        )
-    if runs["view"]["print"] != runs["by hand"]["print"]:
-        first.caption = "the two views DIFFER"
+    small = runs[_IN_TURNS]
+    beside_hand = ("k messages/s", "time to by hand", "CPU time", "batches", "rows")
+    first = Table("", *beside_hand, title="timelines kept current")
+    rival = small["runs"]["by hand"]
+    for name, found in small["runs"].items():
+        seconds = statistics.median(run["seconds"] for run in found)
+        speed = f"{small['messages'] / seconds / 1e3:,.2f}"
+        beside = [ratio(found, rival, key) for key in ("seconds", "cpu")]
+        first.add_row(name, speed, *beside, f"{small['batches']}", f"{found[0]['rows']:,}")
+    if len({run["print"] for found in small["runs"].values() for run in found}) > 1:
+        first.caption = "the views DIFFER"
     yield first
-    if "view, large" not in runs:
+    if "view" not in runs:
         return
     columns = (
         "rows",
@@ -225,7 +228,7 @@ def shown(runs: dict[str, Found]) -> Iterator[Table]:
         "files added",
         "removed",
     )
-    batches = runs["view, large"]["batches"]
+    batches = runs["view"]["batches"]
     second = Table("table", *columns, title="the last batch of few changes")
     for name, table in batches[-1]["tables"].items():
         files, rows = max(table["scans"], key=lambda scan: scan[1], default=(0, 0))
@@ -238,7 +241,7 @@ def shown(runs: dict[str, Found]) -> Iterator[Table]:
     yield second
     third = Table("", "loaded, s", "median batch, s", "batches, s", title="batches of few changes")
     for name in CONTESTANTS:
-        run = runs[f"{name}, large"]
+        run = runs[name]
         times = [each["seconds"] for each in run["batches"]]
         each = " ".join(f"{seconds:.1f}" for seconds in times)
         third.add_row(name, f"{run['loaded_seconds']:.0f}", f"{statistics.median(times):.1f}", each)

@@ -37,7 +37,6 @@ from benchmarks.late_by_log_contestants import BY_LOG
 from benchmarks.late_contestants import LATE
 from benchmarks.peers.installing import javac
 from benchmarks.reading import KEEPING
-from benchmarks.table_contestants import CONTESTANTS as VIEWS
 from tidegate.runtime.process.installation import project_root
 from tidegate.testing import Broker
 
@@ -144,12 +143,14 @@ def test_standing_queries_meet_what_those_of_lucene_meet(
     assert len(lucene) == (javac() is not None)
 
 
-@pytest.mark.draws("name", short=["view"], long=list(VIEWS))
-def test_a_contestant_with_two_tables_runs(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_contestants_with_two_tables_keep_the_same_view(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_table, "started", lambda: spark)
-    assert table_table.kept_current(name, tmp_path, rows=100, batch=200)["rows"] > 0
+    runs = table_table.in_turns(tmp_path, rows=100, batch=100, rounds=1)["runs"]
+    ((of_view,), (by_hand,)) = runs.values()
+    assert of_view["rows"] > 0
+    assert of_view["print"] == by_hand["print"]
 
 
 @pytest.mark.draws("name", short=["tumbling"], long=list(growth.GROWN))
