@@ -5,7 +5,7 @@ What it changes in each of the view's tables is evaluated when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -166,17 +166,21 @@ class Evaluation:
         """Return that frame of the batch before; None where it does not tell the table's rows."""
         return self._memory.rows(relation.path, self.state(relation))
 
-    def remember(self, most: int) -> None:
+    def remember(self, written: Collection[str], most: int) -> None:
         """Keep for the next batch what this one has left of tables of up to `most` bytes.
 
-        A table that another has written to meanwhile is not what the batch has left.
+        A table that had the batch already, or to which another has written meanwhile, is not what
+        the batch has left.
+
+        written: the paths of the tables that got the batch.
         """
         left: dict[str, tuple[DeltaState, DataFrame]] = {}
-        for path, before in self._states.items():
+        for path in written:
             if (path, _WHOLE) not in self._kept:
                 continue
             now = delta_state(self.spark, path)
-            if now.version == before.version + 1 and now.size() <= most:
+            alone = now.version == self._states[path].version + 1
+            if alone and now.size() <= most:
                 left[path] = (now, self._kept.pop((path, _WHOLE)))
         self._memory.replace(left)
 

@@ -147,16 +147,17 @@ class View:
         """Bring the view and its tables up to date, those of them that do not have the batch."""
         spark = _session(frames)
         require_together(spark, self.members(), batch)
-        outcomes = []
+        outcomes: dict[str, Outcome] = {}
         with Evaluation(spark, frames, batch.number, self._memory) as evaluation:
             evaluation.anew = costs_less(evaluation, self.members())
             for each in self.members():
                 store = partial(each.store, evaluation)
-                outcomes.append(commit_once(spark, each.path, batch, each.step, store, {}))
-            evaluation.remember(SMALL_BYTES)
+                outcomes[each.path] = commit_once(spark, each.path, batch, each.step, store, {})
+            written = [path for path, outcome in outcomes.items() if outcome == "written"]
+            evaluation.remember(written, SMALL_BYTES)
         if self.compact_every and (batch.number + 1) % self.compact_every == 0:
             self.compact(spark)
-        return outcomes[0]
+        return outcomes[self.path]
 
     def evaluate(self, evaluation: Evaluation) -> DataFrame:
         """Return the rows of the view that come and go, by weight."""
