@@ -195,7 +195,7 @@ class KeyedTable:
 
     def _compared(self, evaluation: Evaluation) -> DataFrame:
         newest = self._newest(evaluation)
-        if delta_state(evaluation.spark, self.path).version < 0:
+        if evaluation.state(self).version < 0:
             return newest.withColumn(OLD, _null_of(quoted(NEW)))
         newest = evaluation.kept(self, "newest", lambda: newest)
         by_bucket = newest.groupBy(self._log.bucket(BY_KEY)).count()

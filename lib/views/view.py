@@ -61,8 +61,8 @@ class View:
     of the time. A view whose table records its changes (`delta.enableChangeDataFeed`) is always
     changed in place: its readers would be told that every row went and came.
 
-    What tables of 16 MB hold stays in the executors' memory from one batch to the next, for as long
-    as nothing else is written to them, so that they are not read again.
+    Then what each table of up to 16 MB holds stays in the executors' memory from one batch to the
+    next, for as long as nothing else is written to it, so that it is not read again.
 
     A batch's rows are kept by the executors that evaluated them: losing one ends the run, and the
     batch runs again.

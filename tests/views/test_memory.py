@@ -17,9 +17,9 @@ from tidegate.views import view as views
 from tidegate.views.view import View
 
 from ..joins.histories import Log, history
-from ..joins.tables import Kind, joined
+from ..joins.tables import Kind
 from ..sinks.batches import batch
-from .test_view import cases, changes_of, choose, frame, joined_view
+from .test_view import cases, changes_of, choose, frame, joined_view, require_joined
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
@@ -130,9 +130,4 @@ def test_a_view_that_remembers_is_the_join_of_its_tables_after_each_batch(
             if random.random() < 0.2:
                 table = root / random.choice(["left", "right"])
                 spark.sql(f"OPTIMIZE delta.`{table}`")
-            for event in events:
-                logs[event[1]].apply(event)
-            found = cases(root)
-            for case, log in logs.items():
-                expected = joined(log.table("left"), log.table("right"), how)
-                assert found[case] == expected, (seed, number, case)
+            require_joined(root, how, logs, events, told=(seed, number))
