@@ -200,12 +200,10 @@ class Job:
     def written_as_read(self) -> bool:
         """Whether a batch's rows can go to the target as they are read, and be counted on the way.
 
-        No state and nothing of each batch stands between, and the sink reads them once. All others
-        are kept until they are counted.
+        Nothing of each batch stands between, and the sink reads them once.
         """
         told = self.sink_hands_on or self.one_to_one
-        as_they_are = self.each_batch is None and not self.merges and not self.keeps_state
-        return as_they_are and told and reads_once(self.sink)
+        return self.each_batch is None and not self.merges and told and reads_once(self.sink)
 
     @property
     def sink_hands_on(self) -> bool:

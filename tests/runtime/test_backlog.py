@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.aggregates import count
 from tidegate.command.kafka import Cluster
+from tidegate.commit import Batch
+from tidegate.commit.outcome import Outcome
 from tidegate.errors import ArgumentError
 from tidegate.joins import IntervalJoin, Lookup
 from tidegate.joins.stream_stream import How
@@ -118,6 +120,39 @@ def test_the_stream_goes_on_where_the_batch_ended(
     assert found.agree, str(found)
     assert (found.rows > len(in_batch)) or stateless
     assert found.late == after.late
+
+
+@pytest.mark.parametrize("kind", ["hopping", "session"])
+def test_memory_keeps_results_of_a_batch_where_others_are_looked_at(
+    kind: str, spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _in_memory(spark)
+    kept: dict[int, bool] = {}
+    write = Append.write
+
+    def watched(self: Append, frames: Any, batch: Batch, **others: Any) -> Outcome:
+        kept.setdefault(batch.number, bool(_in_memory(spark) - before))
+        return write(self, frames, batch, **others)
+
+    monkeypatch.setattr(Append, "write", watched)
+    world.send(0, 100)
+    job = world.job(TRANSFORMS[kind], backlog=0)
+    run(job, spark)
+    world.send(100, 130)
+    run(job, spark)
+    assert kept[0] == (kind == "session")
+    # A batch with state is kept until it is counted.
+    assert all(kept[number] for number in kept if number)
+    assert len(kept) > 1
+    # The commit says how many rows it has, whichever way they were counted.
+    said = json.loads(commits(str(world.root / "rows"))[0]["userMetadata"])["rows"]
+    written = spark.read.format("delta").option("versionAsOf", 0).load(str(world.root / "rows"))
+    assert said["out"] == written.count() > 0
+
+
+def _in_memory(spark: SparkSession) -> set[int]:
+    """Return the numbers of the frames that are kept in memory."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs())
 
 
 @pytest.mark.parametrize("how", ["left", "semi"])

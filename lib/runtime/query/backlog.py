@@ -101,7 +101,9 @@ class _Work:
         reached = {} if begun else self._reached()
         rows = streaming(self.job, self._frames(seen, reached))
         out = rows if self.backlog.until is None else rows.where(self._is_out)
-        with counted_rows(self.job, out, self.batch, whole=rows) as target:
+        # Sessions that are not the batch's are looked at too.
+        kept = in_sessions(self.job)
+        with counted_rows(self.job, out, self.batch, kept=kept, whole=rows) as target:
             counts = {name: observation.get for name, observation in seen.items()}
             if reached and not self._reads_again(rows, reached):
                 return None

@@ -98,8 +98,10 @@ class Steps:
         gaps = self._topics.lost(batch)
         newest = newest_before(self._job, self._ledger.identity, self._own(batch))
         tell(spark, newest)
-        # A batch with gaps has its records looked up by the rows that were read.
-        with counted_rows(self._job, frame, batch, kept=bool(gaps)) as target:
+        # A batch with gaps has its records looked up by the rows that were read, and what Spark has
+        # dropped of a state's rows is told before any is written.
+        kept = bool(gaps) or self._job.keeps_state
+        with counted_rows(self._job, frame, batch, kept=kept) as target:
             self._topics.ask()
             try:
                 parts = self._parts(query, batch, newest)
