@@ -17,7 +17,7 @@ def observed(query: StreamingQuery, name: str) -> dict[str, Any] | None:
 
     To be asked inside foreachBatch, after an action on the batch and before anything is committed.
     Spark adds up the counts of every task that ended: a stage that ran twice after a lost executor
-    counts twice, so these numbers are to be checked against rows counted, never trusted alone.
+    counts twice, so these numbers are to be checked against the offsets, never trusted alone.
     Observe numbers and text only, no timestamps.
     """
     execution = _jvm_query(query).lastExecution()
@@ -84,6 +84,12 @@ def is_kept(frame: DataFrame) -> bool:
     each_kept = jvm_session(frame.sparkSession).sparkContext().getRDDStorageInfo()
     parts = {int(each.id()): int(each.numCachedPartitions()) for each in each_kept}
     return parts.get(int(rows.id()), -1) == int(rows.getNumPartitions())
+
+
+def lost_executors(spark: SparkSession) -> int:
+    """Return how many executors of the application are gone; those that were let go count too."""
+    store = jvm_session(spark).sparkContext().statusStore()
+    return int(store.executorList(False).size() - store.executorList(True).size())
 
 
 def executions(spark: SparkSession) -> int:

@@ -10,9 +10,8 @@ from pyspark.sql import functions as F
 from ..columns import quoted
 from ..offsets import Offsets, at_place
 
-_AGAIN = "__tidegate_again"
+AGAIN = "__tidegate_again"
 _LATE = "__tidegate_late"
-_TIME = "event_time"
 FILTERED = "__tidegate_filtered"
 """The mark of good rows that a condition leaves out."""
 
@@ -29,44 +28,14 @@ class Before:
     late: Column | None = None
 
     def marks(self, topic: Column, partition: Column, offset: Column) -> dict[str, Column]:
-        """Return the columns by which `counts` and `in_time` know a row, by their names."""
+        """Return the columns by which the counts and `in_time` know a row, by their names."""
         late = F.lit(False) if self.late is None else F.coalesce(self.late, F.lit(False))
-        return {_AGAIN: self._again(topic, partition, offset), _LATE: late}
+        return {AGAIN: self._again(topic, partition, offset), _LATE: late}
 
     @property
     def in_time(self) -> Column:
         """Which rows a stream takes: those that are read again, and those that are not late."""
-        return quoted(_AGAIN) | ~quoted(_LATE)
+        return quoted(AGAIN) | ~quoted(_LATE)
 
     def _again(self, topic: Column, partition: Column, offset: Column) -> Column:
         return offset < F.coalesce(at_place(self.end, topic, partition), F.lit(0))
-
-
-def counts(
-    *,
-    bad: Column,
-    clamped: Column | None,
-    filtered: Column | None,
-    late: Column | None,
-    before: Before | None,
-) -> list[Column]:
-    """Return what is counted of a batch's rows, as `Reading` tells.
-
-    Rows that a stream reads again are not counted; they move its watermark like any others.
-    """
-    own = F.lit(True) if before is None else ~quoted(_AGAIN)
-    time = F.unix_micros(_TIME)
-    found = [
-        F.count_if(own).alias("rows"),
-        F.count_if(own & bad).alias("dead"),
-        F.min(F.when(own & ~bad, time)).alias("earliest"),
-        F.max(F.when(~bad, time)).alias("latest"),
-    ]
-    if clamped is not None:
-        found.append(F.count_if(own & ~bad & clamped).alias("clamped"))
-    if filtered is not None:
-        found.append(F.count_if(own & filtered).alias("filtered"))
-    if late is not None:
-        good = ~bad if filtered is None else ~bad & ~filtered
-        found.append(F.count_if(own & good & late).alias("late"))
-    return found

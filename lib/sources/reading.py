@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -15,12 +15,13 @@ from ..conditions import require_text
 from ..durations import interval, microseconds
 from ..eventtime.watermark import watermarked
 from ..formats.format import Format
-from ..offsets import Offsets
+from ..offsets import EventTimes, Offsets
 from ._parts import require_parts
 from ._rows import ReadRows, kafka_name
 from .aside import BAD, PLACE, UNTIMED, Behind, SetAside, chosen, where_bad
-from .before import FILTERED, Before, counts
+from .before import FILTERED, Before
 from .by_log import LATE, ByLog
+from .counts import counts
 from .event_time import CLAMPED, EVENT_TIME, EventTime, TimeUnit
 from .heartbeat import Heartbeats
 from .kafka import COLUMNS, HEADERS, KafkaSource
@@ -180,27 +181,43 @@ class Reading:
         for mark in (CLAMPED, FILTERED, LATE):
             if mark in judged.columns:
                 marks[mark] = quoted(mark)
-        known = set(marks)
         if before is not None:
             marks |= before.marks(*map(quoted, self.place))
         rows = judged.select(
             *self._rows.kept(self.keep), *[at.alias(name) for name, at in marks.items()]
         )
-        counted = counts(
-            bad=quoted(BAD),
-            clamped=quoted(CLAMPED) if CLAMPED in known else None,
-            filtered=quoted(FILTERED) if FILTERED in known else None,
-            late=quoted(LATE) if LATE in known else None,
-            before=before,
-        )
+        counted = counts(marks)
         kept = ~quoted(BAD)
         if before is not None:
             kept = kept & before.in_time
-        if LATE in known:
+        if LATE in marks:
             kept = kept & ~quoted(LATE)
         # Whether a row is filtered out is asked above the watermark, which such rows move on.
         marks.pop(FILTERED, None)
         return rows.observe(observation, *counted).where(kept).drop(*marks)
+
+    def counted(
+        self,
+        spark: SparkSession,
+        start: Offsets,
+        end: Offsets,
+        *,
+        by_log: ByLog | None = None,
+        newest: EventTimes | None = None,
+    ) -> dict[str, Any]:
+        """Count one offset range as `stream` and `batch` count it while it is read.
+
+        A query of its own counts each row once, however often Spark runs a task.
+
+        newest: for rows that are late `by_log`, what was newest where the range begins.
+        """
+        raw = self._between(spark, start, end, apart=by_log is not None)
+        judged = self._rows.judged(raw, PLACE[:3] if by_log is not None else ())
+        if by_log is not None:
+            place = [quoted(name) for name in self.place]
+            judged = by_log.of_range(judged, ~quoted(BAD), place, newest or {})
+        found = judged.agg(*counts(judged.columns)).head()
+        return {} if found is None else found.asDict()
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of PLACE.

@@ -9,7 +9,14 @@ import pytest
 from tidegate.commit import Batch
 from tidegate.errors import AccountingError, DeadLetterFloodError
 from tidegate.runtime.limits import Limits
-from tidegate.runtime.query.accounting import Observed, check_flood, check_one_to_one, span, tally
+from tidegate.runtime.query.accounting import (
+    Again,
+    Observed,
+    check_flood,
+    check_one_to_one,
+    span,
+    tally,
+)
 
 
 def batch(start: int = 100, end: int = 150) -> Batch:
@@ -58,6 +65,33 @@ def test_a_batch_without_offsets_has_no_rows() -> None:
 def test_counts_that_can_not_be_are_refused(given: list[dict[str, int | None]]) -> None:
     with pytest.raises(AccountingError, match="batch 3"):
         tally(batch(), given)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead", "lost", "anew"),
+    [
+        (100, 3, True, False),
+        # Whether executors were lost is asked where the range has holes.
+        (60, 3, False, False),
+        (60, 3, True, True),
+        (101, 3, False, True),
+        (5, 6, False, True),
+    ],
+)
+def test_rows_that_may_be_counted_twice_are_counted_once_more(
+    rows: int, dead: int, lost: bool, anew: bool
+) -> None:
+    again = Again(count=lambda: {**counts(50, 2), "latest": 7}, lost=lambda: lost)
+    found = tally(batch(), [counts(rows, dead)], again)
+    assert (found.rows, found.dead) == ((50, 2) if anew else (rows, dead))
+    # Of a row that is seen twice the time is the same.
+    assert (found.earliest, found.latest) == (5, 9)
+
+
+def test_a_second_count_that_can_not_be_is_refused() -> None:
+    again = Again(count=lambda: counts(101), lost=lambda: False)
+    with pytest.raises(AccountingError, match="counted 101 rows"):
+        tally(batch(), [counts(110)], again)
 
 
 def test_a_job_without_a_transform_gives_each_good_row_once() -> None:

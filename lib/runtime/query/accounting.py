@@ -5,14 +5,17 @@ What a batch read equals what it wrote, kept and set aside, or the batch is not 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...commit import Batch
 from ...errors import AccountingError, DeadLetterFloodError
 from ...offsets import offset_of
 from ..limits import Limits
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +34,14 @@ class Observed:
     late: int = 0
 
 
-def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
+def tally(
+    batch: Batch, counts: Sequence[Mapping[str, Any]], again: Again | None = None
+) -> Observed:
     """Add up the counts of an input's streams, and check them against the offsets planned.
 
     A range of offsets may have holes, so it may give fewer rows than its length, but never more.
+
+    again: how the range is counted once more where some rows may have been counted twice.
     """
     length = span(batch)
     if not counts:
@@ -44,24 +51,62 @@ def tally(batch: Batch, counts: Sequence[Mapping[str, Any]]) -> Observed:
                 "a transform that keeps the observed columns' plan in one query.",
             )
         return Observed(rows=0, dead=0, earliest=None, latest=None)
-    seen = Observed(
-        rows=sum(each["rows"] or 0 for each in counts),
-        dead=sum(each["dead"] or 0 for each in counts),
-        earliest=min(
-            (each["earliest"] for each in counts if each["earliest"] is not None), default=None
-        ),
-        latest=max((each["latest"] for each in counts if each["latest"] is not None), default=None),
-        clamped=sum(each.get("clamped") or 0 for each in counts),
-        filtered=sum(each.get("filtered") or 0 for each in counts),
-        late=sum(each.get("late") or 0 for each in counts),
-    )
-    if seen.rows > length or seen.dead > seen.rows:
+    seen = _added(counts)
+    if again is not None and again.needed(seen, length):
+        _LOG.warning(
+            "batch %s: %s rows were counted in %s offsets, where tasks may have run twice; they "
+            "are counted once more",
+            batch.number,
+            f"{seen.rows:,}",
+            f"{length:,}",
+        )
+        # The same times, for those that are seen twice change nothing.
+        seen = replace(_added([again.count()]), earliest=seen.earliest, latest=seen.latest)
+    if not _can_be(seen, length):
         raise AccountingError(
             f"batch {batch.number} counted {seen.rows:,} rows, {seen.dead:,} of them unreadable, "
             f"in a range of {length:,} offsets.",
             "at most one row for each offset.",
         )
     return seen
+
+
+@dataclass(frozen=True)
+class Again:
+    """A second count of a batch's rows, where the first may have some of them twice.
+
+    Spark adds up what each task has counted. A task whose output is lost with its executor runs
+    again, and is added again.
+
+    count: counts them by a query of its own.
+    lost: whether executors were lost since it was asked last.
+    """
+
+    count: Callable[[], Mapping[str, Any]]
+    lost: Callable[[], bool]
+
+    def needed(self, seen: Observed, length: int) -> bool:
+        """Whether rows were counted twice, or may have been in a range that has holes."""
+        return not _can_be(seen, length) or (seen.rows < length and self.lost())
+
+
+def _can_be(seen: Observed, length: int) -> bool:
+    return seen.dead <= seen.rows <= length
+
+
+def _added(counts: Sequence[Mapping[str, Any]]) -> Observed:
+    def of(name: str) -> list[int]:
+        return [each[name] for each in counts if each.get(name) is not None]
+
+    return Observed(
+        rows=sum(of("rows")),
+        dead=sum(of("dead")),
+        earliest=min(of("earliest"), default=None),
+        latest=max(of("latest"), default=None),
+        clamped=sum(of("clamped")),
+        filtered=sum(of("filtered")),
+        late=sum(of("late")),
+    )
 
 
 def span(batch: Batch) -> int:

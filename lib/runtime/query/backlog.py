@@ -8,7 +8,7 @@ does the same batch again, and each table takes it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -35,6 +35,7 @@ from .by_log import by_log
 from .frames import streaming
 from .gaps import require_there
 from .reasons import reasons
+from .recount import Recount
 from .side_outputs import Part, all_set_aside, kept_aside
 from .streams import streams
 from .target import Target, counted_rows
@@ -97,6 +98,7 @@ class _Work:
         begun: whether it is noted already, by a start before this one.
         """
         self._require_there()
+        recount = Recount(self.job, self.spark)
         seen = {name: Observation() for name in self.job.inputs}
         reached = {} if begun else self._reached()
         rows = streaming(self.job, self._frames(seen, reached))
@@ -107,7 +109,8 @@ class _Work:
             counts = {name: observation.get for name, observation in seen.items()}
             if reached and not self._reads_again(rows, reached):
                 return None
-            return self._written(target, counts, begun=begun)
+            parts = [self._part(name, counts[name], recount) for name in self.job.inputs]
+            return self._written(target, parts, begun=begun)
 
     def _reached(self) -> dict[str, Reached]:
         """Return what is to be known of each input's partitions for the stream after the batch."""
@@ -154,12 +157,9 @@ class _Work:
             self.backlog = replace(self.backlog, newest=newest)
         return True
 
-    def _written(
-        self, target: Target, counts: Mapping[str, dict[str, int]], *, begun: bool
-    ) -> Counted:
+    def _written(self, target: Target, parts: Sequence[Part], *, begun: bool) -> Counted:
         """Check the numbers, and write the dead letters and the target."""
         job = self.job
-        parts = [self._part(name, counts[name]) for name in job.inputs]
         rows_in = sum(part.seen.rows for part in parts)
         dead = sum(part.seen.dead for part in parts)
         for part in parts:
@@ -203,12 +203,13 @@ class _Work:
             return F.lit(True)
         return time < F.timestamp_micros(F.lit(self.backlog.until))
 
-    def _part(self, name: str, counts: dict[str, int]) -> Part:
+    def _part(self, name: str, counts: dict[str, int], recount: Recount) -> Part:
         own = self._own(name)
         given = self.job.inputs[name]
         # The batch begins with the first record that counts.
         newest: EventTimes | None = {} if given.by_log else None
-        return Part(name, given, own, tally(own, [counts]), {}, newest)
+        seen = tally(own, [counts], recount.of(name, own, newest))
+        return Part(name, given, own, seen, {}, newest)
 
     def _own(self, name: str) -> Batch:
         if len(self.job.inputs) == 1:

@@ -39,6 +39,7 @@ from .lagging import Lagging
 from .names import Names
 from .places import prepare, written
 from .preflight import Preflight
+from .recount import Recount
 from .steps import Steps
 from .streams import frames, streams
 from .topics import Topics, missing_topic
@@ -159,7 +160,8 @@ class _Query:
         inputs = streams(self.job, self.spark)
         self.ledger.reads({name: len(each) for name, each in inputs.items()})
         with Topics(self.job, inputs, self.spark, self.ledger.identity.topics) as topics:
-            steps = Steps(self.job, inputs, topics, self.stop, self.record, self.ledger)
+            recount = Recount(self.job, self.spark)
+            steps = Steps(self.job, inputs, topics, self.stop, self.record, self.ledger, recount)
             heartbeat = Heartbeat(self.job, inputs, self.record.summary)
             try:
                 # The heartbeats' folders must be there when the frames that read them are made.

@@ -23,7 +23,7 @@ from ...sinks import SideTable
 from ...sources.aside import Behind, SetAside
 from ...sources.event_time import EVENT_TIME
 from ..job import Input, Job
-from .accounting import Observed, check_late, tally
+from .accounting import Again, Observed, check_late, tally
 from .by_log import by_log
 from .streams import Stream
 
@@ -54,8 +54,12 @@ def counted(
     streams: Sequence[Stream],
     batch: Batch,
     newest: EventTimes | None = None,
+    again: Again | None = None,
 ) -> Part:
-    """Add up what was counted of an input's streams, and check it."""
+    """Add up what was counted of an input's streams, and check it.
+
+    again: how it is counted once more where that may be wrong.
+    """
     counts = [(stream, observed(query, stream.observation)) for stream in streams]
     reached: dict[str, int | None] = {}
     newer: EventTimes = {}
@@ -65,7 +69,7 @@ def counted(
         if given.by_log and latest is not None:
             topic, partition = stream.reading.source.place
             newer.setdefault(topic, {})[partition] = latest
-    seen = tally(batch, [found for _, found in counts if found is not None])
+    seen = tally(batch, [found for _, found in counts if found is not None], again)
     return Part(name, given, batch, seen, reached, newest, newer)
 
 

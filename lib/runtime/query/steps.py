@@ -25,6 +25,7 @@ from .by_log import newest_after, newest_before, tell
 from .gaps import Gap, keep_gaps, require_exact, size, skipping, told
 from .places import steps
 from .reasons import by_reason, reasons
+from .recount import Recount
 from .side_outputs import Aside, Part, all_set_aside, counted, kept_aside
 from .streams import Stream
 from .target import Target, counted_rows
@@ -61,6 +62,7 @@ class Steps:
         stop: Stop,
         record: Record,
         ledger: Ledger,
+        recount: Recount,
     ) -> None:
         self._job = job
         self._ledger = ledger
@@ -68,6 +70,7 @@ class Steps:
         self._topics = topics
         self._stop = stop
         self._record = record
+        self._recount = recount
         self.query: Future[StreamingQuery] = Future()
         self.failure: Exception | None = None
         self._begun = False
@@ -104,7 +107,7 @@ class Steps:
         with counted_rows(self._job, frame, batch, kept=kept) as target:
             self._topics.ask()
             try:
-                parts = self._parts(query, batch, newest)
+                parts = self._parts(query, batch, newest, gaps)
             finally:
                 # A topic that was made again is the reason where numbers do not fit.
                 self._topics.require_same(skipping(batch, gaps))
@@ -152,7 +155,13 @@ class Steps:
         """Return a batch's number by the checkpoint's own count."""
         return batch.number - self._ledger.identity.base
 
-    def _parts(self, query: StreamingQuery, batch: Batch, newest: EventTimes | None) -> list[Part]:
+    def _parts(
+        self,
+        query: StreamingQuery,
+        batch: Batch,
+        newest: EventTimes | None,
+        gaps: Sequence[Gap],
+    ) -> list[Part]:
         """Take the batch apart by its inputs, and check what was counted of each."""
         alone = len(self._job.inputs) == 1
         backlog = self._ledger.identity.backlog
@@ -165,7 +174,9 @@ class Steps:
             if backlog is not None:
                 own = unread(own, backlog.end)
             before = None if newest is None else of_topics(newest, own.end)
-            parts.append(counted(query, name, given, self._inputs[name], own, before))
+            # What is gone from the topic cannot be counted.
+            again = self._recount.of(name, skipping(own, gaps), before)
+            parts.append(counted(query, name, given, self._inputs[name], own, before, again))
         return parts
 
     def _checked(

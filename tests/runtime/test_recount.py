@@ -1,0 +1,67 @@
+"""A batch that is counted once more has the counts of one that is counted while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.runtime.job import Input
+from tidegate.runtime.query.accounting import Again, Observed
+from tidegate.runtime.query.run import run
+from tidegate.testing import Broker
+
+from .late_by_log import MINUTE, World
+from .topics import reading
+
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
+
+
+@pytest.mark.draws(
+    "kind",
+    short=["late by the log, with a backlog"],
+    long=["late by the log", "late by the log, with a backlog", "with a backlog"],
+)
+def test_both_ways_of_counting_make_the_same_tables(
+    kind: str,
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker.create_topic(topic, partitions=3, retention_ms=-1)
+    world = World(broker, tmp_path, (topic,))
+    source = reading(broker.servers, topic, lateness="5 seconds", max_rows=60)
+    given = Input(
+        replace(source, where="second(event_time) % 7 != 0"),
+        watermarks="log" if "log" in kind else 1,
+    )
+    backlog = 0 if "backlog" in kind else None
+    sent: list[Observed] = []
+    runs: dict[str, list[Mapping[str, Any]]] = {"meanwhile": [], "once more": []}
+
+    def needed(_: Again, seen: Observed, __: int) -> bool:
+        sent.append(seen)
+        return True
+
+    world.send(0, 80)
+    for part in range(2):
+        for name, done in runs.items():
+            job = world.job(MINUTE, name, inputs={"left": given}, backlog=backlog)
+            with monkeypatch.context() as patched:
+                if name == "once more":
+                    patched.setattr(Again, "needed", needed)
+                found = asdict(run(job, spark))
+            done.append({each: found[each] for each in found if each != "seconds"})
+        if not part:
+            world.send(80, 150)
+    assert runs["meanwhile"] == runs["once more"]
+    assert world.found("meanwhile") == world.found("once more")
+    told = runs["once more"]
+    assert all(sum(each[what] for each in told) for what in ("dead", "filtered", "late"))
+    assert sum(seen.rows for seen in sent) == sum(each["rows_in"] for each in told)
