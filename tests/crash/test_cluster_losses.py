@@ -1,12 +1,11 @@
-"""The page views job on a Spark standalone cluster, with tidegate by --py-files: it loses executors
-and a worker's Python, with speculation on, and counts each record once, in one run."""
+"""The page views job on a Spark standalone cluster, with tidegate by --py-files: it loses an
+executor and a worker's Python, and counts each record once, in one run."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -25,6 +24,7 @@ from .inside import LATENESS_MS, WINDOW_MS, Filling
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.crash]
 
 SEED, COUNT, BATCHES = 43, 6_000, 6
+EXECUTOR = "CoarseGrainedExecutorBackend"
 SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.driver.extraJavaOptions": QUICK,
@@ -37,63 +37,6 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.01",
     "spark.speculation.minTaskRuntime": "0ms",
 }
-EXECUTOR = "CoarseGrainedExecutorBackend"
-
-
-@dataclass(frozen=True)
-class World:
-    """A topic of clicks, and the job that reads them in batches on a cluster."""
-
-    topic: str
-    root: Path
-    filling: Filling
-    options: dict[str, object]
-    shipped: Path
-
-    def planned(self, batch: int) -> bool:
-        """Return whether the checkpoint has a batch."""
-        return (self.root / "_checkpoints" / "page_views" / "offsets" / str(batch)).exists()
-
-    def submitted(
-        self, cluster: SparkCluster, settings: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the job to its end. Beside the script there is no tidegate: it comes by
-        --py-files."""
-        folder = self.root.parent
-        script = Path(shutil.copy(project_root() / "jobs" / "page_views.py", folder))
-        config = project_root() / "conf" / "jobs" / "page_views.toml"
-        arguments = ("--config", str(config), *with_options(self.options))
-        return cluster.submit(
-            script, *arguments, py_files=[self.shipped], cwd=folder, settings=settings
-        )
-
-    def require_each_once(self) -> None:
-        """Compare the tables with the oracle's."""
-        ledger, topic = self.filling.ledger, self.topic
-        watermark = oracle.watermark(ledger, LATENESS_MS)
-        closed = oracle.closed(oracle.windows(ledger, WINDOW_MS), watermark)
-        found = oracle.read_by_deltalake(self.root / "views")
-        oracle.require_same(found, closed, "windows")
-        dead = oracle.read_dead(self.root / "dead_letters")
-        oracle.require_same(dead, oracle.dead(ledger, topic), "dead letters")
-        late = oracle.read_late(self.root / "late_rows")
-        oracle.require_same(late, oracle.late(ledger, topic), "late rows")
-
-
-@pytest.fixture
-def world(shipped: Path, broker: Broker, topic: str, tmp_path: Path) -> World:
-    filling = Filling(broker, topic)
-    filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
-    root = tmp_path / "tables"
-    options = {
-        "kafka.servers": broker.servers,
-        "input.topics": topic,
-        "input.max_rows": COUNT // BATCHES,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
-        "window.size": f"{WINDOW_MS} milliseconds",
-        "output.root": root,
-    }
-    return World(topic, root, filling, options, shipped)
 
 
 def below(cluster: SparkCluster, word: str) -> list[psutil.Process]:
@@ -109,56 +52,86 @@ def below(cluster: SparkCluster, word: str) -> list[psutil.Process]:
     return found
 
 
-def killed(cluster: SparkCluster, word: str) -> None:
-    """Kill the first of the processes whose command has a word."""
-    until(lambda: bool(below(cluster, word)), within=60, what=f"a process of {word}")
-    below(cluster, word)[0].kill()
+def written(local: Path) -> set[Path]:
+    """Return what tasks that have ended left for others, in the folders of their executors."""
+    return set(local.glob("spark-*/executor-*/blockmgr-*/*/shuffle_*.index"))
+
+
+def executor(cluster: SparkCluster, left: Path) -> psutil.Process:
+    """Return the executor that a file is of."""
+    folder = str(left).split("/blockmgr-")[0]
+    (found,) = (
+        each
+        for each in below(cluster, EXECUTOR)
+        if folder in each.environ().get("SPARK_EXECUTOR_DIRS", "")
+    )
+    return found
 
 
 @pytest.mark.timeout(600)
-def test_a_lost_executor_a_killed_worker_and_speculation_count_each_record_once(
-    world: World,
-) -> None:
-    with SparkCluster.start(workers=2) as cluster, ThreadPoolExecutor(1) as pool:
-        run = pool.submit(world.submitted, cluster, {**SETTINGS, **SPECULATION})
-        for batch, word in ((1, EXECUTOR), (3, "pyspark.daemon")):
-            until(
-                lambda at=batch: world.planned(at) or run.done(),  # type: ignore[misc]
-                within=200,
-                what=f"batch {batch}",
-            )
-            if not run.done():
-                killed(cluster, word)
-        done = run.result()
-        worked = {folder.parent.name for folder in cluster.dir.glob("worker-*/app-*")}
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert worked == {"worker-0", "worker-1"}
-    world.require_each_once()
-
-
-@pytest.mark.timeout(600)
-def test_tasks_that_run_again_after_their_executor_was_lost_are_counted_once(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.draws("speculates", short=[False], long=[False, True])
+def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
+    speculates: bool,
+    shipped: Path,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     local = tmp_path / "local"
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(local))
-
-    def written() -> set[Path]:
-        """Return what tasks that have ended left for those after them, by executor."""
-        return set(local.glob("spark-*/executor-*/blockmgr-*/*/shuffle_*.index"))
+    filling = Filling(broker, topic)
+    filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
+    # Beside the script there is no tidegate: it comes by --py-files.
+    script = Path(shutil.copy(project_root() / "jobs" / "page_views.py", tmp_path))
+    config = project_root() / "conf" / "jobs" / "page_views.toml"
+    root = tmp_path / "tables"
+    options = {
+        "kafka.servers": broker.servers,
+        "input.topics": topic,
+        "input.max_rows": COUNT // BATCHES,
+        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "window.size": f"{WINDOW_MS} milliseconds",
+        "output.root": root,
+    }
+    arguments = ("--config", str(config), *with_options(options))
 
     with SparkCluster.start(workers=2) as cluster, ThreadPoolExecutor(1) as pool:
-        run = pool.submit(world.submitted, cluster, SETTINGS)
-        until(lambda: world.planned(1) or run.done(), within=200, what="batch 1")
-        before = written()
-        until(lambda: written() > before or run.done(), within=60, what="a task's end")
-        left = next(iter(written() - before))
-        owner = str(left).split("/blockmgr-")[0]
-        for each in below(cluster, EXECUTOR):
-            if owner in each.environ().get("SPARK_EXECUTOR_DIRS", ""):
-                each.kill()
+        run = pool.submit(
+            cluster.submit,
+            script,
+            *arguments,
+            py_files=[shipped],
+            cwd=tmp_path,
+            settings={**SETTINGS, **SPECULATION} if speculates else SETTINGS,
+        )
+
+        def reached(what: str, so: Callable[[], bool]) -> None:
+            until(lambda: so() or run.done(), within=200, what=what)
+
+        planned = root / "_checkpoints" / "page_views" / "offsets"
+        reached("batch 1", (planned / "1").exists)
+        before = written(local)
+        reached("a task's end", lambda: written(local) > before)
+        # Others of the batch are still to come: what this one has counted is counted twice.
+        executor(cluster, min(written(local) - before)).kill()
+        reached("batch 3", (planned / "3").exists)
+        reached("a worker's Python", lambda: bool(below(cluster, "pyspark.daemon")))
+        below(cluster, "pyspark.daemon")[0].kill()
         done = run.result()
+        worked = {folder.parent.name for folder in cluster.dir.glob("worker-*/app-*")}
+    # What a Python driver logs is the output of spark-submit.
     assert done.returncode == 0, done.stdout[-4000:]
-    # spark-submit hands on what a Python driver logs as its output.
-    assert "they are counted once more" in done.stdout
-    world.require_each_once()
+    # Of a task that another copy of runs on, a lost result need not be made anew.
+    assert speculates or "they are counted once more" in done.stdout
+    assert worked == {"worker-0", "worker-1"}
+
+    ledger = filling.ledger
+    closed = oracle.closed(oracle.windows(ledger, WINDOW_MS), oracle.watermark(ledger, LATENESS_MS))
+    oracle.require_same(oracle.read_by_deltalake(root / "views"), closed, "windows")
+    oracle.require_same(
+        oracle.read_dead(root / "dead_letters"), oracle.dead(ledger, topic), "dead letters"
+    )
+    oracle.require_same(
+        oracle.read_late(root / "late_rows"), oracle.late(ledger, topic), "late rows"
+    )
