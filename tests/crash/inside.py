@@ -36,13 +36,11 @@ def page_views(
 class Filling:
     """A topic that clicks come to in steps, and the ledger of what has come."""
 
-    def __init__(self, broker: Broker, topic: str) -> None:
-        self._servers, self.topic = (
-            broker.servers,
-            broker.create_topic(topic, PARTITIONS, retention_ms=-1),
-        )
+    def __init__(self, broker: Broker, topic: str, partitions: int = PARTITIONS) -> None:
+        self._servers, self._partitions = broker.servers, partitions
+        self.topic = broker.create_topic(topic, partitions, retention_ms=-1)
         self.ledger: list[Sent] = []
 
     def add(self, clicks: Sequence[Click]) -> None:
         """Send more clicks."""
-        self.ledger += produce(self._servers, self.topic, clicks, partitions=PARTITIONS)
+        self.ledger += produce(self._servers, self.topic, clicks, partitions=self._partitions)

@@ -4,7 +4,7 @@ executor and a worker's Python, and counts each record once, in one run."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from .inside import LATENESS_MS, WINDOW_MS, Filling
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.crash]
 
-SEED, COUNT, BATCHES = 43, 6_000, 6
+SEED, COUNT, BATCHES, PARTITIONS = 43, 6_000, 6, 16
 EXECUTOR = "CoarseGrainedExecutorBackend"
 SETTINGS = {
     "spark.executor.memory": "512m",
@@ -52,14 +52,17 @@ def below(cluster: SparkCluster, word: str) -> list[psutil.Process]:
     return found
 
 
-def written(local: Path) -> set[Path]:
-    """Return what tasks that have ended left for others, in the folders of their executors."""
-    return set(local.glob("spark-*/executor-*/blockmgr-*/*/shuffle_*.index"))
+def ended(local: Path, before: Collection[Path] = ()) -> dict[str, set[Path]]:
+    """Return what tasks have left for others since then, by the folder of their executor."""
+    found: dict[str, set[Path]] = {}
+    for left in local.glob("spark-*/executor-*/blockmgr-*/*/shuffle_*.index"):
+        if left not in before:
+            found.setdefault(str(left.parents[2]), set()).add(left)
+    return found
 
 
-def executor(cluster: SparkCluster, left: Path) -> psutil.Process:
-    """Return the executor that a file is of."""
-    folder = str(left).split("/blockmgr-")[0]
+def executor(cluster: SparkCluster, folder: str) -> psutil.Process:
+    """Return the executor that a folder is of."""
     (found,) = (
         each
         for each in below(cluster, EXECUTOR)
@@ -80,7 +83,7 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
 ) -> None:
     local = tmp_path / "local"
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(local))
-    filling = Filling(broker, topic)
+    filling = Filling(broker, topic, PARTITIONS)
     filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
     # Beside the script there is no tidegate: it comes by --py-files.
     script = Path(shutil.copy(project_root() / "jobs" / "page_views.py", tmp_path))
@@ -111,10 +114,15 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
 
         planned = root / "_checkpoints" / "page_views" / "offsets"
         reached("batch 1", (planned / "1").exists)
-        before = written(local)
-        reached("a task's end", lambda: written(local) > before)
-        # Others of the batch are still to come: what this one has counted is counted twice.
-        executor(cluster, min(written(local) - before)).kill()
+        before = set().union(*ended(local).values())
+
+        def busy() -> list[str]:
+            """Return the executors of which a task has ended for certain: another one has too."""
+            return [name for name, left in ended(local, before).items() if len(left) > 1]
+
+        reached("the end of two tasks", lambda: bool(busy()))
+        # Most tasks are still to come: what those have counted is counted twice.
+        executor(cluster, busy()[0]).kill()
         reached("batch 3", (planned / "3").exists)
         reached("a worker's Python", lambda: bool(below(cluster, "pyspark.daemon")))
         below(cluster, "pyspark.daemon")[0].kill()
