@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.joins import IntervalJoin
 from tidegate.runtime.job import Input
+from tidegate.runtime.query import recount
 from tidegate.runtime.query.accounting import Again, Observed
 from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
 
 from .late_by_log import MINUTE, World
+from .test_accounting import batch
 from .topics import reading
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
@@ -65,3 +68,17 @@ def test_both_ways_of_counting_make_the_same_tables(
     told = runs["once more"]
     assert all(sum(each[what] for each in told) for what in ("dead", "filtered", "late"))
     assert sum(seen.rows for seen in sent) == sum(each["rows_in"] for each in told)
+
+
+def test_a_lost_executor_is_told_once_of_each_input(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = [2]
+    monkeypatch.setattr(recount, "lost_executors", lambda _: gone[-1])
+    near = IntervalJoin("page", within=("1 second", "2 seconds"), how="inner")
+    job = World(broker, tmp_path, ("impressions", "clicks")).job(near, "rows")
+    counted = recount.Recount(job, spark)
+    left, right = (counted.of(name, batch(), {}) for name in job.inputs)
+    assert not left.lost()
+    gone.append(3)
+    assert [left.lost(), right.lost(), left.lost(), right.lost()] == [True, True, False, False]
