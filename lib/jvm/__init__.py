@@ -13,7 +13,7 @@ from .delta import (
     delta_state,
     forget_tables,
 )
-from .errors import conditions, innermost, message
+from .errors import LOST_ROWS, conditions, innermost, message
 from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read_bytes
 from .kafka import KafkaClient, Kept, TopicState
 from .queries import (
@@ -39,6 +39,7 @@ from .transactions import Numbered, at_the_commit, touch_transaction
 
 __all__ = [
     "CHANGE_FEED",
+    "LOST_ROWS",
     "TRANSACTION_RETENTION",
     "DeltaState",
     "Folder",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
+LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Spark's name for the loss of rows that `localCheckpoint` kept, which cannot be computed anew."""
+
 
 def message(error: Exception) -> str:
     """Return an error's text.

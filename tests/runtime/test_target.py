@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.changes import Fold
 from tidegate.errors import DeadLetterFloodError, TidegateError
 from tidegate.joins import Lookup, stream_table
+from tidegate.jvm import release
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.query.run import run
-from tidegate.sinks import Append, FanOut, Sink, Snapshot, Upsert
+from tidegate.sinks import Append, FanOut, Folded, Sink, Snapshot, Upsert
+from tidegate.sinks._states import StateTable
 from tidegate.testing import Broker, CrashError, crash_after
 from tidegate.transform import Stateless
 from tidegate.windows import Deduplication
@@ -158,3 +162,45 @@ def test_a_batch_without_a_good_row_is_no_commit_of_the_target(
     written = [each for each in counts(tmp_path / "rows") if each["out"]]
     assert counts(tmp_path / "rows") == written
     assert len(written) == 2
+
+
+@pytest.mark.broker
+@pytest.mark.jobs
+@pytest.mark.parametrize("losses", [1, 4])
+def test_a_batch_is_written_anew_where_rows_were_lost_with_an_executor(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    losses: int,
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    sent(broker.servers, topic, [1, 2, 3], 0)
+    seen = Fold(
+        key="page",
+        kind="page",
+        initial={"times": (0, "BIGINT")},
+        on={"p0": {"times": "state.times + 1"}},
+    )
+    require_sound = StateTable.require_sound
+    asked: list[DataFrame] = []
+
+    def lost(self: StateTable, rows: DataFrame) -> None:
+        require_sound(self, rows)
+        asked.append(rows)
+        if len(asked) <= losses:
+            release(rows)
+
+    monkeypatch.setattr(StateTable, "require_sound", lost)
+    given = Input(replace(reading(broker.servers, topic), keep=["topic", "partition", "offset"]))
+    folded = Folded(str(tmp_path / "rows"), fold=seen)
+    pages = job(broker.servers, topic, folded, inputs={"pages": given})
+    if losses > 3:
+        with pytest.raises(TidegateError, match="see why executors are lost"):
+            run(pages, spark)
+        return
+    run(pages, spark)
+    assert len(asked) == 2
+    assert [row["times"] for row in rows(tmp_path / "rows")] == [3]
+    assert len([each for each in counts(tmp_path / "rows") if each["in"]]) == 1

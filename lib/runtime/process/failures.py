@@ -16,7 +16,7 @@ from ...errors import (
     SourceError,
     TidegateError,
 )
-from ...jvm import conditions, message
+from ...jvm import LOST_ROWS, conditions, message
 
 _TOPIC = "the topic cannot be read"
 _FULL = "a disk is full"
@@ -57,6 +57,12 @@ _RULES = (
         _CLOSED,
         "let the job write there, then start it again: it goes on where it was.",
         text=r"Read-only file system|Permission denied|AccessControlException|Mkdirs failed",
+    ),
+    _Rule(
+        SetupError,
+        "rows that a batch kept were lost with their executors",
+        "see why executors are lost, then start the job again: it goes on where it was.",
+        conditions=(LOST_ROWS,),
     ),
     _Rule(
         SourceError,

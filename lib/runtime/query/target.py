@@ -7,6 +7,7 @@ counted as they are written, and kept nowhere: the commit waits until the batch 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,14 @@ from pyspark.sql import DataFrame
 from ...commit import Batch
 from ...commit.outcome import Outcome
 from ...commit.pending import pending
+from ...jvm import LOST_ROWS, conditions
 from ..job import Job
 from .frames import handed_on
 from .side_outputs import Late
+
+_LOG = logging.getLogger(__name__)
+_LOSSES = 3
+"""How often a batch is written anew."""
 
 
 @dataclass(frozen=True)
@@ -87,4 +93,22 @@ def _from_kept(job: Job, frame: DataFrame, rows: int, batch: Batch, late: Sequen
         return "empty"
     made = job.emission == "updates" or job.each_batch is not None
     with handed_on(job, frame, late) as frames:
-        return job.sink.write(frames, batch, rows_out=None if made else rows)
+        out = None if made else rows
+        return _in_spite_of_losses(lambda: job.sink.write(frames, batch, rows_out=out), batch)
+
+
+def _in_spite_of_losses(write: Callable[[], Outcome], batch: Batch) -> Outcome:
+    """Write once more where an executor was lost with rows that the sink had kept there alone.
+
+    What was committed by then is skipped.
+    """
+    for _ in range(_LOSSES):
+        try:
+            return write()
+        except Exception as error:
+            if LOST_ROWS not in conditions(error):
+                raise
+            _LOG.warning(
+                "batch %s: rows were lost with an executor; it is written anew", batch.number
+            )
+    return write()
