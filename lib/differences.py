@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row
@@ -88,7 +88,9 @@ def differences(
     # As often expected as found, a row is no difference.
     odd = weighed.where(quoted(_TIMES) != 0).persist()
     try:
-        return _counted(odd, [name for name in keys if name in columns], expected.count(), late)
+        found_by = [name for name in keys if name in columns]
+        fractions = [name for name in columns if _is_fraction(expected.schema[name].dataType)]
+        return _counted(odd, found_by, fractions, expected.count(), late)
     finally:
         odd.unpersist()
 
@@ -108,13 +110,19 @@ def _comparable(value: Column, kind: DataType, name: str) -> Column:
             "types whose values can be compared.",
             f"ignore=[{name!r}]",
         )
-    if isinstance(kind, DoubleType | FloatType):
+    if _is_fraction(kind):
         digits = "%.11e" if isinstance(kind, DoubleType) else "%.5e"
         return F.when(value.isNotNull(), F.format_string(digits, value))
     return value
 
 
-def _counted(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Differences:
+def _is_fraction(kind: DataType) -> bool:
+    return isinstance(kind, DoubleType | FloatType)
+
+
+def _counted(
+    odd: DataFrame, keys: Sequence[str], fractions: Sequence[str], rows: int, late: int
+) -> Differences:
     """Count what is odd, and show some of it."""
     times = quoted(_TIMES)
     not_due = (times > 0) & quoted(_DUE)
@@ -132,7 +140,7 @@ def _counted(odd: DataFrame, keys: Sequence[str], rows: int, late: int) -> Diffe
         different=totals.get("pairs") or 0,
         late=late,
         due=totals.get("due") or 0,
-        samples=[_sample(row) for row in shown],
+        samples=[_sample(row, fractions) for row in shown],
     )
 
 
@@ -157,8 +165,20 @@ def _first(frame: DataFrame) -> dict[str, int]:
     return {} if row is None else row.asDict()
 
 
-def _sample(row: Row) -> str:
+def _sample(row: Row, fractions: Collection[str]) -> str:
     values = row.asDict(recursive=True)
     side = "expected" if values.pop(_TIMES) > 0 else "found"
     values.pop(_DUE)
-    return f"{side}: " + ", ".join(f"{name}={value}" for name, value in values.items())
+    for name in fractions:
+        # The digits that were compared, as one writes them.
+        if values[name] is not None:
+            values[name] = f"{float(values[name]):.12g}"
+    return f"{side}: " + ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_shown(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return "null" if value is None else str(value)
