@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row
@@ -165,7 +165,7 @@ def _first(frame: DataFrame) -> dict[str, int]:
     return {} if row is None else row.asDict()
 
 
-def _sample(row: Row, fractions: Collection[str]) -> str:
+def _sample(row: Row, fractions: Sequence[str]) -> str:
     values = row.asDict(recursive=True)
     side = "expected" if values.pop(_TIMES) > 0 else "found"
     values.pop(_DUE)

@@ -87,7 +87,10 @@ def is_kept(frame: DataFrame) -> bool:
 
 
 def lost_executors(spark: SparkSession) -> int:
-    """Return how many executors of the application are gone; those that were let go count too."""
+    """Return how many executors of the application are gone; those that were let go count too.
+
+    Spark remembers the last of them, as many as `spark.ui.retainedDeadExecutors` says.
+    """
     store = jvm_session(spark).sparkContext().statusStore()
     return int(store.executorList(False).size() - store.executorList(True).size())
 

@@ -198,9 +198,15 @@ class Job:
 
     @property
     def written_as_read(self) -> bool:
-        """Whether a batch's rows can go to the target as they are read, and be counted on the way.
+        """Whether the stream's rows go to the target as they are read; without state alone."""
+        return self.written_as_computed and not self.keeps_state
 
-        Nothing of each batch stands between, and the sink reads them once.
+    @property
+    def written_as_computed(self) -> bool:
+        """Whether rows can go to the target as they are computed, and be counted on the way.
+
+        Nothing of each batch stands between, and the sink reads them once. All others are kept
+        until they are counted.
         """
         told = self.sink_hands_on or self.one_to_one
         return self.each_batch is None and not self.merges and told and reads_once(self.sink)

@@ -164,8 +164,7 @@ class Reading:
         place = [topic, *place]
         placed = by_log is not None or reached is not None
         judged = self._rows.judged(raw, carried if placed else ())
-        if by_log is not None:
-            judged = by_log.of_range(judged, ~quoted(BAD), place, {})
+        judged = self._late_by(by_log, judged, {}, place)
         if reached is not None:
             judged = reached.observing(judged, ~quoted(BAD), place)
         return self._rows.chosen(self._good(judged, observation))
@@ -212,12 +211,10 @@ class Reading:
         newest: for rows that are late `by_log`, what was newest where the range begins.
         """
         raw = self._between(spark, start, end, apart=by_log is not None)
-        judged = self._rows.judged(raw, PLACE[:3] if by_log is not None else ())
-        if by_log is not None:
-            place = [quoted(name) for name in self.place]
-            judged = by_log.of_range(judged, ~quoted(BAD), place, newest or {})
-        found = judged.agg(*counts(judged.columns)).head()
-        return {} if found is None else found.asDict()
+        judged = self._rows.judged(raw, () if by_log is None else PLACE[:3])
+        judged = self._late_by(by_log, judged, newest or {})
+        (found,) = judged.agg(*counts(judged.columns)).collect()
+        return found.asDict()
 
     def rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range as a batch, with the columns of PLACE.
@@ -232,6 +229,19 @@ class Reading:
     def timed(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Return the good rows of one offset range, also those that `where` leaves out."""
         return self._rows.judged(self._between(spark, start, end), PLACE[:3]).where(~quoted(BAD))
+
+    def _late_by(
+        self,
+        by_log: ByLog | None,
+        judged: DataFrame,
+        newest: EventTimes,
+        place: Sequence[Column] = (),
+    ) -> DataFrame:
+        """Mark the rows of a range that are late `by_log`."""
+        if by_log is None:
+            return judged
+        own = place or [quoted(name) for name in self.place]
+        return by_log.of_range(judged, ~quoted(BAD), own, newest)
 
     def _between(
         self, spark: SparkSession, start: Offsets, end: Offsets, *, apart: bool = False
@@ -257,10 +267,7 @@ class Reading:
         by_log = None if behind is None else behind.log
         records = self.source.between(spark, start, end, apart=by_log is not None)
         judged = self._rows.judged(records, COLUMNS)
-        bad = quoted(BAD)
-        if behind is not None and by_log is not None:
-            place = [quoted(name) for name in self.place]
-            judged = by_log.of_range(judged, ~bad, place, behind.newest)
+        judged = self._late_by(by_log, judged, {} if behind is None else behind.newest)
         raw = [where_bad(kafka_name(self.format, name), name) for name in COLUMNS]
         extra = [name for name in self.keep if name not in PLACE]
         row = F.struct(*self._rows.kept([*PLACE, *extra]))

@@ -64,8 +64,8 @@ class View:
     Then what each table of up to 16 MB holds stays in the executors' memory from one batch to the
     next, for as long as nothing else is written to it, so that it is not read again.
 
-    A batch's rows are kept by the executors that evaluated them: losing one ends the run, and the
-    batch runs again.
+    A batch's rows are kept by the executors that evaluated them: where one is lost, a job writes
+    the batch anew.
 
     State: the tables. Compaction puts the files of the last batches together; rows are put in
     buckets by the first compaction that finds 50,000 rows or more outside of them, and a quarter of

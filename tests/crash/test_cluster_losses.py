@@ -130,7 +130,7 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
         worked = {folder.parent.name for folder in cluster.dir.glob("worker-*/app-*")}
     # What a Python driver logs is the output of spark-submit.
     assert done.returncode == 0, done.stdout[-4000:]
-    # Of a task that another copy of runs on, a lost result need not be made anew.
+    # With speculation a task may have a second copy, and then its lost result is not made anew.
     assert speculates or "they are counted once more" in done.stdout
     assert worked == {"worker-0", "worker-1"}
 

@@ -45,11 +45,11 @@ def test_both_ways_of_counting_make_the_same_tables(
         watermarks="log" if "log" in kind else 1,
     )
     backlog = 0 if "backlog" in kind else None
-    sent: list[Observed] = []
+    first: list[Observed] = []
     runs: dict[str, list[Mapping[str, Any]]] = {"meanwhile": [], "once more": []}
 
     def needed(_: Again, seen: Observed, __: int) -> bool:
-        sent.append(seen)
+        first.append(seen)
         return True
 
     world.send(0, 80)
@@ -67,7 +67,7 @@ def test_both_ways_of_counting_make_the_same_tables(
     assert world.found("meanwhile") == world.found("once more")
     told = runs["once more"]
     assert all(sum(each[what] for each in told) for what in ("dead", "filtered", "late"))
-    assert sum(seen.rows for seen in sent) == sum(each["rows_in"] for each in told)
+    assert sum(seen.rows for seen in first) == sum(each["rows_in"] for each in told)
 
 
 def test_a_lost_executor_is_told_once_of_each_input(

@@ -20,7 +20,7 @@ from tidegate.runtime.query.run import run
 from tidegate.sinks import Append, FanOut, Folded, Sink, Snapshot, Upsert
 from tidegate.sinks._states import StateTable
 from tidegate.testing import Broker, CrashError, crash_after
-from tidegate.transform import Stateless
+from tidegate.transform import Stateful, Stateless
 from tidegate.windows import Deduplication
 
 from ..sinks.batches import commits
@@ -66,8 +66,6 @@ def test_which_jobs_write_their_rows_as_they_are_read() -> None:
     assert as_read(plain, transform=Stateless(lambda frame: frame.where("page = 'p0'")))
     assert as_read(looked_up)
     assert as_read(looked_up, transform=same)
-    # A backlog has no state; batches of the stream are kept.
-    assert as_read(plain, transform=Deduplication("page", "9 seconds", hold="3 seconds"))
     # How many rows the query gave could not be told.
     assert not as_read(looked_up, transform=Stateless(lambda frame: frame))
     # Such a function, and each of these, may read the rows more than once.
@@ -75,6 +73,12 @@ def test_which_jobs_write_their_rows_as_they_are_read() -> None:
     assert not as_read(plain, each_batch=lambda frame: frame.union(frame))
     assert not as_read(FanOut(plain, also=[Append("/t/too", step="too")]))
     assert not as_read(Upsert("/t/rows", keys=["page"]))
+    first = Deduplication("page", "9 seconds", hold="3 seconds")
+    assert not as_read(plain, transform=first)
+    assert not as_read(plain, transform=Stateful(lambda frame: frame, late=lambda time: time))
+    # A backlog keeps no state.
+    assert job("s:1", "pages", plain, transform=first).written_as_computed
+    assert not job("s:1", "pages", Upsert("/t/rows", keys=["page"])).written_as_computed
 
 
 @pytest.mark.broker

@@ -60,7 +60,7 @@ def tally(
             f"{seen.rows:,}",
             f"{length:,}",
         )
-        # The same times, for those that are seen twice change nothing.
+        # The times stay: of rows that are counted twice they are the same.
         seen = replace(_added([again.count()]), earliest=seen.earliest, latest=seen.latest)
     if not _can_be(seen, length):
         raise AccountingError(

@@ -104,7 +104,7 @@ class _Work:
         rows = streaming(self.job, self._frames(seen, reached))
         out = rows if self.backlog.until is None else rows.where(self._is_out)
         # Sessions that are not the batch's are looked at too.
-        kept = in_sessions(self.job)
+        kept = in_sessions(self.job) or not self.job.written_as_computed
         with counted_rows(self.job, out, self.batch, kept=kept, whole=rows) as target:
             counts = {name: observation.get for name, observation in seen.items()}
             if reached and not self._reads_again(rows, reached):

@@ -103,7 +103,7 @@ class Steps:
         tell(spark, newest)
         # A batch with gaps has its records looked up by the rows that were read, and what Spark has
         # dropped of a state's rows is told before any is written.
-        kept = bool(gaps) or self._job.keeps_state
+        kept = bool(gaps) or not self._job.written_as_read
         with counted_rows(self._job, frame, batch, kept=kept) as target:
             self._topics.ask()
             try:

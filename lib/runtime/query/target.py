@@ -44,14 +44,14 @@ class Target:
 
 @contextmanager
 def counted_rows(
-    job: Job, frame: DataFrame, batch: Batch, *, kept: bool = False, whole: DataFrame | None = None
+    job: Job, frame: DataFrame, batch: Batch, *, kept: bool, whole: DataFrame | None = None
 ) -> Iterator[Target]:
     """Read a batch's rows and count them; nothing is committed before the block says so.
 
-    kept: whether rows are kept even where the job could do without.
+    kept: whether rows are kept until they are counted, and not written as they are computed.
     whole: what is kept then, where the rows are only a part of it.
     """
-    if job.written_as_read and not kept:
+    if not kept:
         write = partial(_as_read, job, frame)
         with pending(write, batch, frame.sparkSession) as (under_way, commit):
             rows = under_way.rows()
