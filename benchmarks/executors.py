@@ -115,7 +115,8 @@ def _alone(place: Arena, cluster: SparkCluster, name: str) -> Mapping[str, Any]:
         timeout=LONGEST_SECONDS,
     )
     if done.returncode != 0:
-        raise SystemExit(f"{name} failed:\n{done.stderr[-4000:]}")
+        # All that the driver said is on its standard output; Spark's own log is on the other.
+        raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}\n{done.stdout[-4000:]}")
     found: dict[str, Any] = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
     return found | {"cpu": sum(map(cpu_seconds, cluster.pids)) - before}
 

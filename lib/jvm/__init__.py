@@ -28,6 +28,7 @@ from .queries import (
 )
 from .session import find_at_once, has_class, java_version, reads_state, repartition_state
 from .settings import (
+    reading_all,
     require_all_files,
     require_same_values,
     require_statistics,
@@ -72,6 +73,7 @@ __all__ = [
     "numbers_in",
     "observed",
     "read_bytes",
+    "reading_all",
     "reads_state",
     "release",
     "repartition_state",

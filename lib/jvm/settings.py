@@ -83,6 +83,9 @@ _UNCOUNTED = _Untrusted(
     "table.",
 )
 
+_LEFT_OUT = "spark.sql.adaptive.optimizer.excludedRules"
+_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+
 
 @contextmanager
 def with_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
@@ -95,6 +98,19 @@ def with_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[No
     finally:
         for key, old in before.items():
             spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+@contextmanager
+def reading_all(spark: SparkSession) -> Iterator[None]:
+    """Let the queries that begin in this block read all rows, also where none will come out.
+
+    Spark leaves out the rest of a query, what is counted of its rows too, once it sees that an
+    input without rows leaves nothing of the others.
+    """
+    kept = spark.conf.get(_LEFT_OUT, None)
+    rules = _EMPTY if not kept else f"{kept},{_EMPTY}"
+    with with_settings(spark, {_LEFT_OUT: rules}):
+        yield
 
 
 def require_all_files(spark: SparkSession) -> None:

@@ -3,7 +3,7 @@
 >>> from tidegate.testing.cluster import SparkCluster
 >>> with SparkCluster.start(workers=2) as cluster:                      # doctest: +SKIP
 ...     done = cluster.submit("jobs/page_views.py", "--config", "conf/jobs/page_views.toml")
-...     assert done.returncode == 0, done.stderr
+...     assert done.returncode == 0, done.stdout
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ class SparkCluster:
         timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Run `spark-submit` of a script on the cluster, in client mode.
+
+        All that the script says is in `stdout`, its errors too; what is in `stderr` is Spark's log.
 
         Args:
             script: the script.

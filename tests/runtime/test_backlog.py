@@ -19,6 +19,7 @@ from tidegate.commit.outcome import Outcome
 from tidegate.errors import ArgumentError
 from tidegate.joins import IntervalJoin, Lookup
 from tidegate.joins.stream_stream import How
+from tidegate.jvm import with_settings
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.query.compare import compare
 from tidegate.runtime.query.run import run
@@ -204,6 +205,52 @@ def test_a_batch_meets_one_version_of_a_table_and_the_stream_the_next(
     assert len(found) == world.sent() - 2
     told = {(row["page"], row["name"], row["table_version"]) for row in found}
     assert told == {("p0", "old", 0), ("p0", "new", 1), ("p1", None, 0), ("p1", None, 1)}
+
+
+def test_nothing_comes_out_of_a_batch_whose_records_are_counted_all_the_same(
+    spark: SparkSession, world: World
+) -> None:
+    windows = Windowed(Tumbling("1 day"), by="page", aggs={"n": count()})
+    world.send(0, 50, "no record")
+    done = run(world.job(windows, backlog=0), spark)
+    assert (done.rows_in, done.dead) == (world.sent(), 2)
+    assert len(world.aside("dead_letters")) == 2
+    assert rows(world.root / "rows") == []
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_join_counts_one_topic_where_the_other_has_nothing(
+    how: How, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    topics = (f"{topic}-l", f"{topic}-r")
+    for each in topics:
+        broker.create_topic(each, partitions=2, retention_ms=-1)
+    World(broker, tmp_path, topics[:1]).send(0, 60, "no record")
+    sent(broker.servers, topics[1], ["nor this"])
+    world = World(broker, tmp_path, topics)
+    near = IntervalJoin("page", within=("1 second", "2 seconds"), how=how)
+    done = run(world.job(near, backlog=0), spark)
+    assert (done.rows_in, done.dead) == (world.sent(), 3)
+    World(broker, tmp_path, topics[1:]).send(0, 60)
+
+
+@pytest.mark.parametrize("compiled", ["true", "false"])
+@pytest.mark.parametrize("backlog", [0, None])
+@pytest.mark.parametrize("how", ["inner", "semi", "anti"])
+def test_records_that_meet_an_empty_table_are_counted(
+    how: Any, backlog: int | None, compiled: str, spark: SparkSession, world: World
+) -> None:
+    names = str(world.root / "names")
+    table = spark.createDataFrame([], "page string, name string")
+    table.write.format("delta").save(names)
+    world.send(0, 50, "no record")
+    sink = Snapshot(
+        table=names, join=Lookup("page", how=how), sink=Append(str(world.root / "rows"))
+    )
+    with with_settings(spark, {"spark.sql.codegen.wholeStage": compiled}):
+        done = run(world.job(None, sink=sink, backlog=backlog), spark)
+    assert (done.rows_in, done.dead) == (world.sent(), 2)
+    assert len(world.aside("dead_letters")) == 2
 
 
 def test_few_records_are_read_as_a_stream_alone(spark: SparkSession, world: World) -> None:

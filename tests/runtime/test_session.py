@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.aggregates import total
 from tidegate.errors import ConfigError, SetupError
-from tidegate.jvm import has_class, require_same_values, with_settings
+from tidegate.jvm import has_class, reading_all, require_same_values, with_settings
 from tidegate.local_cores import local_cores
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.class_archive import place, sharing
@@ -197,3 +197,17 @@ def test_jars_that_are_not_those_of_the_lock_are_named(tmp_path: Path) -> None:
     require_locked(tmp_path, lock)
     with pytest.raises(SetupError, match=r"jars\.lock: spark/one\.jar, spark/two\.jar"):
         require_locked(tmp_path, f"{'0' * 64}  spark/one.jar\n{'1' * 64}  spark/two.jar\n")
+
+
+@pytest.mark.parametrize("own", [None, "org.example.Mine"])
+def test_a_rule_is_left_out_beside_those_that_the_session_leaves_out(
+    own: str | None, spark: SparkSession
+) -> None:
+    key = "spark.sql.adaptive.optimizer.excludedRules"
+    assert spark.conf.get(key, None) is None
+    with with_settings(spark, {} if own is None else {key: own}):
+        with reading_all(spark):
+            found = (spark.conf.get(key, None) or "").split(",")
+        assert found[:-1] == ([] if own is None else [own])
+        assert found[-1].endswith(".AQEPropagateEmptyRelation")
+        assert spark.conf.get(key, None) == own

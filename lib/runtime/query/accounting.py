@@ -41,7 +41,7 @@ def tally(
 
     A range of offsets may have holes, so it may give fewer rows than its length, but never more.
 
-    again: how the range is counted once more where some rows may have been counted twice.
+    again: how the range is counted once more where rows may have been counted twice, or not at all.
     """
     length = span(batch)
     if not counts:
@@ -53,15 +53,17 @@ def tally(
         return Observed(rows=0, dead=0, earliest=None, latest=None)
     seen = _added(counts)
     if again is not None and again.needed(seen, length):
-        _LOG.warning(
-            "batch %s: %s rows were counted in %s offsets, where tasks may have run twice; they "
-            "are counted once more",
+        _LOG.log(
+            logging.WARNING if seen.rows else logging.INFO,
+            "batch %s: %s rows were counted in %s offsets; they are counted once more",
             batch.number,
             f"{seen.rows:,}",
             f"{length:,}",
         )
-        # The times stay: of rows that are counted twice they are the same.
-        seen = replace(_added([again.count()]), earliest=seen.earliest, latest=seen.latest)
+        first, seen = seen, _added([again.count()])
+        if first.rows:
+            # The times stay: of rows that are counted twice they are the same.
+            seen = replace(seen, earliest=first.earliest, latest=first.latest)
     if not _can_be(seen, length):
         raise AccountingError(
             f"batch {batch.number} counted {seen.rows:,} rows, {seen.dead:,} of them unreadable, "
@@ -73,10 +75,10 @@ def tally(
 
 @dataclass(frozen=True)
 class Again:
-    """A second count of a batch's rows, where the first may have some of them twice.
+    """A second count of a batch's rows, where the first may have some of them twice, or none.
 
     Spark adds up what each task has counted. A task whose output is lost with its executor runs
-    again, and is added again.
+    again, and is added again. And a join need not read the rows that meet an empty table.
 
     count: counts them by a query of its own.
     lost: whether executors were lost since it was asked last.
@@ -86,7 +88,12 @@ class Again:
     lost: Callable[[], bool]
 
     def needed(self, seen: Observed, length: int) -> bool:
-        """Whether rows were counted twice, or may have been in a range that has holes."""
+        """Whether rows may have been counted twice, or not at all.
+
+        In a range that has holes the first cannot be told from the number alone.
+        """
+        if not seen.rows:
+            return length > 0
         return not _can_be(seen, length) or (seen.rows < length and self.lost())
 
 

@@ -1,4 +1,4 @@
-"""A batch counted once more, where tasks of it may have run twice."""
+"""A batch counted once more, where tasks of it may have run twice, or not all of it was read."""
 
 from __future__ import annotations
 

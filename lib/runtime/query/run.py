@@ -17,7 +17,13 @@ from ...columns import nested_names, require_storable
 from ...commit.ledger import Ledger
 from ...durations import interval, microseconds
 from ...errors import CheckpointError, SetupError
-from ...jvm import jvm_signals, require_all_files, require_same_values, require_statistics
+from ...jvm import (
+    jvm_signals,
+    reading_all,
+    require_all_files,
+    require_same_values,
+    require_statistics,
+)
 from .._checks import require_type
 from ..job import Job
 from ..process.failures import cause, is_of_a_topic
@@ -77,7 +83,8 @@ def run(
     looked_at = job.metrics_port is not None or job.report is not None
     record = Record(Summary(job=job.name), detailed=looked_at)
     page = Report(record, job.report, lambda: asked.asked)
-    with room_told(written(job)), bare_checkpoint(spark, job.places.checkpoint), page:
+    files = bare_checkpoint(spark, job.places.checkpoint)
+    with room_told(written(job)), files, reading_all(spark), page:
         return _run(job, spark, asked, show or Show(), record, page, resume_from_table, recreate)
 
 
