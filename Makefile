@@ -22,7 +22,7 @@ demo: setup ## run the main job on a made-up click stream, from an embedded Kafk
 # What each of the many JVMs of the tests starts from, with half the CPU time.
 CLASSES = .jars/classes.jsa
 $(CLASSES): requirements.lock | setup
-	$(VENV) -m bootstrap.archive
+	$(VENV) -m tidegate classes
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $(PARTS),--parts $(PARTS))
 

@@ -71,18 +71,23 @@ class Arena:
     def _alone(self, module: str, name: str, topics: tuple[str, str], rows: int) -> Run:
         """Run one contestant, in a process and a folder of its own."""
         folder = Path(tempfile.mkdtemp(prefix=f"{name.replace(' ', '-')}-", dir=self.folder))
-        place = [self.broker.servers, *topics, str(rows), str(folder)]
-        command = [sys.executable, "-m", f"benchmarks.{module}", name, *place]
-        process = GuardedProcess(command, folder / "log", name=name)
-        try:
-            until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")
-            result = folder / "measured.json"
-            if not result.exists():
-                raise SystemExit(f"{name} failed:\n{process.tail()}")
-            found: Run = json.loads(result.read_text(encoding="utf-8"))
-            return found
-        finally:
-            process.kill()
+        line = [name, self.broker.servers, *topics, str(rows), str(folder)]
+        return measured_by(module, line, folder, name)
+
+
+def measured_by(module: str, line: Sequence[str], folder: Path, name: str) -> Run:
+    """Run a module with these arguments, and return what it has left in the folder."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *line]
+    process = GuardedProcess(command, folder / "log", name=name)
+    try:
+        until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {name}")
+        result = folder / "measured.json"
+        if not result.exists():
+            raise SystemExit(f"{name} failed:\n{process.tail()}")
+        found: Run = json.loads(result.read_text(encoding="utf-8"))
+        return found
+    finally:
+        process.kill()
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class Differences:
         key that differ in their other columns each pair counts in `different` instead.
     late: rows that were left out of both, since the stream has left them out as late.
     due: rows of results that are not out yet, and so no fault where they are missing.
+    ahead: rows that were found and not compared, since what is expected is not known so far.
     samples: some of the rows, as text, each with the side that has it.
     """
 
@@ -34,6 +35,7 @@ class Differences:
     different: int = 0
     late: int = 0
     due: int = 0
+    ahead: int = 0
     samples: Sequence[str] = ()
 
     @property
@@ -44,7 +46,11 @@ class Differences:
     def __str__(self) -> str:
         beside = [
             f"{number:,} {what}"
-            for number, what in ((self.late, "late rows left out"), (self.due, "not due yet"))
+            for number, what in (
+                (self.late, "late rows left out"),
+                (self.due, "not due yet"),
+                (self.ahead, "beyond the watermark and not compared"),
+            )
             if number
         ]
         told = f"{self.rows:,} rows expected"

@@ -10,6 +10,7 @@ import typer
 from ..jobs import READY
 from ..runtime.cli import entry
 from .changes import changes
+from .classes import classes
 from .forget import forget
 from .init import init
 from .produce import produce
@@ -53,7 +54,7 @@ for name, ready in READY.items():
     replayed.command(name)(replay)
     doctor = entry(ready.model, ready.build, about=EXAMINE, shipped=False, examines=True)
     examined.command(name)(doctor)
-for command in (status, topics, produce, redrive, changes, forget, rescale, size, init):
+for command in (status, topics, produce, redrive, changes, forget, rescale, size, classes, init):
     app.command()(command)
 
 

@@ -26,7 +26,7 @@ from .queries import (
     release,
     scans,
 )
-from .session import find_at_once, has_class, java_version, reads_state, repartition_state
+from .session import end_jvm, find_at_once, has_class, java_version, reads_state, repartition_state
 from .settings import (
     reading_all,
     require_all_files,
@@ -59,6 +59,7 @@ __all__ = [
     "delete_folder",
     "delta_state",
     "dropped_behind_watermark",
+    "end_jvm",
     "executions",
     "find_at_once",
     "forget_tables",

@@ -48,6 +48,16 @@ def java_version(spark: SparkSession) -> str:
     return str(java_class(spark, "java.lang.System").getProperty("java.version"))
 
 
+def end_jvm(spark: SparkSession) -> None:
+    """Stop Spark, and wait until its JVM has ended; this process can start no other."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    # The JVM ends when it can read nothing more.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
 def jvm_session(spark: SparkSession) -> Any:
     """Return the session that a session of Python stands for."""
     return spark._jsparkSession

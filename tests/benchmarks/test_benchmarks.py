@@ -16,6 +16,7 @@ from benchmarks import (
     alarms,
     bloom,
     changes,
+    cold_start,
     enrichers,
     executors,
     folds,
@@ -178,6 +179,17 @@ def test_a_backlog_gives_the_same_on_one_executor_and_on_two(
     one, two = json.loads(output.read_text(encoding="utf-8"))["runs"]
     assert (one["rows_out"], one["answer"]) == (two["rows_out"], two["answer"])
     assert 0 < one["batch"] < one["seconds"]
+
+
+@pytest.mark.timeout(600)
+def test_a_cold_start_takes_more_classes_from_an_archive_where_there_is_one(tmp_path: Path) -> None:
+    output = tmp_path / "cold_start.json"
+    names = [cold_start.PLAIN, cold_start.ARCHIVED]
+    cold_start.main(rows=ROWS, rounds=1, only=names, output=output)
+    runs = json.loads(output.read_text(encoding="utf-8"))["runs"]
+    plain, archived = (runs[name][0] for name in names)
+    assert archived["session_shared"] > 2 * plain["session_shared"] > 0
+    assert plain["first_commit_0"] > 0
 
 
 def test_a_program_measures_prints_and_keeps_its_figures(tmp_path: Path) -> None:

@@ -233,6 +233,10 @@ def test_a_join_counts_one_topic_where_the_other_has_nothing(
     assert (done.rows_in, done.dead) == (pair.sent(), 4)
     right.send(0, 60)
     run(job, spark)
+    early = compare(job, spark)
+    assert early.agree
+    assert early.ahead > 0
+    assert early.rows + early.ahead == len(rows(pair.root / "rows"))
     # What is compared is certain by the rows of both.
     pair.send(60, 90)
     run(job, spark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,17 @@ def test_a_jvm_starts_in_silence_without_an_archive_that_is_not_its_own(
     assert (done.returncode, done.stdout) == (0, "")
     assert "version" in done.stderr.splitlines()[0]
     assert "warning" not in done.stderr
+
+
+def test_a_place_where_no_archive_can_be_made_is_told_before_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "tidegate", "classes", "--to"]
+    below = subprocess.run(
+        [*command, str(tmp_path / "file" / "classes.jsa")], capture_output=True, text=True
+    )
+    assert below.returncode == 7
+    assert f"{tmp_path}/file cannot be written to" in below.stderr
+    folder = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)
+    assert folder.returncode == 2
+    assert "is a directory" in folder.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]

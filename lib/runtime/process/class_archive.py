@@ -1,15 +1,14 @@
-"""An archive of the classes that Spark loads, from which a JVM starts with half the CPU time.
+"""An archive of the classes that Spark loads, from which a JVM starts with less CPU time.
 
-`make test` makes the archive. A JVM whose Java, Spark or class path is another one than the
+`tidegate classes` makes the archive. A JVM whose Java, Spark or class path is another one than the
 archive's starts without it.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from .installation import JARS_VARIABLE, project_root
+from .installation import jars_home
 
 # By default a JVM that does not take an archive says so on its standard output.
 SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -17,7 +16,7 @@ SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 def place() -> Path:
     """Return where the archive lies, beside the jars; it may not have been made."""
-    return Path(os.environ.get(JARS_VARIABLE) or project_root() / ".jars") / "classes.jsa"
+    return jars_home() / "classes.jsa"
 
 
 def sharing(archive: Path) -> str:

@@ -29,17 +29,24 @@ _TIMEOUTS = (
 SETTINGS_VARIABLE = "IVY_SETTINGS"
 
 
-def fetched(ivy: str, lock: str, java: str) -> Path:
-    """Return a folder of jars as `.jars` is, and fill it where it is not there yet.
+def kept(ivy: str, lock: str) -> Path:
+    """Return the folder of the user's cache that has the jars, or will have them.
 
-    `ivy` and `lock` are the texts of ivy.xml and jars.lock, and `java` is a path. The folder is in
-    the user's cache, and bears a hash of what it must hold. It gets its name when it is whole.
-    The environment variable IVY_SETTINGS names a file of Ivy's settings, for repositories of one's
-    own.
+    `ivy` and `lock` are the texts of ivy.xml and jars.lock. The folder bears a hash of what it must
+    hold.
+    """
+    return _cache() / hashlib.sha256(f"{ivy}\n{lock}".encode()).hexdigest()[:16]
+
+
+def fetched(ivy: str, lock: str, java: str) -> Path:
+    """Return that folder, and fill it where it is not there yet; it is as `.jars` is.
+
+    `java` is a path. The folder gets its name when it is whole. The environment variable
+    IVY_SETTINGS names a file of Ivy's settings, for repositories of one's own.
 
     Raises SetupError where Ivy cannot fetch the jars, or gets others than jars.lock names.
     """
-    place = _cache() / hashlib.sha256(f"{ivy}\n{lock}".encode()).hexdigest()[:16]
+    place = kept(ivy, lock)
     if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix="fetching-", dir=place.parent))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import SetupError
-from .fetching import fetched
+from .fetching import fetched, kept
 
 JARS_VARIABLE = "TIDEGATE_JARS"
 _LOCK = "jars.lock"
@@ -49,10 +49,7 @@ def jars(kind: Literal["spark", "broker"]) -> list[Path]:
     They lie in `.jars/<kind>` of a checkout; the environment variable TIDEGATE_JARS names another
     place of `.jars`. An installed package fetches them once, into the user's cache.
     """
-    named = os.environ.get(JARS_VARIABLE)
-    home = Path(named or project_root() / ".jars")
-    if not named and not (project_root() / _LOCK).exists():
-        home = fetched(conf("ivy.xml"), conf(_LOCK), java())
+    home = _given_home() or fetched(conf("ivy.xml"), conf(_LOCK), java())
     found = sorted((home / kind).glob("*.jar"))
     if not found:
         raise SetupError(
@@ -61,6 +58,18 @@ def jars(kind: Literal["spark", "broker"]) -> list[Path]:
             "make setup",
         )
     return found
+
+
+def jars_home() -> Path:
+    """Return the folder that has the jars; the user's cache may not have them yet."""
+    return _given_home() or kept(conf("ivy.xml"), conf(_LOCK))
+
+
+def _given_home() -> Path | None:
+    """Return the folder of the jars that is named, or a checkout's; None of a package."""
+    named = os.environ.get(JARS_VARIABLE)
+    in_checkout = (project_root() / _LOCK).exists()
+    return Path(named or project_root() / ".jars") if named or in_checkout else None
 
 
 def locked_jars() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -134,12 +134,18 @@ class _Range:
             number, inputs[name] = self._in_time(name, given.reading)
             late += number
         expected = self._compared(_mapped(self.job.sink, streaming(self.job, inputs)))
-        found = expected.limit(0)
+        held = expected.limit(0)
         if self.version >= 0:
-            found = self._compared(at_version(self.spark, self.job.sink.path, self.version))
-        return differences(
-            expected, found, keys=self._keys(), ignore=ignore, due=self._due(), late=late
+            held = at_version(self.spark, self.job.sink.path, self.version)
+        told = differences(
+            expected,
+            self._compared(held),
+            keys=self._keys(),
+            ignore=ignore,
+            due=self._due(),
+            late=late,
         )
+        return replace(told, ahead=self._ahead(held))
 
     def _own(self, reading: Reading) -> Batch:
         """Return the range of one input."""
@@ -206,10 +212,18 @@ class _Range:
         if time is None:
             return rows
         type_of(rows, time, "the time of a result")
-        kept = rows.where(time <= F.lit(self.last.watermark))
+        kept = rows.where(self._reached(time))
         resumed = self.identity.resumed
         whole = None if resumed is None else resumed.whole
         return kept if whole is None else kept.where(time > F.timestamp_micros(F.lit(whole)))
+
+    def _ahead(self, held: DataFrame) -> int:
+        """Return how many results are out which the watermark has not reached, such as matches."""
+        time = self._time
+        return 0 if time is None else held.where(~self._reached(time)).count()
+
+    def _reached(self, time: Column) -> Column:
+        return F.coalesce(time <= F.lit(self.last.watermark), F.lit(False))
 
     def _due(self) -> Column | None:
         """Return which results may still come, though the watermark has reached their time."""
