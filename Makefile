@@ -19,7 +19,7 @@ setup: ## make .venv, install the locked packages, fetch and verify the jars; sk
 demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
-# What each of the many JVMs of the tests starts from, with half the CPU time.
+# What each of the many JVMs of the tests starts from, with less CPU time.
 CLASSES = .jars/classes.jsa
 $(CLASSES): requirements.lock | setup
 	$(VENV) -m tidegate classes

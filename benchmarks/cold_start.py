@@ -22,6 +22,7 @@ import typer
 from rich.table import Table
 
 from tidegate.runtime.process.class_archive import sharing
+from tidegate.runtime.process.submit import FIRST_COMPILER
 
 from .cold_start_contestant import RUNS
 from .harness import (
@@ -43,7 +44,6 @@ from .topic import fill
 SECONDS = 200
 """From the first to the last click, by event time, so that windows close however few there are."""
 HAND, PLAIN, ARCHIVED = "by hand", "as it is", "archived classes"
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 CONTESTANTS = {
     HAND: ("tumbling by hand", False, ""),
     PLAIN: ("tumbling", False, ""),

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from tidegate.runtime import quiet, spark_session
 from tidegate.runtime.process.logs import spark_log
 
-from .contest import Place, cpu_seconds
+from .contest import Place, cpu_seconds, started
 from .contestants import CONTESTANTS
 from .harness import Run
 from .jvm_time import spent
@@ -27,16 +26,7 @@ RUNS = 3
 def main() -> None:
     """Start, run the query, and leave what was measured."""
     query, servers, topic, folder, java = sys.argv[1:]
-    spark = spark_session(
-        "bench",
-        master="local[2]",
-        conf={
-            "spark.driver.memory": "4g",
-            "spark.ui.enabled": "false",
-            "spark.driver.defaultJavaOptions": f"{java} {spark_log()}",
-        },
-    )
-    quiet(spark)
+    spark = started(java=f"{java} {spark_log()}")
     here = os.getpid()
     found: Run = {
         "session": time.time() - psutil.Process(here).create_time(),

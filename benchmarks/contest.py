@@ -96,9 +96,13 @@ def _each(pid: int, measure: Callable[[psutil.Process], float]) -> Iterator[floa
                 yield measure(process)
 
 
-def started(preset: Preset | None = None) -> SparkSession:
-    """Return the session that everything is measured in."""
+def started(preset: Preset | None = None, *, java: str | None = None) -> SparkSession:
+    """Return the session that everything is measured in.
+
+    java: the options of its JVM; those of any session unless given."""
     conf = {"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    if java is not None:
+        conf["spark.driver.defaultJavaOptions"] = java
     spark = spark_session("bench", master="local[2]", conf=conf, preset=preset)
     quiet(spark)
     return spark

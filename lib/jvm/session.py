@@ -50,7 +50,7 @@ def java_version(spark: SparkSession) -> str:
 
 def end_jvm(spark: SparkSession) -> None:
     """Stop Spark, and wait until its JVM has ended; this process can start no other."""
-    gateway = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway
     spark.stop()
     gateway.shutdown()
     # The JVM ends when it can read nothing more.

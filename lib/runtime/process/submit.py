@@ -13,10 +13,12 @@ import pyspark
 from .installation import jars, project_root
 from .java_options import java_options
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Java's first compiler alone. The cache of compiled code keeps the size that it has by default, a
+fifth of which it would get: what Spark generates fills that, and is compiled again and again."""
+QUICK = f"{FIRST_COMPILER} -XX:+UseSerialGC"
 """For runs of a minute or two: the JVM then spends half as long compiling. A long run is slower by
-it. The cache of compiled code keeps the size that it has by default, a fifth of which it would get:
-what Spark generates fills that, and is compiled again and again."""
+it."""
 
 
 def command(
