@@ -16,10 +16,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from ..errors import ArgumentError, SourceError
+from ..runtime.config.load import PREFIX
 from ..sources._kafka_options import require_servers
 from ..sources.topics import topics_like
 
-Servers = Annotated[str, typer.Option(help="The brokers, as host:port, with commas between.")]
+Servers = Annotated[
+    str,
+    typer.Option(
+        envvar=f"{PREFIX}KAFKA__SERVERS",
+        help="The brokers, as host:port, with commas between.",
+    ),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option(

@@ -58,8 +58,8 @@ class WindowChanges:
     @cached_property
     def _span(self) -> Sequence[int] | None:
         """The first start, last end and first end of the windows that arrive; None without any."""
-        first_end, _ = edges("end", "end")
-        found = self.frame.agg(*edges("start", "end"), first_end).head()
+        first_end, _ = _edges("end", "end")
+        found = self.frame.agg(*_edges("start", "end"), first_end).head()
         return None if found is None or found[0] is None else found
 
     @property
@@ -91,8 +91,10 @@ class WindowChanges:
         )
         return issued.unionByName(withdrawn)
 
-    def against(self, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
+    def against(self, state: DeltaState, path: str) -> tuple[DataFrame, bool | None]:
         """Return the changed windows, as `of` does, and whether they may meet stored ones.
+
+        None where only the changed windows tell.
 
         state, path: the table's.
         """
@@ -102,13 +104,40 @@ class WindowChanges:
         stored = spark.read.format("delta").load(path)
         if not isinstance(self.merging, Same):
             # Sessions may touch one that has ended.
-            return self.of(stored), True
-        # Mostly they are new: so they are planned while their span is looked for.
-        with under_way(spark, [lambda: self._span]):
-            changes = self.of(None)
-        if self._are_new(stored, known_end(state)):
+            return self.of(stored), None
+        ended = known_end(state)
+        if ended is None:
+            are_new = self._are_new(stored, ended)
+            changes = self.of(None if are_new else stored)
+        else:
+            # After windows that were new these mostly are: so they are planned while their span is
+            # looked for.
+            with under_way(spark, [lambda: self._span]):
+                changes = self.of(None)
+            are_new = self._are_new(stored, ended)
+            if not are_new:
+                changes = self.of(stored)
+        if are_new:
             return changes, False
-        return self.of(stored), True
+        # Where none arrive there may be some that became final, or none.
+        return changes, None if self._span is None else True
+
+    def near(self, window: Column) -> Column:
+        """Whether a stored window may be one that the batch changes, by its times alone.
+
+        By literal times Delta skips most files. They stand on a grid as wide as they are apart: a
+        literal is a part of the code that Spark generates, which another one in each batch would
+        have compiled anew.
+        """
+        instants = [*map(since_1970, (self.batch.late_watermark, self.batch.watermark))]
+        if self._span is not None:
+            first, last, _ = self._span
+            instants += [first, last]
+        step = 1 << (max(instants) - min(instants)).bit_length()
+        earliest = min(instants) // step * step
+        latest = -(-max(instants) // step) * step
+        end, start = window["end"], window["start"]
+        return (end >= _instant(earliest)) & (start <= _instant(latest))
 
     def _are_new(self, stored: DataFrame, ended: datetime | None) -> bool:
         """Return whether no window that arrives is stored, and none that is stored is open.
@@ -143,15 +172,12 @@ class WindowChanges:
 
     def _met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
         """Return the stored windows that the batch meets, and those that became final since."""
-        window = quoted(WINDOW)
-        passed_now = window["end"] <= F.lit(self.batch.watermark)
-        met = stored.where(~quoted(FINAL) & self._was_open & passed_now)
-        if self._span is not None:
-            start, end, _ = instants(self._span)
-            near = stored.where((window["end"] >= start) & (window["start"] <= end))
-            # The others of those near became final since, and are among the first ones.
-            settled = near.where(quoted(FINAL) | ~passed_now)
-            met = self.merging.met(settled, arrived).unionByName(met)
+        near = stored.where(self.near(quoted(WINDOW)))
+        end = quoted(WINDOW)["end"]
+        ended_before = end <= changing(self.batch.late_watermark, end)
+        passed = end <= changing(self.batch.watermark, end)
+        passed_now = ~quoted(FINAL) & passed & ~ended_before
+        met = self.merging.met(near, arrived, passed_now)
         value = F.struct(*map(quoted, [*self.aggs, *OWN]))
         partials = [quoted(PARTIALS)[name].alias(name) for name in self.aggs]
         return met.select(*map(quoted, self.keys), *partials, value.alias(_OLD))
@@ -186,13 +212,12 @@ class WindowChanges:
         )
 
 
-def edges(first: str, last: str) -> tuple[Column, Column]:
+def _edges(first: str, last: str) -> tuple[Column, Column]:
     """Return the least and the greatest of two edges of windows, as microseconds."""
     least = F.unix_micros(F.min(quoted(WINDOW)[first]))
     greatest = F.unix_micros(F.max(quoted(WINDOW)[last]))
     return least, greatest
 
 
-def instants(found: Sequence[int]) -> list[Column]:
-    """Return what `edges` found as instants."""
-    return [F.timestamp_micros(F.lit(micros)) for micros in found]
+def _instant(micros: int) -> Column:
+    return F.timestamp_micros(F.lit(micros))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from ..columns import escaped, quoted, quoted_in, require, require_free, require_storable, same_key
 from ..commit import table
@@ -27,7 +26,7 @@ from ..windows.merging import WINDOW
 from ._answer_log import entries
 from ._ended import note_end
 from ._targets import require_target
-from ._window_changes import OWN, VERSION, WindowChanges, edges, instants
+from ._window_changes import OWN, VERSION, WindowChanges
 from .append import counts
 
 _STORED = "stored"
@@ -138,10 +137,12 @@ class Corrected:
         merging = self._window_changes(frame, batch)
         state = delta_state(spark, self.path)
         changes, meets = merging.against(state, self.path)
-        changes.persist()
+        if self.log is not None or meets is None:
+            # Otherwise they are read once; and of what it merges Delta keeps a copy of its own.
+            changes.persist()
 
         def commit(options: CommitOptions) -> None:
-            self._settle(changes, options, meets=meets)
+            self._settle(merging, changes, options, meets=meets)
 
         try:
             with committed_before(batch, spark, self._log_writes(changes, batch)) as waiting:
@@ -150,7 +151,7 @@ class Corrected:
                 )
         finally:
             changes.unpersist()
-        if not meets and merging.have_ended:
+        if meets is False and merging.have_ended:
             note_end(delta_state(spark, self.path), batch.watermark, after=state)
         return outcome
 
@@ -178,27 +179,30 @@ class Corrected:
             return []
         return [write]
 
-    def _settle(self, changes: DataFrame, options: CommitOptions, *, meets: bool) -> None:
+    def _settle(
+        self,
+        merging: WindowChanges,
+        changes: DataFrame,
+        options: CommitOptions,
+        *,
+        meets: bool | None,
+    ) -> None:
         """Bring the current table up to date in one commit.
 
-        meets: whether windows of the table may be among those that the batch changes.
+        meets: whether windows of the table may be among those that the batch changes; None where
+            these have to be asked.
         """
         rows = changes.select(*map(quoted, self.keys), "new.*")
         table.existing(rows, self.path, self.layout, evolve=False)
-        starts = self._starts(changes) if meets else None
-        if starts is None:
+        if meets is None:
+            meets = not changes.where(quoted("old").isNotNull()).isEmpty()
+        if meets:
+            self._merge(merging, changes, options)
+        else:
             # Windows that meet none are new, and none is withdrawn.
             table.append(rows, self.path, options, self.layout)
-        else:
-            self._merge(changes, starts, options)
 
-    def _starts(self, changes: DataFrame) -> Sequence[Column] | None:
-        """Return where the windows begin that the batch changes; None where the table has none."""
-        met = F.count(quoted("old")).alias("met")
-        found = changes.agg(met, *edges("start", "start")).head()
-        return None if found is None or not found["met"] else instants(found[1:])
-
-    def _merge(self, changes: DataFrame, starts: Sequence[Column], options: CommitOptions) -> None:
+    def _merge(self, merging: WindowChanges, changes: DataFrame, options: CommitOptions) -> None:
         spark = changes.sparkSession
         source = changes.select(*map(quoted, self.keys), "old", "new")
         old = quoted_in(_CHANGED, "old")
@@ -211,8 +215,7 @@ class Corrected:
         keys: dict[str, str | Column] = {
             escaped(name): quoted_in(_CHANGED, name) for name in self.keys
         }
-        # By their range Delta skips most files.
-        near = quoted_in(_STORED, WINDOW)["start"].between(*starts)
+        near = merging.near(quoted_in(_STORED, WINDOW))
         same = same_key(self.keys, _STORED, _CHANGED) & near
         merge = (
             DeltaTable.forPath(spark, self.path)

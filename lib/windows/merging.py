@@ -27,10 +27,10 @@ class Same:
 
     by: Sequence[str] = ()
 
-    def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """Return the stored windows that meet a window that arrived."""
+    def met(self, stored: DataFrame, arrived: DataFrame, also: Column) -> DataFrame:
+        """Return the stored windows that meet a window that arrived, or of which `also` is true."""
         same = _window_of(_STORED).eqNullSafe(_window_of(_ARRIVED))
-        return _semi(stored, arrived, [*_same_keys(self.by), same])
+        return _chosen(stored, arrived, [*_same_keys(self.by), same], also)
 
     def joint(self, rows: DataFrame, into: str) -> DataFrame:
         """Add the window that each row's window becomes part of: here its own."""
@@ -46,15 +46,15 @@ class Overlapping:
 
     by: Sequence[str] = ()
 
-    def met(self, stored: DataFrame, arrived: DataFrame) -> DataFrame:
-        """Return the stored sessions that meet a session that arrived.
+    def met(self, stored: DataFrame, arrived: DataFrame, also: Column) -> DataFrame:
+        """Return the stored sessions that meet one that arrived, or of which `also` is true.
 
         No two stored sessions of a key meet each other, and no two that arrived.
         """
         old = _window_of(_STORED)
         new = _window_of(_ARRIVED)
         touching = [old["start"] <= new["end"], new["start"] <= old["end"]]
-        return _semi(stored, arrived, [*_same_keys(self.by), *touching])
+        return _chosen(stored, arrived, [*_same_keys(self.by), *touching], also)
 
     def joint(self, rows: DataFrame, into: str) -> DataFrame:
         """Add the session that each row's session becomes part of.
@@ -85,7 +85,9 @@ def _same_keys(by: Sequence[str]) -> list[Column]:
     return [same_key(by, _STORED, _ARRIVED)] if by else []
 
 
-def _semi(stored: DataFrame, arrived: DataFrame, conditions: list[Column]) -> DataFrame:
-    return stored.alias(_STORED).join(
-        arrived.alias(_ARRIVED), reduce(and_, conditions), "left_semi"
-    )
+def _chosen(
+    stored: DataFrame, arrived: DataFrame, conditions: list[Column], also: Column
+) -> DataFrame:
+    """Return the stored rows that an arrived row fits, or of which `also` is true, read once."""
+    fits = reduce(and_, conditions).outer()
+    return stored.alias(_STORED).where(also | arrived.alias(_ARRIVED).where(fits).exists())
