@@ -138,7 +138,9 @@ def test_what_another_writer_does_between_the_look_and_the_commit_is_seen_by_the
 ) -> None:
     looked = WindowChanges.against
 
-    def and_then(changes: WindowChanges, state: DeltaState, path: str) -> tuple[DataFrame, bool]:
+    def and_then(
+        changes: WindowChanges, state: DeltaState, path: str
+    ) -> tuple[DataFrame, bool | None]:
         found = looked(changes, state, path)
         put_ahead(world, 3)
         return found
