@@ -1,8 +1,7 @@
-"""Windows that are shown while they are open: what one batch after another costs beside its rows."""
+"""Windows that are shown while they are open: what a batch costs beside its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,14 +24,14 @@ WARM = 4
 
 
 @pytest.fixture
-def shown(spark: SparkSession, tmp_path: Path) -> Iterator[Corrected]:
-    """A table of windows of a minute, to which batches a second apart have brought an event each."""
+def shown(spark: SparkSession, tmp_path: Path) -> Corrected:
+    """A table of windows of a minute, to which each of some batches has brought an event."""
     sink = Corrected(
         str(tmp_path / "shown"), windowed=Windowed(Tumbling("1 minute"), aggs=AGGS), log=None
     )
     for number in range(WARM):
         write(spark, sink, number)
-    yield sink
+    return sink
 
 
 def write(spark: SparkSession, sink: Corrected, number: int) -> None:
