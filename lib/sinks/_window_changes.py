@@ -106,21 +106,13 @@ class WindowChanges:
             # Sessions may touch one that has ended.
             return self.of(stored), None
         ended = known_end(state)
-        if ended is None:
-            are_new = self._are_new(stored, ended)
-            changes = self.of(None if are_new else stored)
-        else:
-            # After windows that were new these mostly are: so they are planned while their span is
-            # looked for.
-            with under_way(spark, [lambda: self._span]):
-                changes = self.of(None)
-            are_new = self._are_new(stored, ended)
-            if not are_new:
-                changes = self.of(stored)
-        if are_new:
-            return changes, False
+        with under_way(spark, [lambda: self._span]):
+            # What follows windows that were new is mostly new too: so it is planned meanwhile.
+            planned = None if ended is None else self.of(None)
+        if self._are_new(stored, ended):
+            return self.of(None) if planned is None else planned, False
         # Where none arrive there may be some that became final, or none.
-        return changes, None if self._span is None else True
+        return self.of(stored), None if self._span is None else True
 
     def near(self, window: Column) -> Column:
         """Whether a stored window may be one that the batch changes, by its times alone.
