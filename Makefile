@@ -21,7 +21,7 @@ demo: setup ## run the main job on a made-up click stream, from an embedded Kafk
 
 # What each of the many JVMs of the tests starts from, with less CPU time.
 CLASSES = .jars/classes.jsa
-$(CLASSES): requirements.lock | setup
+$(CLASSES): requirements.lock jars.lock $(addprefix lib/runtime/process/,archiving.py class_path.py) | setup
 	$(VENV) -m tidegate classes
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $(PARTS),--parts $(PARTS))

@@ -234,8 +234,9 @@ def farewell(places: Places) -> None:
     say.print("\nTry next:", style="bold")
     for line in (
         "  . .venv/bin/activate",
-        '  python -c "import deltalake; '
-        f"print(deltalake.DeltaTable('{tables}/views').to_pandas())\"",
+        '  python -c "import pyarrow; from deltalake import DeltaTable, QueryBuilder; '
+        f"views = QueryBuilder().register('views', DeltaTable('{tables}/views')); "
+        "print(pyarrow.table(views.execute('select * from views').read_all()).to_pandas())\"",
         "  make broker PORT=9092      # in another terminal; and then, for the job below:",
         "  tidegate produce clicks --made-up 5000 --create 4",
         "  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' "

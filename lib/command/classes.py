@@ -10,6 +10,7 @@ import typer
 
 from ..runtime.process.archiving import archive
 from ..runtime.process.class_archive import place, sharing
+from ..runtime.process.class_path import jar_settings
 from ..runtime.process.exit_codes import guarded
 
 To = Annotated[
@@ -34,6 +35,7 @@ def classes(to: To = None) -> None:
         archive(file)
         size = file.stat().st_size / _MEGABYTE
         typer.echo(f"{file}: {size:,.0f} MB, after {time.monotonic() - began:.0f} s")
-        typer.echo(f"spark-submit takes it with: --driver-java-options '{sharing(file)}'")
+        jars = " ".join(f"--conf '{key}={path}'" for key, path in jar_settings("local").items())
+        typer.echo(f"spark-submit takes it with: {jars} --driver-java-options '{sharing(file)}'")
 
     raise typer.Exit(guarded(work))

@@ -146,10 +146,13 @@ from pyspark.sql import SparkSession
 from tidegate.errors import SetupError
 from tidegate.runtime import spark_session
 own = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    spark_session("views")
-except SetupError as error:
-    print(error)
+for running in (True, False):
+    if not running:
+        own.stop()
+    try:
+        spark_session("views")
+    except SetupError as error:
+        print(error)
 """
 
 
@@ -158,8 +161,13 @@ def test_a_session_of_one_s_own_without_the_jars_is_refused_with_what_it_lacks()
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_JARS], cwd=project_root(), capture_output=True, text=True
     )
-    assert "has no Delta (delta-spark) and no Kafka (spark-sql-kafka-0-10)" in done.stdout
-    assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in done.stdout
+    running, stopped = done.stdout.split("a new Spark session")
+    lacks = "has no Delta (delta-spark) and no Kafka (spark-sql-kafka-0-10)"
+    assert lacks in running
+    assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in running
+    # A stopped session leaves its JVM, to which no jar is added any more.
+    assert lacks in stopped
+    assert "a notebook's kernel anew" in stopped
 
 
 OPTIONS = """

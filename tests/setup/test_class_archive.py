@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.runtime.process.class_archive import place, sharing
-from tidegate.runtime.process.installation import java
+from tidegate.runtime.process.installation import environment, java
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["of another class path", "no archive"])
@@ -25,6 +26,24 @@ def test_a_jvm_starts_in_silence_without_an_archive_that_is_not_its_own(
     assert (done.returncode, done.stdout) == (0, "")
     assert "version" in done.stderr.splitlines()[0]
     assert "warning" not in done.stderr
+
+
+SESSION = """
+from tidegate.runtime import spark_session
+spark_session("archived", master="local[1]", conf={"spark.ui.enabled": "false"})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not place().exists(), reason="make test makes the archive")
+def test_a_session_takes_the_classes_of_spark_and_of_delta_from_the_archive(tmp_path: Path) -> None:
+    loaded = tmp_path / "loaded.txt"
+    told = {"JDK_JAVA_OPTIONS": f"-Xlog:class+load:file={loaded}"}
+    subprocess.run([sys.executable, "-c", SESSION], check=True, env=environment(**told))
+    sources = dict(re.findall(r"(\S+) source: (.+)", loaded.read_text(encoding="utf-8")))
+    for name in ("org.apache.spark.SparkContext", "io.delta.sql.DeltaSparkSessionExtension"):
+        fits = sources[name] == "shared objects file (top)"
+        assert fits, f"{name} came from {sources[name]}; after an update: tidegate classes"
 
 
 def test_a_place_where_no_archive_can_be_made_is_told_before_it_is(tmp_path: Path) -> None:

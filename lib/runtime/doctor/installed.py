@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ...jvm import java_version
+from ...jvm import class_path, java_version
 from ..process.installation import locked_jars, project_root
 from .findings import Concern
 
@@ -44,21 +44,22 @@ def versions(spark: SparkSession) -> str:
 
 def spark_jars(spark: SparkSession) -> str:
     """Tell which jars the session was given, by their hashes, against jars.lock."""
-    given = [Path(jar) for jar in (spark.conf.get("spark.jars", None) or "").split(",") if jar]
+    added = [Path(jar) for jar in (spark.conf.get("spark.jars", None) or "").split(",") if jar]
+    given = {jar.name: jar for jar in [*added, *map(Path, class_path(spark))]}
     locked = {
         name.removeprefix(_KIND): digest
         for name, digest in locked_jars().items()
         if name.startswith(_KIND)
     }
-    known = [jar for jar in given if jar.name in locked]
+    known = {name: jar for name, jar in given.items() if name in locked}
     if not known:
         return "of the session's own, with Delta and Kafka in them; not compared with jars.lock"
-    wrong = [str(jar) for jar in known if _digest(jar) != locked[jar.name]]
-    missing = sorted(locked.keys() - {jar.name for jar in known})
+    wrong = [str(jar) for name, jar in known.items() if _digest(jar) != locked[name]]
+    missing = sorted(locked.keys() - known.keys())
     if wrong or missing:
         told = [f"{jar} is another file" for jar in wrong] + [f"no {name}" for name in missing]
         return Concern(f"unlike jars.lock: {', '.join(told)}; see make setup")
-    others = len(given) - len(known)
+    others = len([jar for jar in added if jar.name not in known])
     beside = f", and {others} of your own" if others else ""
     return f"{len(known)} as jars.lock has them, by SHA-256{beside}"
 

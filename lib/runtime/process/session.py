@@ -19,8 +19,8 @@ from ...errors import SetupError
 from ...jvm import find_at_once, has_class
 from ...local_cores import local_cores
 from ..config.secrets import SECRET
+from .class_path import jar_settings
 from .installation import conf as conf_text
-from .installation import jars
 from .java_options import java_options
 from .local_files import use_bare_files
 from .presets import PARTITIONS, SNAPSHOT, Preset, settings_of
@@ -65,7 +65,7 @@ def spark_session(
     preset: "small" or "fresh", settings for a kind of job: see PRESETS.
     partitions: spark.sql.shuffle.partitions, which a checkpoint keeps for its state.
 
-    Raises SetupError where the jars are missing, or a running session lacks Delta or Kafka.
+    Raises SetupError where the jars are missing, or the session lacks Delta or Kafka.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
@@ -84,7 +84,7 @@ def spark_session(
         and not (settings.keys() & {"spark.jars", "spark.jars.packages"})
         and not _bundled()
     ):
-        settings["spark.jars"] = ",".join(map(str, jars("spark")))
+        settings |= jar_settings(settings["spark.master"])
     if not submitted():
         # Unlike extraJavaOptions, which an installation's spark-defaults.conf may have, and which
         # then still count.
@@ -100,6 +100,16 @@ def spark_session(
             settings[PARTITIONS],
         )
     made = builder.getOrCreate()
+    missing = _missing(made)
+    if missing:
+        made.stop()
+        raise SetupError(
+            f"a new Spark session has no {missing}.",
+            "a session with the jars of Delta and Kafka.",
+            "with spark-submit: --properties-file conf/spark-defaults.conf --jars "
+            "'.jars/spark/*.jar'; elsewhere a new process, or a notebook's kernel anew: Spark's "
+            "JVM has the jars that its first session brought, though that one was stopped.",
+        )
     use_bare_files(made)
     find_at_once(made)
     return made
@@ -116,12 +126,13 @@ def require_equipped(spark: SparkSession, preset: Preset | None = None) -> None:
 
     Raises SetupError.
     """
-    missing = [jar for name, jar in _CLASSES.items() if not has_class(spark, name)]
+    missing = _missing(spark)
     if missing:
         raise SetupError(
-            f"the running Spark session has no {' and no '.join(missing)}.",
+            f"the running Spark session has no {missing}.",
             "a session with the jars of Delta and Kafka.",
-            "spark_session(...) before any other session is made, or spark.stop() before it; or "
+            "spark_session(...) in a new process, or a notebook's kernel anew, before any other "
+            "session is made; or, in that one's builder, "
             f"spark.jars.packages={','.join(packages())}",
         )
     wanted = {**defaults(), **settings_of(preset)}
@@ -137,6 +148,11 @@ def require_equipped(spark: SparkSession, preset: Preset | None = None) -> None:
     told = [f"{key}={wanted[key]}" for key in sorted(unlike.keys() - {*_NEEDED})]
     if told:
         _LOG.warning("the running Spark session lacks settings of tidegate: %s", ", ".join(told))
+
+
+def _missing(spark: SparkSession) -> str:
+    """Return which of Delta and Kafka a session does not have."""
+    return " and no ".join(jar for name, jar in _CLASSES.items() if not has_class(spark, name))
 
 
 def _lists(value: str | None, wanted: str) -> bool:

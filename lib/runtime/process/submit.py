@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyspark
 
-from .installation import jars, project_root
+from .class_path import jar_settings
+from .installation import project_root
 from .java_options import java_options
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -35,23 +36,12 @@ def command(
     >>> command(Path("jobs/page_views.py"), "--show-config")[-2:]           # doctest: +SKIP
     ['jobs/page_views.py', '--show-config']
     """
-    settings = [
-        part for key, value in (conf or {}).items() for part in ("--conf", f"{key}={value}")
-    ]
-    folder = project_root() / "conf"
+    settings = {**jar_settings(master), **(conf or {})}
     return [
         *(_spark_submit(), "--master", master, "--name", script.stem),
-        *(
-            "--properties-file",
-            str(folder / "spark-defaults.conf"),
-            "--jars",
-            ",".join(map(str, jars("spark"))),
-        ),
-        *(
-            "--driver-java-options",
-            java_options(java),
-        ),
-        *settings,
+        *("--properties-file", str(project_root() / "conf" / "spark-defaults.conf")),
+        *("--driver-java-options", java_options(java)),
+        *[part for key, value in settings.items() for part in ("--conf", f"{key}={value}")],
         *(str(script), *arguments),
     ]
 
