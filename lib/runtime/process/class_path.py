@@ -12,14 +12,14 @@ _CLASS_PATH = "spark.driver.defaultExtraClassPath"
 def jar_settings(master: str) -> dict[str, str]:
     """Return the settings that bring a session the jars.
 
-    On one machine they are on the class path of Spark's JVM: none is copied, and an archive of
-    classes holds theirs too, which it does for no jar that Spark loads later. A cluster's executors
-    fetch them from the driver.
+    They are on the class path of the driver's JVM, so that an archive of classes holds theirs too,
+    which it does for no jar that Spark loads later. A cluster's executors fetch them.
 
     >>> list(jar_settings("local[2]")), list(jar_settings("spark://host:7077"))
-    (['spark.driver.defaultExtraClassPath'], ['spark.jars'])
+    (['spark.driver.defaultExtraClassPath'], ['spark.driver.defaultExtraClassPath', 'spark.jars'])
     """
     found = jars("spark")
-    if local_cores(master):
-        return {_CLASS_PATH: str(found[0].parent.absolute() / "*")}
-    return {"spark.jars": ",".join(map(str, found))}
+    brought = {_CLASS_PATH: str(found[0].parent.absolute() / "*")}
+    if not local_cores(master):
+        brought["spark.jars"] = ",".join(map(str, found))
+    return brought
