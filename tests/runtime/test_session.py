@@ -19,7 +19,7 @@ from tidegate.local_cores import local_cores
 from tidegate.runtime.job import Input, Job
 from tidegate.runtime.process.class_archive import place, sharing
 from tidegate.runtime.process.fetching import require_locked
-from tidegate.runtime.process.installation import project_root
+from tidegate.runtime.process.installation import jars, project_root
 from tidegate.runtime.process.session import (
     SMALL,
     choose,
@@ -171,16 +171,19 @@ def test_a_session_of_one_s_own_without_the_jars_is_refused_with_what_it_lacks()
 
 
 OPTIONS = """
+from tidegate.jvm import class_path
 from tidegate.runtime import spark_session
 spark = spark_session("views", master="local[1]", conf={"spark.ui.enabled": "false"})
 beans = spark._jvm.java.lang.management.ManagementFactory
 print(*beans.getRuntimeMXBean().getInputArguments(), sep="\\n")
+print(*class_path(spark), sep="\\n")
 """
 
 
 @pytest.mark.slow
-def test_java_options_of_an_installation_stay_beside_those_of_the_library(tmp_path: Path) -> None:
+def test_what_an_installation_starts_java_with_stays_beside_the_library_s(tmp_path: Path) -> None:
     own = "spark.driver.extraJavaOptions -Dtheir.own=kept\n"
+    own += "spark.driver.extraClassPath /their/own.jar\n"
     (tmp_path / "spark-defaults.conf").write_text(own, encoding="utf-8")
     settings = {"SPARK_CONF_DIR": str(tmp_path)}
     done = subprocess.run(
@@ -192,6 +195,7 @@ def test_java_options_of_an_installation_stay_beside_those_of_the_library(tmp_pa
     )
     told = done.stdout.splitlines()
     assert "-Dtheir.own=kept" in told, done.stderr
+    assert {"/their/own.jar", *map(str, jars("spark"))} <= set(told)
     ours = sharing(place()).split()
     assert [option for option in told if option in ours] == ours
     # An installation with settings of its own has its own way of logging too.

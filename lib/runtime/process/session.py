@@ -102,13 +102,13 @@ def spark_session(
     made = builder.getOrCreate()
     missing = _missing(made)
     if missing:
-        made.stop()
         raise SetupError(
             f"a new Spark session has no {missing}.",
             "a session with the jars of Delta and Kafka.",
             "with spark-submit: --properties-file conf/spark-defaults.conf --jars "
-            "'.jars/spark/*.jar'; elsewhere a new process, or a notebook's kernel anew: Spark's "
-            "JVM has the jars that its first session brought, though that one was stopped.",
+            "'.jars/spark/*.jar'. spark.jars and spark.jars.packages of one's own name them too. "
+            "Elsewhere a new process, or a notebook's kernel anew: Spark's JVM has the jars that "
+            "its first session brought, though that one was stopped.",
         )
     use_bare_files(made)
     find_at_once(made)
