@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 from pyspark.sql import SparkSession
 
@@ -85,6 +86,7 @@ _UNCOUNTED = _Untrusted(
 
 _LEFT_OUT = "spark.sql.adaptive.optimizer.excludedRules"
 _EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+_CHANGING = Lock()
 
 
 @contextmanager
@@ -105,12 +107,30 @@ def reading_all(spark: SparkSession) -> Iterator[None]:
     """Let the queries that begin in this block read all rows, also where none will come out.
 
     Spark leaves out the rest of a query, what is counted of its rows too, once it sees that an
-    input without rows leaves nothing of the others.
+    input without rows leaves nothing of the others. Of several such blocks at once each adds the
+    rule once more, and takes one away: so it stays until the last of them has ended.
     """
-    kept = spark.conf.get(_LEFT_OUT, None)
-    rules = _EMPTY if not kept else f"{kept},{_EMPTY}"
-    with with_settings(spark, {_LEFT_OUT: rules}):
+    with _CHANGING:
+        _leave_out(spark, [*_left_out(spark), _EMPTY])
+    try:
         yield
+    finally:
+        with _CHANGING:
+            rules = _left_out(spark)
+            if _EMPTY in rules:
+                rules.remove(_EMPTY)
+            _leave_out(spark, rules)
+
+
+def _left_out(spark: SparkSession) -> list[str]:
+    return [rule for rule in (spark.conf.get(_LEFT_OUT, None) or "").split(",") if rule]
+
+
+def _leave_out(spark: SparkSession, rules: Sequence[str]) -> None:
+    if rules:
+        spark.conf.set(_LEFT_OUT, ",".join(rules))
+    else:
+        spark.conf.unset(_LEFT_OUT)
 
 
 def require_all_files(spark: SparkSession) -> None:

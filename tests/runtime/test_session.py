@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,14 @@ def test_a_rule_is_left_out_beside_those_that_the_session_leaves_out(
         assert found[:-1] == ([] if own is None else [own])
         assert found[-1].endswith(".AQEPropagateEmptyRelation")
         assert spark.conf.get(key, None) == own
+
+
+def test_a_rule_is_left_out_until_the_last_of_two_jobs_has_ended(spark: SparkSession) -> None:
+    key = "spark.sql.adaptive.optimizer.excludedRules"
+    first, second = ExitStack(), ExitStack()
+    for job in (first, second):
+        job.enter_context(reading_all(spark))
+    first.close()
+    assert (spark.conf.get(key, None) or "").endswith(".AQEPropagateEmptyRelation")
+    second.close()
+    assert spark.conf.get(key, None) is None
