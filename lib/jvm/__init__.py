@@ -26,15 +26,7 @@ from .queries import (
     release,
     scans,
 )
-from .session import (
-    class_path,
-    end_jvm,
-    find_at_once,
-    has_class,
-    java_version,
-    reads_state,
-    repartition_state,
-)
+from .session import end_jvm, find_at_once, has_class, java_version, reads_state, repartition_state
 from .settings import (
     reading_all,
     require_all_files,
@@ -61,7 +53,6 @@ __all__ = [
     "at_the_commit",
     "between_batches",
     "checkpoint_table",
-    "class_path",
     "close_connection",
     "commit_file",
     "conditions",

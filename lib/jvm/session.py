@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from typing import Any
 
@@ -46,16 +45,7 @@ def has_class(spark: SparkSession, name: str) -> bool:
 
 def java_version(spark: SparkSession) -> str:
     """Return the version of the Java that Spark runs in."""
-    return _property(spark, "java.version")
-
-
-def class_path(spark: SparkSession) -> list[str]:
-    """Return the jars and folders that Spark's JVM was started with."""
-    return _property(spark, "java.class.path").split(os.pathsep)
-
-
-def _property(spark: SparkSession, name: str) -> str:
-    return str(java_class(spark, "java.lang.System").getProperty(name))
+    return str(java_class(spark, "java.lang.System").getProperty("java.version"))
 
 
 def end_jvm(spark: SparkSession) -> None:

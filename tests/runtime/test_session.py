@@ -172,12 +172,11 @@ def test_a_session_of_one_s_own_without_the_jars_is_refused_with_what_it_lacks()
 
 
 OPTIONS = """
-from tidegate.jvm import class_path
 from tidegate.runtime import spark_session
 spark = spark_session("views", master="local[1]", conf={"spark.ui.enabled": "false"})
 beans = spark._jvm.java.lang.management.ManagementFactory
 print(*beans.getRuntimeMXBean().getInputArguments(), sep="\\n")
-print(*class_path(spark), sep="\\n")
+print(*spark._jvm.java.lang.System.getProperty("java.class.path").split(":"), sep="\\n")
 """
 
 

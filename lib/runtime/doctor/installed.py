@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ...jvm import class_path, java_version
+from ...jvm import java_version
+from ..process.class_path import jars_given
 from ..process.installation import locked_jars, project_root
 from .findings import Concern
 
@@ -44,8 +45,7 @@ def versions(spark: SparkSession) -> str:
 
 def spark_jars(spark: SparkSession) -> str:
     """Tell which jars the session was given, by their hashes, against jars.lock."""
-    added = [Path(jar) for jar in (spark.conf.get("spark.jars", None) or "").split(",") if jar]
-    given = {jar.name: jar for jar in [*added, *map(Path, class_path(spark))]}
+    given = {jar.name: jar for jar in jars_given(spark)}
     locked = {
         name.removeprefix(_KIND): digest
         for name, digest in locked_jars().items()
@@ -59,7 +59,7 @@ def spark_jars(spark: SparkSession) -> str:
     if wrong or missing:
         told = [f"{jar} is another file" for jar in wrong] + [f"no {name}" for name in missing]
         return Concern(f"unlike jars.lock: {', '.join(told)}; see make setup")
-    others = len([jar for jar in added if jar.name not in known])
+    others = len(given) - len(known)
     beside = f", and {others} of your own" if others else ""
     return f"{len(known)} as jars.lock has them, by SHA-256{beside}"
 

@@ -17,6 +17,7 @@ from ...errors import (
     TidegateError,
 )
 from ...jvm import LOST_ROWS, conditions, message
+from .class_path import WITH_SUBMIT
 
 _TOPIC = "the topic cannot be read"
 _FULL = "a disk is full"
@@ -112,8 +113,7 @@ _RULES = (
     _Rule(
         SetupError,
         "Spark runs without the jars of Delta or Kafka",
-        "spark_session(...) of tidegate.runtime brings them; with spark-submit: "
-        "--properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar'.",
+        f"spark_session(...) of tidegate.runtime brings them; {WITH_SUBMIT}",
         conditions=("CATALOG_PLUGIN_CLASS_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION"),
         text=r"(Failed to find (the )?data source|DATA_SOURCE_NOT_FOUND)[^\n]*(kafka|delta)"
         r"|ClassNotFoundException: (io\.delta|org\.apache\.spark\.sql\.(kafka|delta))",

@@ -19,7 +19,7 @@ from ...errors import SetupError
 from ...jvm import find_at_once, has_class
 from ...local_cores import local_cores
 from ..config.secrets import SECRET
-from .class_path import jar_settings
+from .class_path import WITH_SUBMIT, jar_settings
 from .installation import conf as conf_text
 from .java_options import java_options
 from .local_files import use_bare_files
@@ -105,8 +105,7 @@ def spark_session(
         raise SetupError(
             f"a new Spark session has no {missing}.",
             "a session with the jars of Delta and Kafka.",
-            "with spark-submit: --properties-file conf/spark-defaults.conf --jars "
-            "'.jars/spark/*.jar'. spark.jars and spark.jars.packages of one's own name them too. "
+            f"{WITH_SUBMIT} spark.jars and spark.jars.packages of one's own name them too. "
             "Elsewhere a new process, or a notebook's kernel anew: Spark's JVM has the jars that "
             "its first session brought, though that one was stopped.",
         )
