@@ -1,5 +1,5 @@
-# What a person and CI call. PYTHON names the interpreter that .venv is made with. PARTS=2 runs one half of a target's tests:
-# the one that is due at the commit.
+# The targets for users and CI. PYTHON is the interpreter of .venv. PARTS=2 runs one half of a target's tests, which the
+# commit's id selects.
 PYTHON ?= python3
 VENV := .venv/bin/python
 WORKERS ?= 2
@@ -12,54 +12,54 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make .venv, install the locked packages, fetch and verify the jars; skips what is done
-	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); tidegate needs Python 3.11, 3.12 or 3.13." >&2; exit 3; }
+setup: ## create .venv, install the locked packages, fetch and verify the jars; skips finished steps
+	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) not found; tidegate requires Python 3.11, 3.12 or 3.13." >&2; exit 3; }
 	@$(PYTHON) -m bootstrap
 
-demo: setup ## run the main job on a made-up click stream, from an embedded Kafka broker to Delta
+demo: setup ## run the main job on a sample click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
-# What each of the many JVMs of the tests starts from, with less CPU time.
+# The class archive with which each JVM of the tests starts, in less CPU time.
 CLASSES = .jars/classes.jsa
-$(CLASSES): requirements.lock jars.lock $(addprefix lib/runtime/process/,archiving.py class_path.py) | setup
-	$(VENV) -m tidegate classes
+$(CLASSES): requirements.lock jars.lock lib/spark/class_archive.py lib/spark/jars.py | setup
+	$(VENV) -m tidegate class-archive
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $(PARTS),--parts $(PARTS))
 
-test: setup check $(CLASSES) ## run all checks and all tests but those of the next three, in two processes; WORKERS=0 takes one
+test: setup check $(CLASSES) ## run all checks and all tests except those of the next three, in two processes; WORKERS=0 uses one
 	$(PYTEST) -m "not jobs and not crash and not pages"
 
-jobs: setup $(CLASSES) ## run whole jobs, and sinks over many batches; work off, cut and replay such jobs
+jobs: setup $(CLASSES) ## run complete jobs, and sinks over many batches; backfill, interrupt and replay them
 	$(PYTEST) -m "jobs and not crash"
 
 crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables
 	$(PYTEST) -m crash
 
-pages: setup $(CLASSES) ## run what pages show: examples, notebooks, and benchmarks in small
+pages: setup $(CLASSES) ## run the examples of the pages, the notebooks, and small benchmarks
 	$(PYTEST) -m pages
 
-quick: setup $(CLASSES) ## run the tests that need neither a broker nor much time
+quick: setup $(CLASSES) ## run the fast tests that need no broker
 	$(PYTEST) -m "not jobs and not crash and not pages and not broker and not cluster and not slow"
 
-chaos: setup $(CLASSES) ## run the tests that draw, with long draws; or JOB=page_views SEED=1: a storm of kills over one job, or all
+chaos: setup $(CLASSES) ## run randomized tests with long draws; or with JOB=page_views SEED=1 kill one job repeatedly (JOB=all: each)
 	$(if $(JOB),$(VENV) -m tests.chaos $(JOB) $(if $(SEED),--seed $(SEED)),$(PYTEST) -m draws --draws long)
 
-check: setup ## look at style, types and pages: ruff, mypy and mkdocs
+check: setup ## check style, types and pages: ruff, mypy and mkdocs
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/mypy bootstrap
 	$(DOCS) --strict --quiet
 
-format: setup ## put the code into the project's form
+format: setup ## format the code
 	.venv/bin/ruff check --fix-only --quiet .
 	.venv/bin/ruff format .
 
-bench: setup ## measure the library beside plain PySpark
+bench: setup ## compare the library with plain PySpark
 	$(VENV) -m benchmarks
-	for part in bloom stream_stream stream_table table_table corrections; do $(VENV) -m benchmarks.$$part || exit; done
+	for part in bloom stream_stream stream_table table_table allowed_lateness; do $(VENV) -m benchmarks.cases.$$part || exit; done
 
-bench-peers: setup ## measure the library beside Flink and Kafka Streams, which it fetches; ROWS and ROUNDS set how much
+bench-peers: setup ## compare the library with Flink and Kafka Streams, which are downloaded; ROWS and ROUNDS set the size
 	$(VENV) -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 notebooks: setup ## execute the notebooks in place
@@ -71,12 +71,12 @@ broker: setup ## run the embedded Kafka broker until Ctrl-C; PORT=9092 sets its 
 docs: setup ## build the pages into site/
 	$(DOCS)
 
-wheel: setup ## build the wheel into dist/, and the same as tidegate.zip for spark-submit --py-files
+wheel: setup ## build the wheel into dist/, and a copy as tidegate.zip for spark-submit --py-files
 	rm -rf dist
 	$(VENV) -m build --wheel --no-isolation
 	cp dist/tidegate-*.whl dist/tidegate.zip
 
-# Needs pip-tools in .venv. Packages of the Mac alone are added by hand of appnope, which ipykernel asks for there.
+# Requires pip-tools in .venv. The pin of appnope, which ipykernel requires on macOS only, is added separately.
 PINNED = .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 lock: setup ## choose new versions for requirements.lock and jars.lock
@@ -85,6 +85,6 @@ lock: setup ## choose new versions for requirements.lock and jars.lock
 	echo appnope | $(PINNED) --output-file - - | sed 's/^appnope==[^ ]*/& ; sys_platform == "darwin"/' >> requirements.lock
 	@$(PYTHON) -m bootstrap --lock-jars
 
-clean: ## remove what was built and what runs left behind; .venv and .jars stay
+clean: ## remove build results and files of runs; .venv and .jars remain
 	rm -rf dist build site .run .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,3 +1,3 @@
-"""Sets up a checkout: `.venv`, the locked packages, tidegate itself and the jars.
+"""Set up a checkout: `.venv`, the locked packages, tidegate itself and the jars.
 
-It is plain Python, since it runs before anything is installed."""
+The package uses only the standard library, because it runs before anything is installed."""

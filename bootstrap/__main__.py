@@ -1,10 +1,10 @@
-"""`python3 -m bootstrap`: set up this checkout, or find in less than a second that it is set up.
+"""`python3 -m bootstrap`: set up this checkout; less than a second if it is set up already.
 
-Steps that a stamp in `.venv` or `.jars` says are done are skipped. Exit codes: 0 done, 3 no fitting
-Python, 4 no fitting Java, 5 too little disk, 6 packages not installed, 7 jars not fetched, 8 a jar
-is not what jars.lock says, 130 interrupted. Environment: PYTHON the interpreter to use,
-INSTALL_JAVA=1 to install a missing Java, IVY_SETTINGS a settings file of your own repositories.
-With `--lock-jars` the jars that Ivy resolves become jars.lock."""
+Steps with a current stamp in `.venv` or `.jars` are skipped. Exit codes: 0 done, 3 no supported
+Python, 4 no supported Java, 5 not enough disk space, 6 packages not installed, 7 jars not fetched,
+8 a jar differs from jars.lock, 130 interrupted. Environment: PYTHON (the interpreter to use),
+INSTALL_JAVA=1 (install a missing Java), IVY_SETTINGS (an Ivy settings file for other repositories).
+With `--lock-jars` the resolved jars are written to jars.lock."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ LOG = ROOT / ".run" / "setup.log"
 
 
 def fingerprint(*names: str) -> str:
-    """Return a hash of some files of the project, and of its path.
+    """Return a hash of files of the project, and of its path.
 
-    An editable install remembers the path, so that a moved checkout must be set up anew."""
+    An editable install stores the path, so a moved checkout must be set up again."""
     parts = [str(ROOT).encode(), *((ROOT / name).read_bytes() for name in names)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 class Step:
-    """A part of the set-up, done already where its stamp holds the fingerprint of its inputs."""
+    """A step of the setup; it is done if its stamp has the fingerprint of its inputs."""
 
     def __init__(
         self, title: str, stamp: str, inputs: tuple[str, ...], action: Callable[[], None]
@@ -39,16 +39,16 @@ class Step:
         self.title = title
         self.stamp = ROOT / stamp
         self.action = action
-        self.wanted = fingerprint(*inputs)
+        self.fingerprint = fingerprint(*inputs)
 
-    def done(self) -> bool:
-        """Return whether the step need not run."""
+    def is_done(self) -> bool:
+        """Return whether the step can be skipped."""
         if not (ROOT / ".venv" / "bin" / "python").exists():
             return False
-        return self.stamp.exists() and self.stamp.read_text(encoding="utf-8") == self.wanted
+        return self.stamp.exists() and self.stamp.read_text(encoding="utf-8") == self.fingerprint
 
     def run(self, number: str) -> None:
-        """Run the step, say how long it took, and write its stamp."""
+        """Run the step, print its duration, and write its stamp."""
         print(f"[{number}] {self.title} ...", end=" ", flush=True)
         start = time.monotonic()
         try:
@@ -57,7 +57,7 @@ class Step:
             print("failed", flush=True)
             raise
         self.stamp.parent.mkdir(exist_ok=True)
-        self.stamp.write_text(self.wanted, encoding="utf-8")
+        self.stamp.write_text(self.fingerprint, encoding="utf-8")
         print(f"{time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -81,18 +81,18 @@ def steps(relock: bool) -> list[Step]:
         jars.verify(ROOT / ".jars", ROOT / "jars.lock")
 
     lock = ("requirements.lock",)
-    ours = ("pyproject.toml", "lib/__init__.py", *lock)
+    project_files = ("pyproject.toml", "lib/__init__.py", *lock)
     ivy = ("conf/ivy.xml", "jars.lock")
     return [
         Step("making .venv", ".venv/.stamp-venv", (), venv),
         Step("installing locked packages", ".venv/.stamp-packages", lock, locked),
-        Step("installing tidegate", ".venv/.stamp-tidegate", ours, project),
+        Step("installing tidegate", ".venv/.stamp-tidegate", project_files, project),
         Step("fetching and verifying jars", ".jars/.stamp", ivy, fetch),
     ]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the steps that are not done, and return the exit code."""
+    """Run the pending steps, and return the exit code."""
     try:
         set_up(relock="--lock-jars" in arguments)
     except SetupError as error:
@@ -104,16 +104,16 @@ def main(arguments: list[str]) -> int:
 
 
 def set_up(*, relock: bool) -> None:
-    """Run the steps that are not done."""
+    """Run the pending steps."""
     if os.environ.get("PYTHON"):
         find_python(os.environ["PYTHON"])
     require_java()
     plan = steps(relock)
-    todo = [step for step in plan if not step.done()]
+    todo = [step for step in plan if not step.is_done()]
     fetching = plan[-1]
-    # A stamp does not tell that somebody has removed a jar.
-    wanting = relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
-    if wanting and fetching not in todo:
+    # A stamp does not detect a removed jar.
+    is_incomplete = relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
+    if is_incomplete and fetching not in todo:
         todo.append(fetching)
     if todo:
         require_disk(ROOT)

@@ -1,4 +1,4 @@
-"""The jars: retrieved by the Ivy that pyspark brings, and compared with jars.lock."""
+"""The jars: resolved by the Ivy of pyspark, and verified with jars.lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from .machine import NO_JARS, WRONG_JAR, SetupError, find_java
 
 _SECONDS = 900
-# Java waits for ever by default, and a repository that does not answer would never be named.
+# Java has no timeouts by default, so an unreachable repository would never be reported.
 _TIMEOUTS = (
     "-Dsun.net.client.defaultConnectTimeout=20000",
     "-Dsun.net.client.defaultReadTimeout=60000",
@@ -20,11 +20,9 @@ _PLACE = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 
 
 def retrieve(ivy: Path, jars: Path, confs: Sequence[str], python: Path, log: Path) -> None:
-    """Let Ivy resolve configurations of an ivy.xml and copy their jars to a folder, each to its own
-    in there.
+    """Resolve configurations of an ivy.xml, and copy their jars to a subfolder each.
 
-    The environment variable IVY_SETTINGS names a file of Ivy's settings, for repositories of one's
-    own."""
+    The environment variable IVY_SETTINGS is an Ivy settings file, for other repositories."""
     java, _ = find_java()
     settings = os.environ.get("IVY_SETTINGS")
     command = [java, *_TIMEOUTS, "-jar", str(_ivy(python))]
@@ -39,21 +37,21 @@ def retrieve(ivy: Path, jars: Path, confs: Sequence[str], python: Path, log: Pat
     if code:
         raise SetupError(
             NO_JARS,
-            f"Ivy could not fetch the jars, or their repository does not answer. Its log: {log}",
+            f"Ivy cannot fetch the jars, or their repository does not respond; its log: {log}",
         )
 
 
 def _ivy(python: Path) -> Path:
-    """Return the newest Ivy among the jars of the pyspark that an interpreter has."""
+    """Return the latest Ivy jar of the pyspark of an interpreter."""
     script = "import pyspark; print(pyspark.__path__[0])"
     site = subprocess.run([str(python), "-c", script], capture_output=True, text=True, check=True)
     return sorted((Path(site.stdout.strip()) / "jars").glob("ivy-*.jar"))[-1]
 
 
 def locked(lock: Path) -> dict[str, str]:
-    """Return what jars.lock holds: the SHA-256 of each jar by its path under `.jars`.
+    """Return the SHA-256 of each jar in jars.lock, by its path under `.jars`.
 
-    Its lines are those that sha256sum writes."""
+    The format is that of sha256sum."""
     lines = lock.read_text(encoding="utf-8").splitlines()
     pairs = [line.split() for line in lines if line.strip()]
     return {name: digest for digest, name in pairs}
@@ -65,39 +63,39 @@ def digests(jars: Path) -> dict[str, str]:
 
 
 def complete(jars: Path, lock: Path) -> bool:
-    """Return whether the jars are there by name: the quick look before each run."""
+    """Return whether all jars exist, by name; the quick check before each run."""
     return _names(jars) == set(locked(lock))
 
 
 def verify(jars: Path, lock: Path, cache: Path | None = None) -> None:
-    """Refuse jars that are missing, or differ from jars.lock.
+    """Raise SetupError for jars that are missing, or differ from jars.lock.
 
-    A jar that differs is removed, here and in Ivy's cache, so that the next set-up fetches it
-    again. A jar that the lock does not name is removed too: it was left by an earlier version."""
-    want = locked(lock)
-    have = digests(jars)
-    for name in have.keys() - want.keys():
+    A jar that differs is deleted, here and in the Ivy cache, so that the next setup fetches it
+    again. A jar of an earlier version, which is not in the lock, is deleted too."""
+    expected = locked(lock)
+    actual = digests(jars)
+    for name in actual.keys() - expected.keys():
         (jars / name).unlink()
-    wrong = sorted(name for name in want if name in have and have[name] != want[name])
+    wrong = sorted(name for name in expected if actual.get(name, expected[name]) != expected[name])
     for name in wrong:
         (jars / name).unlink()
         for copy in (cache or Path.home() / ".ivy2" / "cache").rglob(Path(name).name):
-            if _digest(copy) != want[name]:
+            if _digest(copy) != expected[name]:
                 copy.unlink()
     if wrong:
         raise SetupError(
             WRONG_JAR,
-            f"not what jars.lock says, and removed: {', '.join(wrong)}. Try make setup again.",
+            f"differ from jars.lock and were removed: {', '.join(wrong)}; run make setup again",
         )
-    missing = sorted(want.keys() - have.keys())
+    missing = sorted(expected.keys() - actual.keys())
     if missing:
         raise SetupError(
-            WRONG_JAR, f"jars.lock names what Ivy did not fetch: {', '.join(missing)}."
+            WRONG_JAR, f"Ivy did not fetch these jars of jars.lock: {', '.join(missing)}"
         )
 
 
 def write_lock(jars: Path, lock: Path) -> None:
-    """Write jars.lock from the jars that are there."""
+    """Write jars.lock from the existing jars."""
     lines = [f"{digest}  {name}\n" for name, digest in digests(jars).items()]
     lock.write_text("".join(lines), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What the machine must have before anything is fetched: Python, Java and room on the disk."""
+"""The requirements of the machine: Python, Java and disk space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PYTHONS = ((3, 11), (3, 12), (3, 13))
 JAVAS = (17, 21)
 FREE_GB = 3
 
-# The exit codes of the set-up.
+# The exit codes of the setup.
 WRONG_PYTHON = 3
 WRONG_JAVA = 4
 DISK_FULL = 5
@@ -32,19 +32,19 @@ _LINK = (
 
 
 class SetupError(Exception):
-    """The reason why the set-up cannot go on, in words for a person, with the exit code."""
+    """The setup failed; the message is for the user, the code is the exit code."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
         self.code = code
 
 
-def find_python(wanted: str | None) -> str:
-    """Return an interpreter that the lock file fits.
+def find_python(requested: str | None) -> str:
+    """Return a supported interpreter.
 
-    That is the one wanted; or else this one, or the newest on the PATH."""
+    It is the requested one; by default this one, or the newest on the PATH."""
     newest_first = [f"python{_dotted(version)}" for version in reversed(PYTHONS)]
-    candidates = [wanted] if wanted else [sys.executable, *newest_first]
+    candidates = [requested] if requested else [sys.executable, *newest_first]
     for name in candidates:
         path = shutil.which(name)
         if path and python_version(name) in PYTHONS:
@@ -52,12 +52,12 @@ def find_python(wanted: str | None) -> str:
     allowed = ", ".join(_dotted(version) for version in PYTHONS)
     raise SetupError(
         WRONG_PYTHON,
-        f"{_python_at_hand(candidates[0])}; tidegate needs Python {allowed}. "
-        "Install one, or name it: make setup PYTHON=...",
+        f"{_describe_python(candidates[0])}; tidegate requires Python {allowed}. "
+        "Install one, or set its path: make setup PYTHON=...",
     )
 
 
-def _python_at_hand(name: str) -> str:
+def _describe_python(name: str) -> str:
     version = python_version(name)
     return f"{name} is Python {_dotted(version)}" if version else f"{name} does not run"
 
@@ -68,9 +68,9 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def python_version(python: str) -> tuple[int, int] | None:
-    """Return the version of an interpreter; None where it does not run.
+    """Return the version of an interpreter; None if it does not run.
 
-    The shim of a version that is not installed does not run, for one."""
+    For example, a pyenv shim of a version that is not installed does not run."""
     script = "import sys; print(*sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=20)
@@ -83,7 +83,7 @@ def python_version(python: str) -> tuple[int, int] | None:
 
 
 def java_major(banner: str) -> int | None:
-    """Return the major version out of what `java -version` prints; None where it says none.
+    """Return the major version in the output of `java -version`; None without one.
 
     8 for 1.8.0_392, 17 for 17.0.15, 21 for 21-ea."""
     match = re.search(r'version "(?:1\.)?(\d+)', banner)
@@ -91,9 +91,9 @@ def java_major(banner: str) -> int | None:
 
 
 def find_java() -> tuple[str, int | None]:
-    """Return the Java that Spark will take, and its major version: JAVA_HOME's, or else the PATH's.
+    """Return the Java that Spark uses, of JAVA_HOME or the PATH, and its major version.
 
-    The version is None where that Java does not run."""
+    The version is None if Java does not run."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     try:
@@ -103,28 +103,28 @@ def find_java() -> tuple[str, int | None]:
     return java, java_major(done.stderr + done.stdout)
 
 
-def java_refusal(java: str, major: int | None, install: str | None) -> str | None:
-    """Return what is wrong with this Java and what to do about it; None when it will do.
+def java_problem(java: str, major: int | None, install: str | None) -> str | None:
+    """Return why this Java is not supported, and the fix; None for a supported one.
 
-    install: the command that installs another one here; None where none is known."""
+    install: the command that installs Java here; None if unknown."""
     if major in JAVAS:
         return None
     by_java_home = java != "java"
-    have = "no Java"
+    problem = "Java is not installed"
     if major:
-        have = f"Java {major} ({java})"
+        problem = f"Java {major} ({java}) is not supported"
     elif by_java_home:
-        have = f"no Java that runs at {java}"
-    do = "Install any OpenJDK build."
+        problem = f"{java} does not run"
+    fix = "Install any OpenJDK build."
     if by_java_home:
-        do = "JAVA_HOME names it: let it name another, or unset it."
+        fix = "It is in JAVA_HOME: change or unset the variable."
     elif install:
-        do = f"This installs it here:\n  {install}\n(INSTALL_JAVA=1 runs it)"
-    return f"there is {have}; Spark needs Java 17 or 21. {do}"
+        fix = f"Install it with:\n  {install}\n(INSTALL_JAVA=1 runs this command)"
+    return f"{problem}; Spark requires Java 17 or 21. {fix}"
 
 
 def java_install_command(managers: set[str], root: bool) -> str | None:
-    """Return the command that installs Java with one of the package managers; None without."""
+    """Return the command that installs Java with one of the package managers, or None."""
     sudo = "" if root else "sudo "
     if "apt-get" in managers:
         return f"{sudo}sh -c '{_DEBIAN}'"
@@ -136,7 +136,7 @@ def java_install_command(managers: set[str], root: bool) -> str | None:
 
 
 def require_java() -> None:
-    """Refuse a machine without a fitting Java; with INSTALL_JAVA=1 install it first."""
+    """Require a supported Java; with INSTALL_JAVA=1 install it first."""
     managers = {name for name in ("apt-get", "dnf", "brew") if shutil.which(name)}
     install = java_install_command(managers, root=os.geteuid() == 0)
     java, major = find_java()
@@ -145,15 +145,15 @@ def require_java() -> None:
         if subprocess.run(install, shell=True, check=False).returncode:
             raise SetupError(WRONG_JAVA, f"the installation of Java failed: {install}")
         java, major = find_java()
-    refusal = java_refusal(java, major, install)
-    if refusal:
-        raise SetupError(WRONG_JAVA, refusal)
+    problem = java_problem(java, major, install)
+    if problem:
+        raise SetupError(WRONG_JAVA, problem)
 
 
 def require_disk(folder: Path, free: int | None = None) -> None:
-    """Refuse a disk with less room than the packages, the jars and a demo's data take."""
+    """Require disk space for the packages, the jars and the data of a demo."""
     free = shutil.disk_usage(folder).free if free is None else free
     if free < FREE_GB * 10**9:
         raise SetupError(
-            DISK_FULL, f"{folder} has {free / 10**9:.1f} GB free; the set-up needs {FREE_GB} GB."
+            DISK_FULL, f"{folder} has {free / 10**9:.1f} GB free; the setup requires {FREE_GB} GB"
         )

@@ -1,4 +1,4 @@
-"""The virtual environment, the locked packages in it, and tidegate itself."""
+"""The virtual environment, its locked packages, and tidegate itself."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 from .machine import DISK_FULL, NO_PACKAGES, PYTHONS, WRONG_PYTHON, SetupError, python_version
 
 _SECONDS = 1800
-_SILENT = (
+_UNREACHABLE = (
     r"timed out|Connection(Error|Refused|Reset)|NewConnectionError|Max retries"
     r"|name resolution|ProxyError|SSLError"
 )
-_LACKING = r"No matching distribution|Could not find a version"
+_MISSING = r"No matching distribution|Could not find a version"
 _DISK = "the disk is full"
-# What to say, by what pip printed; the first that is found.
+# The cause by the output of pip; the first match counts.
 _CAUSES = {
-    _SILENT: "the package registry does not answer",
+    _UNREACHABLE: "the package registry does not respond",
     r"No space left": _DISK,
-    r"DO NOT MATCH THE HASHES": "a package is not the one that requirements.lock names",
-    _LACKING: "the package registry lacks a locked version",
+    r"DO NOT MATCH THE HASHES": "a package differs from requirements.lock",
+    _MISSING: "the package registry does not have a locked version",
 }
 _QUIET = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
-_PATIENCE = ("--timeout", "30", "--retries", "2")
+_TIMEOUTS = ("--timeout", "30", "--retries", "2")
 
 
 def make_venv(root: Path, python: str, log: Path) -> Path:
-    """Make `.venv` unless a fitting one is there, and return its interpreter."""
+    """Create `.venv` unless a supported one exists, and return its interpreter."""
     inside = root / ".venv" / "bin" / "python"
     if python_version(str(inside)) in PYTHONS:
         return inside
@@ -36,25 +36,25 @@ def make_venv(root: Path, python: str, log: Path) -> Path:
     with log.open("ab") as out:
         done = subprocess.run([python, "-m", "venv", str(root / ".venv")], stdout=out, stderr=out)
     if done.returncode:
-        hint = "on Debian and Ubuntu its package is python3-venv"
+        hint = "on Debian and Ubuntu install python3-venv"
         raise SetupError(
-            WRONG_PYTHON, f"{python} could not make a virtual environment; {hint}. Its log: {log}"
+            WRONG_PYTHON, f"{python} cannot create a virtual environment; {hint}; log: {log}"
         )
     return inside
 
 
 def install_locked(lock: Path, python: Path, log: Path, *options: str) -> None:
-    """Install what a lock file names, each file compared with its hashes."""
+    """Install the packages of a lock file, with their hashes verified."""
     _pip(python, ["--require-hashes", *options, "-r", str(lock)], log)
 
 
 def install_project(root: Path, python: Path, log: Path) -> None:
-    """Install tidegate as an editable package, out of the checkout and without a registry."""
+    """Install tidegate as an editable package, without a registry."""
     _pip(python, ["--no-deps", "--no-index", "--no-build-isolation", "-e", str(root)], log)
 
 
 def _pip(python: Path, arguments: list[str], log: Path) -> None:
-    command = [str(python), "-m", "pip", "install", *_QUIET, *_PATIENCE, *arguments]
+    command = [str(python), "-m", "pip", "install", *_QUIET, *_TIMEOUTS, *arguments]
     start = log.stat().st_size if log.exists() else 0
     with log.open("ab") as out:
         try:
@@ -65,11 +65,11 @@ def _pip(python: Path, arguments: list[str], log: Path) -> None:
     if code:
         reason = cause(log.read_bytes()[start:].decode("utf-8", "replace"))
         number = DISK_FULL if reason == _DISK else NO_PACKAGES
-        raise SetupError(number, f"{reason}. pip's log: {log}")
+        raise SetupError(number, f"{reason}; log of pip: {log}")
 
 
 def cause(output: str) -> str:
-    """Return in a few words why pip failed."""
+    """Return the cause of a pip failure."""
     lines = re.findall(r"^.*(?:ERROR|WARNING|Error|error).*$", output, re.MULTILINE)
     errors = "\n".join(lines) or output
     for pattern, words in _CAUSES.items():

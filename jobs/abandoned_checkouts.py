@@ -1,22 +1,20 @@
-"""Find checkouts that were begun and not paid: Kafka in, Delta out, each as soon as it is certain.
+"""Find checkouts that start and are not paid, as soon as this is certain: Kafka to Delta.
 
-spark-submit jobs/abandoned_checkouts.py [--config PATH] [--set section.key=value]...
+spark-submit jobs/abandoned_checkouts.py [--config FILE] [--set section.key=value]...
 [--show-config] [--verbose]
 
-A checkout begins with an event of which `begun` holds, and is abandoned when no event of the same
-key of which `paid` holds comes within the time. An event that begins a checkout again begins one of
-its own. The table has the key, `started`, `ended`, `decided`, which is `within` after `started`,
-and the columns of the event that are kept.
+A checkout starts with an event that satisfies `start_condition`. It is abandoned if no event of the
+same key that satisfies `paid_condition` follows within the time. Another start event starts another
+checkout. The table has the key, `started`, `ended`, `decided` (`within` after `started`), and the
+selected columns of the start event.
 """
 
 from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from tidegate.errors import ConfigError, TidegateError
-from tidegate.patterns import Sequences, not_, of, sequence, step
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
+from tidegate import Job, run_job_command
+from tidegate.config import (
     Columns,
     Config,
     Duration,
@@ -25,45 +23,49 @@ from tidegate.runtime.config import (
     OutputSection,
     Section,
     Table,
+    config_errors,
 )
+from tidegate.patterns import MatchSequence, events_of, not_followed_by, sequence, step
 from tidegate.sinks import Append
 
-PLACE = ("topic", "partition", "offset")
+LOG_POSITION = ("topic", "partition", "offset")
 
 
 class CheckoutSection(Section):
-    """[checkout]: what begins a checkout and what ends it, of whom, and how long it may take."""
+    """[checkout]: conditions of the start and of the payment, key columns, and the time limit."""
 
     by: Names = Field(default=["user_id"])
-    begun: str = "page = '/cart'"
-    paid: str = "page = '/checkout'"
+    start_condition: str = "page = '/cart'"
+    paid_condition: str = "page = '/checkout'"
     within: Duration = "10 minutes"
-    keep: Columns = Field(default=["event_id"])
+    columns: Columns = Field(default=["event_id"])
 
     @model_validator(mode="after")
-    def _matches(self) -> CheckoutSection:
-        try:
-            self.value([])
-        except TidegateError as error:
-            raise ConfigError(f"[checkout]: {error.given}", error.allowed, error.hint) from None
+    def _validate_checkout(self) -> CheckoutSection:
+        with config_errors("checkout"):
+            self.to_match_sequence([])
         return self
 
-    def value(self, order: list[str]) -> Sequences:
-        """Return the search for checkouts that are not paid."""
-        unpaid = sequence(step("begun", self.begun), not_(self.paid), within=self.within)
-        measures = {name: of("begun").first(name) for name in self.keep}
-        return Sequences(unpaid, by=self.by, measures=measures, order=order)
+    def to_match_sequence(self, order: list[str]) -> MatchSequence:
+        """Return the pattern matching that finds unpaid checkouts."""
+        unpaid = sequence(
+            step("start", self.start_condition),
+            not_followed_by(self.paid_condition),
+            within=self.within,
+        )
+        measures = {name: events_of("start").first(name) for name in self.columns}
+        return MatchSequence(unpaid, by=self.by, measures=measures, order=order)
 
 
 class Tables(OutputSection):
-    """[output]: the checkouts that were abandoned, and late rows."""
+    """[output]: the abandoned checkouts, and late rows."""
 
     table: Table = "abandoned_checkouts"
-    late: Table = "late_rows"
+    late_rows: Table = "late_rows"
 
 
 class AbandonedCheckouts(Config, name="abandoned_checkouts"):
-    """The job's configuration: conf/jobs/abandoned_checkouts.toml tells each key."""
+    """The job's configuration; conf/jobs/abandoned_checkouts.toml documents each key."""
 
     events: InputSection
     checkout: CheckoutSection = CheckoutSection()
@@ -72,21 +74,21 @@ class AbandonedCheckouts(Config, name="abandoned_checkouts"):
 
 def job(config: AbandonedCheckouts) -> Job:
     """Return the job of a configuration."""
-    events = config.as_input(config.events, keep=PLACE)
-    fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
-    order = [f"kafka_{name}" if name in fields else name for name in PLACE]
+    events = config.as_input(config.events, kafka_columns=LOG_POSITION)
+    fields = {name.lower() for name in events.format.schema.fieldNames()}
+    order = [f"kafka_{name}" if name in fields else name for name in LOG_POSITION]
     return config.as_job(
         inputs={"events": events},
-        transform=config.checkout.value(order),
+        transform=config.checkout.to_match_sequence(order),
         sink=Append(config.output.table),
-        late=config.output.late,
+        late_rows=config.output.late_rows,
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         AbandonedCheckouts,
         job,
-        about="Find checkouts that were begun and not paid, from Kafka to Delta.",
-        result="abandoned checkouts",
+        about="Find abandoned checkouts, from Kafka to Delta.",
+        result_label="abandoned checkouts",
     )

@@ -1,12 +1,12 @@
-"""Keep the states that a log of events gives, key by key, with snapshots: Kafka in, Delta out.
+"""Fold a log of events into states, key by key, with snapshots: Kafka to Delta.
 
-spark-submit jobs/accounts.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/accounts.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 
-The fold says what each type of event makes of a key's state. The tables: the states, a snapshot of
-each key's state after every so many events, the events themselves, and those that are not folded.
-One more view of the same topic is this job with another name, root and fold; `trigger.backlog = 0`
-lets it catch up in one batch.
+The fold defines how each type of event changes a key's state. The job writes the states, a snapshot
+of a key's state after every `fold.every` events, all events, and the events of unknown types.
+Another view of the same topic is this job with another name, root and fold;
+`trigger.backfill_threshold = 0` makes it start with a backfill.
 """
 
 from __future__ import annotations
@@ -15,38 +15,45 @@ from typing import Literal
 
 from pydantic import Field
 
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, FoldSection, InputSection, OutputSection, Table, Wait
-from tidegate.sinks import Append, FanOut, Folded, Mapped, Sink
+from tidegate import Job, run_job_command
+from tidegate.config import (
+    Config,
+    FoldSection,
+    InputSection,
+    NonNegativeDuration,
+    OutputSection,
+    Table,
+)
+from tidegate.sinks import Append, FanOut, MapRows, Projection, Sink
 from tidegate.transform import Stateless
 
-PLACE = ("topic", "partition", "offset")
+LOG_POSITION = ("topic", "partition", "offset")
 
 
 class EventsSection(InputSection):
-    """[events]: the topics, and the events' columns. No event is late: their order is the log's."""
+    """[events]: the topics and columns of the events, ordered by offset and never late."""
 
-    lateness: Wait = "0 seconds"
+    watermark_delay: NonNegativeDuration = "0 seconds"
 
 
 class StatesSection(FoldSection):
-    """[fold]: what the events make of a key's state, and what becomes of strange ones."""
+    """[fold]: the fold, the treatment of unknown events, and the snapshot interval."""
 
     unknown: Literal["refuse", "set_aside", "ignore"] = "set_aside"
     every: int = Field(default=100, gt=0)
 
 
 class Tables(OutputSection):
-    """[output]: the states, their snapshots, all events, and the events that are not folded."""
+    """[output]: the states, their snapshots, all events, and the unknown events."""
 
     table: Table = "accounts"
     snapshots: Table = "account_snapshots"
     events: Table = "account_events"
-    unknown: Table = "unknown_events"
+    unknown_rows: Table = "unknown_events"
 
 
 class Accounts(Config, name="accounts"):
-    """The job's configuration: conf/jobs/accounts.toml tells each key."""
+    """The job's configuration; conf/jobs/accounts.toml documents each key."""
 
     events: EventsSection
     fold: StatesSection
@@ -54,29 +61,35 @@ class Accounts(Config, name="accounts"):
 
 
 def job(config: Accounts) -> Job:
-    """Return the job of a configuration; an event that does not fit the fold is told at the start.
+    """Return the job of a configuration; a fold that does not fit the events fails at the start.
 
-    The events' table is written last: what the fold refuses is in no table then.
+    The job writes the table of events last, so that no table has an event that the fold rejects.
     """
-    events = config.as_input(config.events, keep=PLACE)
-    unknown: Literal["refuse", "ignore"] = "refuse" if config.fold.unknown == "refuse" else "ignore"
-    fold = config.fold.value(events.reading.place, unknown)
+    events = config.as_input(config.events, kafka_columns=LOG_POSITION)
+    on_unknown: Literal["refuse", "ignore"] = (
+        "refuse" if config.fold.unknown == "refuse" else "ignore"
+    )
+    fold = config.fold.to_fold(events.position_columns, on_unknown)
     output = config.output
-    states = Folded(output.table, fold=fold, snapshots=output.snapshots, every=config.fold.every)
-    also: list[Sink] = [states]
+    states = Projection(
+        output.table, fold=fold, snapshots=output.snapshots, snapshot_every=config.fold.every
+    )
+    other_sinks: list[Sink] = [states]
     if config.fold.unknown == "set_aside":
-        also.append(Mapped(rows=fold.set_aside, sink=Append(output.unknown, step="unknown")))
+        other_sinks.append(
+            MapRows(rows=fold.unknown_events, sink=Append(output.unknown_rows, output="unknown"))
+        )
     return config.as_job(
         inputs={"events": events},
-        transform=Stateless(fold.checked, one_to_one=True),
-        sink=FanOut(Append(output.events), also=also),
+        transform=Stateless(fold.validate, one_to_one=True),
+        sink=FanOut(Append(output.events), other_sinks=other_sinks),
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         Accounts,
         job,
-        about="Keep the states that a log of events gives, from Kafka to Delta.",
-        result="events",
+        about="Fold a log of events into states, from Kafka to Delta.",
+        result_label="events",
     )

@@ -1,10 +1,11 @@
-"""Raise an alarm where a window differs from its past: Kafka in, Delta out, each alarm once.
+"""Raise an alarm if a window deviates from past windows, each alarm once: Kafka to Delta.
 
-spark-submit jobs/alarms.py [--config PATH] [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/alarms.py [--config FILE] [--set section.key=value]... [--show-config]
+[--verbose]
 
-Tumbling windows of a topic's columns are kept in one table, and compared with the same window of
-the last weeks. Another table is the log of alarms, each with its evidence; late events correct
-windows, and withdraw alarms.
+The job stores tumbling windows of a topic in one table, and compares each window with the same
+window of past weeks. A second table is the log of alarms with their evidence. Late events correct
+windows, and can withdraw alarms.
 """
 
 from __future__ import annotations
@@ -13,29 +14,37 @@ from datetime import date
 
 from pydantic import Field, model_validator
 
-from tidegate.errors import ConfigError, TidegateError
-from tidegate.patterns import Deviation, Deviations, Past
-from tidegate.patterns.comparison.deviation import Baseline, Direction
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, Duration, InputSection, OutputSection, Section, Table
-from tidegate.runtime.config.aggregate_text import Aggregates, aggregates_of
-from tidegate.runtime.config.secrets import require_reference, resolved
-from tidegate.runtime.config.values import Moment, Span
-from tidegate.runtime.config.window_sections import TumblingSection
-from tidegate.sinks import Alarms, Corrected, Webhook
-from tidegate.windows import Windowed
+from tidegate import Job, run_job_command
+from tidegate.config import (
+    Config,
+    Duration,
+    InputSection,
+    OutputSection,
+    Section,
+    Table,
+    config_errors,
+)
+from tidegate.config.aggregate_text import Aggregates, parse_aggregates
+from tidegate.config.config_types import CalendarDuration, ZonedDatetime
+from tidegate.config.window_sections import TumblingSection
+from tidegate.errors import ConfigError
+from tidegate.patterns import DeviationDetection, DeviationRule, PastWindows
+from tidegate.patterns.deviation.deviation_rule import Baseline, Direction
+from tidegate.secrets import require_reference, resolve_secrets
+from tidegate.sinks import Alarms, CorrectedWindows, Webhook
+from tidegate.windows import WindowAggregation
 
 
 class RuleSection(Section):
-    """[rule]: what windows are compared with, and what is an alarm; all limits must be reached."""
+    """[rule]: the past windows to compare with, and the limits; an alarm exceeds all limits."""
 
     name: str = "unusual"
-    value: str = Field(description="the aggregate that is compared")
+    value: str = Field(description="the aggregate to compare")
     count: int = 4
-    every: Span | None = "1 week"
+    every: CalendarDuration | None = "1 week"
     zone: str | None = None
     skip: list[date] = Field(default=[])
-    zero_from: Moment | None = None
+    zero_from: ZonedDatetime | None = None
     baseline: Baseline = "median"
     direction: Direction = "either"
     absolute: float | None = None
@@ -44,49 +53,52 @@ class RuleSection(Section):
     at_least: int | None = None
     per: Duration | None = None
 
-    def value_of(self) -> Deviation:
+    def to_rule(self) -> DeviationRule:
         """Return the rule."""
-        past = Past(self.count, every=self.every, skip=self.skip, zero_from=self.zero_from)
-        return Deviation(
+        past_windows = PastWindows(
+            self.count, every=self.every, skip=self.skip, zero_from=self.zero_from
+        )
+        return DeviationRule(
             self.value,
-            past,
+            past_windows,
             baseline=self.baseline,
             direction=self.direction,
             absolute=self.absolute,
             ratio=self.ratio,
             robust_z=self.robust_z,
-            at_least=self.at_least,
+            min_samples=self.at_least,
             per=self.per,
         )
 
 
 class Tables(OutputSection):
-    """[output]: `table` is the log of alarms; beside it windows, late rows, and what was told."""
+    """[output]: the log of alarms (`table`), the windows, late rows, and the posted batches."""
 
     table: Table = "alarms"
     windows: Table = "windows"
-    late: Table = "late_rows"
-    told: Table = "told"
+    late_rows: Table = "late_rows"
+    webhook_batches: Table = "webhook_batches"
 
 
 class WebhookSection(Section):
-    """[webhook]: where alarms are posted as they come and go, each at least once, with an id."""
+    """[webhook]: a URL that receives raised and withdrawn alarms, at least once, with ids."""
 
-    url: str = Field(description="the address; `env:NAME` or `file:PATH` where it holds a secret")
+    url: str = Field(description="the URL; `env:NAME` or `file:PATH` if it contains a secret")
     headers: dict[str, str] = Field(
-        default={}, description="each value is `env:NAME` or `file:PATH`, such as Authorization's"
+        default={},
+        description="HTTP headers; each value is `env:NAME` or `file:PATH`",
     )
-    where: str | None = Field(default=None, description="a condition on the alarms, in SQL")
+    where: str | None = Field(default=None, description="SQL condition on the alarms")
 
     @model_validator(mode="after")
-    def _referred(self) -> WebhookSection:
+    def _require_secret_references(self) -> WebhookSection:
         for name, value in self.headers.items():
             require_reference(f"webhook.headers.{name}", value, "here", always=True)
         return self
 
 
 class AlarmsConfig(Config, name="alarms"):
-    """The job's configuration: conf/jobs/alarms.toml tells each key."""
+    """The job's configuration; conf/jobs/alarms.toml documents each key."""
 
     input: InputSection
     window: TumblingSection
@@ -96,33 +108,31 @@ class AlarmsConfig(Config, name="alarms"):
     output: Tables
 
     @model_validator(mode="after")
-    def _compares(self) -> AlarmsConfig:
-        try:
-            self.deviations()
-        except TidegateError as error:
-            raise ConfigError(f"[rule]: {error.given}", error.allowed, error.hint) from None
+    def _validate_rule(self) -> AlarmsConfig:
+        with config_errors("rule"):
+            self.deviation_detection()
         if self.rule.value not in self.aggregates:
             raise ConfigError(
-                f"rule.value is {self.rule.value!r}.",
-                f"a column of [aggregates]: {', '.join(self.aggregates)}.",
+                f"invalid rule.value: {self.rule.value!r}",
+                f"a column of [aggregates]: {', '.join(self.aggregates)}",
             )
         return self
 
-    def told(self) -> Webhook | None:
-        """Return what posts the alarms, where they are posted."""
+    def webhook_sink(self) -> Webhook | None:
+        """Return the webhook, or None without [webhook]."""
         if self.webhook is None:
             return None
-        given = self.webhook
-        headers = resolved(given.headers, "webhook.headers")
-        url = resolved({"url": given.url}, "webhook")["url"]
-        return Webhook(self.output.told, url=url, headers=headers, where=given.where)
+        section = self.webhook
+        headers = resolve_secrets(section.headers, "webhook.headers")
+        url = resolve_secrets({"url": section.url}, "webhook")["url"]
+        return Webhook(self.output.webhook_batches, url=url, headers=headers, where=section.where)
 
-    def deviations(self) -> Deviations:
-        """Return the rule for the windows that the job makes."""
-        return Deviations(
+    def deviation_detection(self) -> DeviationDetection:
+        """Return the detection of deviations in the job's windows."""
+        return DeviationDetection(
             self.window.size,
             by=self.window.by,
-            rules={self.rule.name: self.rule.value_of()},
+            rules={self.rule.name: self.rule.to_rule()},
             zone=self.rule.zone,
         )
 
@@ -131,34 +141,34 @@ def job(config: AlarmsConfig) -> Job:
     """Return the job of a configuration."""
     window = config.window
     output = config.output
-    given = config.as_input(config.input)
-    fields = given.reading.format.schema.fieldNames()
-    windowed = Windowed(
-        window.value(),
+    input_stream = config.as_input(config.input)
+    fields = input_stream.format.schema.fieldNames()
+    aggregation = WindowAggregation(
+        window.to_window(),
         by=window.by,
-        aggs=aggregates_of(config.aggregates, fields),
+        aggs=parse_aggregates(config.aggregates, fields),
         where=window.where,
     )
     alarms = Alarms(
         output.table,
-        windows=Corrected(output.windows, windowed=windowed, log=None),
-        deviations=config.deviations(),
-        told=config.told(),
+        windows=CorrectedWindows(output.windows, aggregation=aggregation, log=None),
+        deviations=config.deviation_detection(),
+        notify=config.webhook_sink(),
     )
     return config.as_job(
-        inputs={"input": given},
-        transform=windowed,
+        inputs={"input": input_stream},
+        transform=aggregation,
         sink=alarms,
-        emission=window.emission,
-        corrections=window.corrections,
-        late=output.late,
+        emit=window.emit,
+        allowed_lateness=window.allowed_lateness,
+        late_rows=output.late_rows,
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         AlarmsConfig,
         job,
-        about="Raise an alarm where a window differs from its past, from Kafka to Delta.",
-        result="windows",
+        about="Raise an alarm if a window deviates from past windows, from Kafka to Delta.",
+        result_label="windows",
     )

@@ -1,23 +1,23 @@
-"""Join searches with the clicks that follow them, and count how often pages of results are clicked.
+"""Join searches with their clicks, and count click-through rates: Kafka to Delta.
 
-spark-submit jobs/click_through.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/click_through.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 
-A click belongs to a search of its session, from `before` before it to `after` after it; it may
-arrive first. With join.emission = "early" a search and its click come out as soon as both are
-there, and a search without a click as soon as none can come any more. With "final" a search comes
-out, clicked or not, with all of its clicks, when no further click of it can come.
+A click matches a search of its session if it is from `before` before to `after` after it; it can
+arrive first. join.emit = "early" emits a search and its click as soon as both have arrived, and a
+search without a click as soon as none can arrive any more. "final" emits a search with all of its
+clicks, or without one, when no further click can arrive.
 
-With result.kind = "rates", which needs the final way, the table has for each window of the
-searches' time and each page
+With result.kind = "rates", which requires emit = "final", the table has for each page and each
+window of the searches' time
 
-    searches    different searches
-    clicked     those of them with a click; clicked / searches is the click-through rate
-    clicks      different clicks for each search, added up
+    searches    distinct searches
+    clicked     searches with a click; clicked / searches is the click-through rate
+    clicks      distinct clicks per search, summed
 
-Sums are kept and not their ratio, since sums of pages and windows add up to larger ones. A window's
-row grows until the last of its searches has come out. With "rows" the table has a row for each
-search and click, or search without a click; its emission is early unless said.
+The table stores sums instead of ratios, because sums can be added up over pages and windows. The
+row of a window grows until its last search is emitted. With "rows" the table has one row per search
+and click, or per search without a click; the default is emit = "early".
 """
 
 from __future__ import annotations
@@ -28,86 +28,86 @@ from pydantic import Field, model_validator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidegate.aggregates import Aggregate, count, total
-from tidegate.columns import quoted, require
-from tidegate.errors import ConfigError, TidegateError
-from tidegate.joins import IntervalJoin, JoinEmission
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
+from tidegate import Job, run_job_command
+from tidegate import aggregates as agg
+from tidegate.aggregates import Aggregate
+from tidegate.columns import quoted_column, require_columns
+from tidegate.config import (
+    CalendarDuration,
     Columns,
     Config,
     InputSection,
     Names,
     OutputSection,
     Section,
-    Span,
     Table,
+    config_errors,
 )
+from tidegate.errors import ConfigError
+from tidegate.joins import IntervalJoin, JoinEmit
 from tidegate.sinks import Append, Upsert
 from tidegate.transform import Stateful
-from tidegate.windows import Tumbling, Windowed
+from tidegate.windows import Tumbling, WindowAggregation
 
 SUFFIXES = ("_search", "_click")
-SEARCHED = "event_time_search"
+SEARCH_TIME = "event_time_search"
 AGGS: dict[str, Aggregate] = {
-    "searches": count(),
-    "clicked": total("clicked"),
-    "clicks": total("clicks"),
+    "searches": agg.count(),
+    "clicked": agg.sum("clicked"),
+    "clicks": agg.sum("clicks"),
 }
 
 
 class JoinSection(Section):
-    """[join]: the columns that must be equal, and how far from its search a click may be."""
+    """[join]: the equality columns, and the time interval of clicks around their search."""
 
     on: Names = Field(default=["session_id"])
     before: str = "0 seconds"
     after: str = "1 hour"
-    emission: JoinEmission | None = None
+    emit: JoinEmit | None = None
 
     @model_validator(mode="after")
-    def _ranged(self) -> JoinSection:
-        try:
-            self.value("final")
-        except TidegateError as error:
-            raise ConfigError(f"[join]: {error.given}", error.allowed, error.hint) from None
+    def _validate_join(self) -> JoinSection:
+        with config_errors("join"):
+            self.to_join("final")
         return self
 
-    def value(self, otherwise: JoinEmission) -> IntervalJoin:
-        """Return the join: every search, with its clicks where it has any.
+    def to_join(self, default_emit: JoinEmit) -> IntervalJoin:
+        """Return the left join of searches with clicks.
 
-        otherwise: the emission, where none is said.
+        default_emit: the value of `emit` if the section has none.
         """
         return IntervalJoin(
             self.on,
             within=(self.before, self.after),
             how="left",
             suffixes=SUFFIXES,
-            emission=self.emission or otherwise,
+            emit=self.emit or default_emit,
         )
 
 
 class RatesSection(Section):
-    """[window]: the windows of the searches' time for which rates are counted, and by what."""
+    """[window]: the windows of the searches' time, and the grouping columns of the rates."""
 
-    size: Span = "10 minutes"
+    size: CalendarDuration = "10 minutes"
     zone: str | None = None
     by: Columns = Field(default=["page"])
 
     @model_validator(mode="after")
-    def _holds(self) -> RatesSection:
-        try:
-            self.value()
-        except TidegateError as error:
-            raise ConfigError(error.given, error.allowed, error.hint) from None
+    def _validate_window(self) -> RatesSection:
+        with config_errors():
+            self.to_aggregation()
         return self
 
-    def value(self) -> Windowed:
-        """Return the windows of searches."""
-        return Windowed(Tumbling(self.size, zone=self.zone), by=self.by, aggs=AGGS, time=SEARCHED)
+    def to_aggregation(self) -> WindowAggregation:
+        """Return the windowed aggregation of searches."""
+        return WindowAggregation(
+            Tumbling(self.size, zone=self.zone), by=self.by, aggs=AGGS, time=SEARCH_TIME
+        )
 
 
 class ResultSection(Section):
-    """[result]: rates by page and window, or the joined rows; the ids of searches and clicks."""
+    """[result]: rates by window, or the joined rows; the id columns of searches and clicks."""
 
     kind: Literal["rates", "rows"] = "rates"
     search: str = "search_id"
@@ -123,7 +123,7 @@ class Tables(OutputSection):
 
 
 class ClickThrough(Config, name="click_through"):
-    """The job's configuration: conf/jobs/click_through.toml tells each key."""
+    """The job's configuration; conf/jobs/click_through.toml documents each key."""
 
     searches: InputSection
     clicks: InputSection
@@ -133,19 +133,19 @@ class ClickThrough(Config, name="click_through"):
     output: Tables
 
     @model_validator(mode="after")
-    def _counts_whole_searches(self) -> ClickThrough:
-        if self.result.kind == "rates" and self.join.emission == "early":
+    def _require_complete_searches(self) -> ClickThrough:
+        if self.result.kind == "rates" and self.join.emit == "early":
             raise ConfigError(
-                'result.kind is "rates" and join.emission is "early": a search whose clicks come '
-                "out one by one would be counted with each.",
-                'join.emission = "final" for rates.',
+                "invalid join.emit: 'early' with result.kind = 'rates', which would count a search "
+                "once per click",
+                'join.emit = "final" for rates',
                 'result.kind = "rows"',
             )
         return self
 
-    def joined(self) -> IntervalJoin:
-        """Return the join: final for rates, and early for rows unless said."""
-        return self.join.value("final" if self.result.kind == "rates" else "early")
+    def to_join(self) -> IntervalJoin:
+        """Return the join; by default final for rates and early for rows."""
+        return self.join.to_join("final" if self.result.kind == "rates" else "early")
 
 
 def job(config: ClickThrough) -> Job:
@@ -155,43 +155,45 @@ def job(config: ClickThrough) -> Job:
         "searches": config.as_input(config.searches),
         "clicks": config.as_input(config.clicks),
     }
-    late = {"searches": output.late_searches, "clicks": output.late_clicks}
-    join = config.joined()
+    late_rows = {"searches": output.late_searches, "clicks": output.late_clicks}
+    join = config.to_join()
     if config.result.kind == "rows":
-        return config.as_job(inputs=inputs, transform=join, sink=Append(output.table), late=late)
+        return config.as_job(
+            inputs=inputs, transform=join, sink=Append(output.table), late_rows=late_rows
+        )
 
-    def joined(searches: DataFrame, clicks: DataFrame) -> DataFrame:
-        # The columns of the rates are looked for before the stream begins.
+    def join_and_check(searches: DataFrame, clicks: DataFrame) -> DataFrame:
+        # Checks the columns of the rates before the stream starts.
         rows = join(searches, clicks)
-        require(rows, config.window.by, "window.by")
-        require(rows, [config.result.search, config.result.click], "[result]")
+        require_columns(rows, config.window.by, "window.by")
+        require_columns(rows, [config.result.search, config.result.click], "[result]")
         return rows
 
     return config.as_job(
         inputs=inputs,
-        transform=Stateful(joined, late=join.late_at, reach=join.reach),
-        each_batch=lambda rows: rates(rows, config),
+        transform=Stateful(join_and_check, late_from=join.late_at, lookback=join.lookback),
+        each_batch=lambda rows: aggregate_rates(rows, config),
         sink=Upsert(output.table, keys=["window", *config.window.by], aggs=AGGS),
-        late=late,
+        late_rows=late_rows,
     )
 
 
-def rates(rows: DataFrame, config: ClickThrough) -> DataFrame:
+def aggregate_rates(rows: DataFrame, config: ClickThrough) -> DataFrame:
     """Count the searches and clicks of joined rows.
 
-    All rows of a search come out of a final join in one batch, so that none is counted twice.
+    A final join emits all rows of a search in one batch, so that no search is counted twice.
     """
-    own = [SEARCHED, *config.window.by, config.result.search]
-    clicks = F.count_distinct(quoted(config.result.click)).alias("clicks")
-    searches = rows.groupBy(*map(quoted, own)).agg(clicks)
+    search_columns = [SEARCH_TIME, *config.window.by, config.result.search]
+    clicks = F.count_distinct(quoted_column(config.result.click)).alias("clicks")
+    searches = rows.groupBy(*map(quoted_column, search_columns)).agg(clicks)
     clicked = F.when(F.col("clicks") > 0, 1).otherwise(0)
-    return config.window.value()(searches.withColumn("clicked", clicked))
+    return config.window.to_aggregation()(searches.withColumn("clicked", clicked))
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         ClickThrough,
         job,
         about="Join searches with their clicks and count click-through rates, from Kafka to Delta.",
-        result="searches and clicks joined",
+        result_label="searches and clicks joined",
     )

@@ -1,6 +1,6 @@
-"""Keep a table and its history from the log of its changes, by Debezium or Maxwell, in Delta.
+"""Maintain a table and its history from a Debezium or Maxwell changelog: Kafka to Delta.
 
-spark-submit jobs/customer_history.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/customer_history.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 """
 
@@ -8,57 +8,57 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tidegate.formats import debezium, maxwell
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, InputSection, Names, OutputSection, Table, Wait
-from tidegate.sinks import Current, FanOut, History
+from tidegate import Job, run_job_command
+from tidegate.config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
+from tidegate.formats import debezium_format, maxwell_format
+from tidegate.sinks import CurrentTable, FanOut, HistoryTable
 
-FORMATS = {"debezium": debezium, "maxwell": maxwell}
+FORMATS = {"debezium": debezium_format, "maxwell": maxwell_format}
 
 
 class ChangesSection(InputSection):
-    """[changes]: the topics, the columns of the table that changes and its key; no change is late.
+    """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
-    `position` is what orders the changes: the topic's offsets, or the source's own log.
+    `position` orders the changes by the log of the source database, or by the topic's offsets.
     """
 
     time: Literal["event_time"] = "event_time"
-    lateness: Wait = "0 seconds"
+    watermark_delay: NonNegativeDuration = "0 seconds"
     key: Names
     format: Literal["debezium", "maxwell"] = "debezium"  # type: ignore[assignment]
     position: Literal["source", "log"] = "source"
 
 
 class Tables(OutputSection):
-    """[output]: the table as it is, and its history."""
+    """[output]: the current table (SCD type 1) and its history (SCD type 2)."""
 
     table: Table = "customers"
     history: Table = "customer_history"
 
 
 class CustomerHistory(Config, name="customer_history"):
-    """The job's configuration: conf/jobs/customer_history.toml tells each key."""
+    """The job's configuration; conf/jobs/customer_history.toml documents each key."""
 
     changes: ChangesSection
     output: Tables
 
 
 def job(config: CustomerHistory) -> Job:
-    """Return the job of a configuration: each batch's changes are merged into the tables."""
-    asked = config.changes
+    """Return the job of a configuration, which merges each batch of changes into the tables."""
+    section = config.changes
     output = config.output
-    form = FORMATS[asked.format]
-    envelope = form(asked.event_schema, key=asked.key, position=asked.position)
+    make_format = FORMATS[section.format]
+    changelog_format = make_format(section.event_schema, key=section.key, position=section.position)
     return config.as_job(
-        inputs={"changes": config.as_input(asked, format=envelope)},
-        sink=FanOut(Current(output.table), also=[History(output.history)]),
+        inputs={"changes": config.as_input(section, format=changelog_format)},
+        sink=FanOut(CurrentTable(output.table), other_sinks=[HistoryTable(output.history)]),
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         CustomerHistory,
         job,
-        about="Keep a table and its history from the log of its changes, from Kafka to Delta.",
-        result="taken up",
+        about="Maintain a table and its history from its changelog, from Kafka to Delta.",
+        result_label="changes",
     )

@@ -1,6 +1,6 @@
-"""Take the duplicates out of a topic with redelivery: Kafka in, Delta out, each event once.
+"""Deduplicate a topic with redelivered events: Kafka to Delta.
 
-spark-submit jobs/deduplicated.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/deduplicated.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 """
 
@@ -8,103 +8,99 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
+from tidegate import Job, run_job_command
+from tidegate.config import Config, Duration, InputSection, Names, OutputSection, Section, Table
 from tidegate.durations import microseconds
 from tidegate.errors import ConfigError
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
-    Config,
-    Duration,
-    InputSection,
-    Names,
-    OutputSection,
-    Section,
-    Table,
-)
-from tidegate.sinks import Append, FirstSeen, Sink
+from tidegate.sinks import Append, AppendUnique, Sink
 from tidegate.sketches import BloomTable
 from tidegate.windows import Deduplication
 
-TIME = "event_time"
-PLACE = ("topic", "partition", "offset")
+EVENT_TIME = "event_time"
+LOG_POSITION = ("topic", "partition", "offset")
 
 
-class KeySection(Section):
-    """[deduplicate]: what makes two events the same, and how far back that is known.
+class DeduplicateSection(Section):
+    """[deduplicate]: the key of an event, and how long the job remembers keys.
 
-    Within `horizon` the answer is exact. With `keys`, the number of different keys planned for, a
-    key that came in any earlier batch is set aside too, and a new one by mistake with the
-    probability `false_positives`.
+    Deduplication within `within` is exact. With `expected_items`, the planned number of distinct
+    keys, a Bloom filter also detects all older keys; it reports a new key as a duplicate with the
+    probability `fpp`.
     """
 
     key: Names
-    horizon: Duration
-    hold: Duration
-    keys: int | None = Field(default=None, gt=0)
-    false_positives: float = Field(default=0.001, ge=1e-9, lt=1)
+    within: Duration
+    max_delay: Duration
+    expected_items: int | None = Field(default=None, gt=0)
+    fpp: float = Field(default=0.001, ge=1e-9, lt=1)
     refuse_at: float = Field(default=2.0, gt=1)
 
     @model_validator(mode="after")
-    def _held(self) -> KeySection:
-        if microseconds(self.hold) > microseconds(self.horizon):
+    def _require_delay_within(self) -> DeduplicateSection:
+        if microseconds(self.max_delay) > microseconds(self.within):
             raise ConfigError(
-                f"deduplicate.hold is {self.hold!r}, longer than deduplicate.horizon, "
-                f"{self.horizon!r}.",
-                "a hold as long as the horizon, or shorter.",
+                f"invalid deduplicate.max_delay: {self.max_delay!r} is longer than within, "
+                f"{self.within!r}",
+                "max_delay of at most within",
             )
         return self
 
 
 class Tables(OutputSection):
-    """[output]: the events, late rows, rows set aside (`repeated`), the filter (`seen`)."""
+    """[output]: the events, late rows, older duplicates, and the Bloom filter."""
 
     table: Table = "events"
-    late: Table = "late_rows"
-    repeated: Table = "repeated"
-    seen: Table = "seen"
+    late_rows: Table = "late_rows"
+    duplicates: Table = "repeated"
+    key_filter: Table = "seen"
 
 
-class Deduplicated(Config, name="deduplicated"):
-    """The job's configuration: conf/jobs/deduplicated.toml tells each key."""
+class EventDeduplication(Config, name="deduplicated"):
+    """The job's configuration; conf/jobs/deduplicated.toml documents each key."""
 
     events: InputSection
-    deduplicate: KeySection
+    deduplicate: DeduplicateSection
     output: Tables
 
 
-def job(config: Deduplicated) -> Job:
+def job(config: EventDeduplication) -> Job:
     """Return the job of a configuration."""
-    events = config.as_input(config.events, keep=PLACE)
-    fields = {name.lower() for name in events.reading.format.schema.fieldNames()}
-    place = [f"kafka_{name}" if name in fields else name for name in PLACE]
-    same = config.deduplicate
+    events = config.as_input(config.events, kafka_columns=LOG_POSITION)
+    fields = {name.lower() for name in events.format.schema.fieldNames()}
+    log_position = [f"kafka_{name}" if name in fields else name for name in LOG_POSITION]
+    section = config.deduplicate
     return config.as_job(
         inputs={"events": events},
-        transform=Deduplication(same.key, same.horizon, hold=same.hold, order=place),
-        sink=sink(config, order=[TIME, *place]),
-        late=config.output.late,
+        transform=Deduplication(
+            section.key, section.within, max_delay=section.max_delay, order=log_position
+        ),
+        sink=sink(config, order=[EVENT_TIME, *log_position]),
+        late_rows=config.output.late_rows,
     )
 
 
-def sink(config: Deduplicated, order: list[str]) -> Sink:
-    """Return the sink: one that remembers keys past the horizon, where it knows their number."""
-    same = config.deduplicate
+def sink(config: EventDeduplication, order: list[str]) -> Sink:
+    """Return the sink: `AppendUnique` with `expected_items`, else `Append`."""
+    section = config.deduplicate
     output = config.output
-    if same.keys is None:
+    if section.expected_items is None:
         return Append(output.table)
-    return FirstSeen(
+    return AppendUnique(
         output.table,
-        repeated=output.repeated,
-        seen=output.seen,
-        known=BloomTable(key=same.key, keys=same.keys, false_positives=same.false_positives),
+        duplicates=output.duplicates,
+        filter_path=output.key_filter,
+        keys_table=BloomTable(
+            key=section.key, expected_items=section.expected_items, fpp=section.fpp
+        ),
         order=order,
-        refuse_at=same.refuse_at,
+        max_fpp_factor=section.refuse_at,
     )
 
 
 if __name__ == "__main__":
-    command(
-        Deduplicated,
+    run_job_command(
+        EventDeduplication,
         job,
-        about="Take the duplicates out of a topic with redelivery, from Kafka to Delta.",
-        result="unlike all within the horizon",
+        about="Deduplicate a topic with redelivered events, from Kafka to Delta.",
+        result_label="distinct events",
     )

@@ -1,7 +1,4 @@
-"""See tidegate at work.
-
-A Kafka broker, a click stream with faults, the page views job, and what the job made of them.
-"""
+"""A demo: a Kafka broker, a click stream with faults, the job `page_views`, and its results."""
 
 from __future__ import annotations
 
@@ -24,147 +21,163 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tidegate.errors import TidegateError
-from tidegate.runtime.process.exit_codes import guarded
-from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK, command, environment, with_options
+from tidegate.jobs.sample_clicks import SentRecord, clicks, send_clicks
+from tidegate.process.exit_codes import run_with_exit_code
+from tidegate.spark.jars import project_root
 from tidegate.testing import Broker
-from tidegate.testing.clicks import clicks
-from tidegate.testing.ledger import Sent, produce
-from tidegate.testing.process import GuardedProcess
+from tidegate.testing.child_process import (
+    SHORT_RUN_OPTIONS,
+    GuardedProcess,
+    config_arguments,
+    spark_submit_command,
+    submit_environment,
+)
 
 TOPIC = "clicks"
 BATCH_ROWS = 20_000
-LONGEST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 
-say = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the demo keeps its things; made anew each time."""
+class DemoFolder:
+    """The folder of the demo's files; emptied at each run."""
 
     root: Path
 
-    def new(self) -> None:
+    def reset(self) -> None:
         """Empty the folder."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """Read a Delta table without Spark; no rows if it was never written."""
+    def read_rows(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of a Delta table, without Spark; none if it does not exist."""
         path = self.root / "tables" / table
-        found: list[dict[str, Any]] = (
+        table_rows: list[dict[str, Any]] = (
             DeltaTable(path).to_pyarrow_table().to_pylist() if path.exists() else []
         )
-        return found
+        return table_rows
 
 
 def main(
-    count: Annotated[int, typer.Option(help="How many clicks.", min=1_000)] = 60_000,
-    seed: Annotated[int, typer.Option(help="Another seed, other clicks.")] = 11,
+    count: Annotated[int, typer.Option(help="Number of clicks.", min=1_000)] = 60_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random clicks.")] = 11,
     folder: Annotated[
-        Path | None, typer.Option(help="Emptied first.", show_default=".run/demo")
+        Path | None,
+        typer.Option(help="Folder of the files; emptied first.", show_default=".run/demo"),
     ] = None,
 ) -> None:
-    """Run the page views job on a made-up click stream, from Kafka to Delta."""
-    signal.signal(signal.SIGTERM, _terminated)
+    """Run the job page_views on a sample click stream, from Kafka to Delta."""
+    signal.signal(signal.SIGTERM, _exit_on_sigterm)
     raise typer.Exit(
-        guarded(lambda: demo(count, seed, Places(folder or project_root() / ".run" / "demo")))
+        run_with_exit_code(
+            lambda: run_demo(count, seed, DemoFolder(folder or project_root() / ".run" / "demo"))
+        )
     )
 
 
-def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
+def _exit_on_sigterm(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(143)
 
 
-def demo(count: int, seed: int, places: Places) -> None:
-    """Make the clicks, run the job and show the tables; stop at the end whatever was started."""
-    began = time.monotonic()
-    places.new()
-    with say.status("starting a Kafka broker"), Broker.start(places.root / "broker") as broker:
-        # The clicks are of a fixed day: a broker that keeps a week would delete them at once.
+def run_demo(count: int, seed: int, folder: DemoFolder) -> None:
+    """Send the clicks, run the job and print the results; stop all processes at the end."""
+    start_time = time.monotonic()
+    folder.reset()
+    with console.status("starting a Kafka broker"), Broker.start(folder.root / "broker") as broker:
+        # The clicks have a fixed date; a limited retention would delete them immediately.
         broker.create_topic(TOPIC, partitions=4, retention_ms=-1)
-        told("a Kafka broker runs", began)
-        with say.status("sending clicks"):
-            ledger = produce(broker.servers, TOPIC, clicks(count, seed=seed), partitions=4)
-        told(f"{len(ledger):,} clicks are in the topic, on 4 partitions", began)
-        summary = run_job(places, broker.servers)
+        print_step("started a Kafka broker", start_time)
+        with console.status("sending clicks"):
+            sent_records = send_clicks(
+                broker.bootstrap_servers, TOPIC, clicks(count, seed=seed), partitions=4
+            )
+        print_step(f"sent {len(sent_records):,} clicks to 4 partitions", start_time)
+        summary = run_job(folder, broker.bootstrap_servers)
         broker.kill()
-    told("the job has drained the topic; the broker is stopped", began)
-    report(places, ledger, summary)
-    say.print(
-        f"\nAll of it took {time.monotonic() - began:.0f} s; the job {summary['seconds']:.0f} s of "
-        "them."
+    print_step("the job has processed all records; stopped the broker", start_time)
+    print_report(folder, sent_records, summary)
+    console.print(
+        f"\nThe demo took {time.monotonic() - start_time:.0f} s; the job took "
+        f"{summary['seconds']:.0f} s."
     )
-    farewell(places)
+    print_next_steps(folder)
 
 
-def told(text: str, began: float) -> None:
+def print_step(text: str, start_time: float) -> None:
     """Print one step with the seconds since the start."""
-    say.print(f"{time.monotonic() - began:5.1f} s  {text}")
+    console.print(f"{time.monotonic() - start_time:5.1f} s  {text}")
 
 
-def run_job(places: Places, servers: str) -> dict[str, Any]:
-    """Run jobs/page_views.py by spark-submit until it ends, and give its summary."""
-    log = places.root / "job.log"
-    numbers = places.root / "summary.json"
+def run_job(folder: DemoFolder, bootstrap_servers: str) -> dict[str, Any]:
+    """Run jobs/page_views.py with spark-submit until it ends; return its summary."""
+    log = folder.root / "job.log"
+    summary_path = folder.root / "summary.json"
     options = {
-        "kafka.servers": servers,
+        "kafka.bootstrap_servers": bootstrap_servers,
         "input.topics": TOPIC,
-        "input.max_rows": BATCH_ROWS,
-        "output.root": places.root / "tables",
+        "input.max_records_per_batch": BATCH_ROWS,
+        "output.root": folder.root / "tables",
     }
-    arguments = ["--summary", str(numbers), *with_options(options)]
+    arguments = ["--summary", str(summary_path), *config_arguments(options)]
     script = project_root() / "jobs" / "page_views.py"
     process = GuardedProcess(
-        command(script, *arguments, conf={"spark.ui.enabled": "false"}, java=QUICK),
+        spark_submit_command(
+            script, *arguments, conf={"spark.ui.enabled": "false"}, jvm_options=SHORT_RUN_OPTIONS
+        ),
         log,
         name="the job",
-        env=environment(),
+        env=submit_environment(),
     )
     try:
-        with say.status("spark-submit jobs/page_views.py: Spark is starting") as status:
-            follow(process, log, lambda line: status.update(line[: say.width - 4]))
+        with console.status("spark-submit jobs/page_views.py: Spark is starting") as status:
+            follow_job(process, log, lambda line: status.update(line[: console.width - 4]))
     finally:
         process.kill()
-    if not numbers.exists():
-        raise TidegateError(f"the job failed; its last words, from {log}:\n{process.tail()}")
-    return dict(json.loads(numbers.read_text(encoding="utf-8")))
+    if not summary_path.exists():
+        raise TidegateError(f"the job failed; the last lines of {log}:\n{process.tail()}")
+    return dict(json.loads(summary_path.read_text(encoding="utf-8")))
 
 
-def follow(process: GuardedProcess, log: Path, show: Any) -> None:
-    """Show the job's progress lines until it ends."""
-    deadline = time.monotonic() + LONGEST_SECONDS
+def follow_job(process: GuardedProcess, log: Path, show_line: Any) -> None:
+    """Display the job's progress lines until it ends."""
+    deadline = time.monotonic() + MAX_SECONDS
     with log.open(encoding="utf-8", errors="replace") as lines:
-        while process.alive:
+        while process.is_alive:
             if time.monotonic() > deadline:
-                raise TidegateError(
-                    f"the job did not end within {LONGEST_SECONDS:.0f} s; see {log}"
-                )
+                raise TidegateError(f"the job did not end within {MAX_SECONDS:.0f} s; see {log}")
             for line in lines:
                 if line.startswith("page_views"):
-                    show(line.strip())
+                    show_line(line.strip())
             time.sleep(0.1)
 
 
-def report(places: Places, ledger: Sequence[Sent], summary: dict[str, Any]) -> None:
-    """Show the busiest pages by window, the account of all rows, and the dead letters."""
-    views = places.rows("views")
-    headed("The busiest pages by window, with their views and mean response time", busiest(views))
-    headed("Where each record went", account(views, places.rows("late_rows"), ledger, summary))
-    headed("What could not be read", dead_letters(places.rows("dead_letters")))
+def print_report(
+    folder: DemoFolder, sent_records: Sequence[SentRecord], summary: dict[str, Any]
+) -> None:
+    """Print the most viewed pages by window, the row counts, and examples of dead letters."""
+    views = folder.read_rows("views")
+    print_section(
+        "Most viewed pages by window, with views and mean response time", busiest_pages(views)
+    )
+    print_section(
+        "Row counts by output",
+        count_records(views, folder.read_rows("late_rows"), sent_records, summary),
+    )
+    print_section("Dead letters", dead_letter_examples(folder.read_rows("dead_letters")))
 
 
-def headed(title: str, table: Table) -> None:
+def print_section(title: str, table: Table) -> None:
     """Print a table under its title."""
-    say.print(f"\n{title}", style="bold")
-    say.print(table)
+    console.print(f"\n{title}", style="bold")
+    console.print(table)
 
 
-def busiest(views: Sequence[dict[str, Any]], top: int = 3) -> Table:
+def busiest_pages(views: Sequence[dict[str, Any]], top: int = 3) -> Table:
     """Return the pages with the most views of each window."""
-    shown = Table(
-        "window (UTC)", "views", *(f"{place}. page" for place in ("1", "2", "3")[:top]), box=None
+    table = Table(
+        "window (UTC)", "views", *(f"{rank}. page" for rank in ("1", "2", "3")[:top]), box=None
     )
     for start in sorted({row["window"]["start"] for row in views}):
         rows = sorted(
@@ -172,77 +185,77 @@ def busiest(views: Sequence[dict[str, Any]], top: int = 3) -> Table:
         )
         pages = [f"{row['page']} ({row['views']:,}, {row['mean_ms']:.0f} ms)" for row in rows[:top]]
         end = rows[0]["window"]["end"]
-        shown.add_row(
+        table.add_row(
             f"{start:%H:%M} - {end:%H:%M}", f"{sum(row['views'] for row in rows):,}", *pages
         )
-    return shown
+    return table
 
 
-def account(
+def count_records(
     views: Sequence[dict[str, Any]],
-    late: Sequence[dict[str, Any]],
-    ledger: Sequence[Sent],
+    late_rows: Sequence[dict[str, Any]],
+    sent_records: Sequence[SentRecord],
     summary: dict[str, Any],
 ) -> Table:
-    """Return the account of the records.
+    """Return the number of records by output.
 
-    Each that was sent is in exactly one of the tables, or in a window that is still open.
+    Each record is in exactly one table, or in a window that is still open.
     """
     counted = sum(row["views"] for row in views)
-    still_open = summary["rows_in"] - counted - summary["late"] - summary["dead"]
-    shown = Table("where", Column("rows", justify="right"), "", box=None)
-    shown.add_row("sent", f"{len(ledger):,}", "acknowledged by the broker")
-    shown.add_row("read", f"{summary['rows_in']:,}", f"in {summary['batches']} micro-batches")
-    shown.add_row("= counted", f"{counted:,}", f"in {len(views):,} rows of the views table")
-    oldest = max((row["watermark"] - row["event_time"] for row in late), default=timedelta())
-    shown.add_row(
+    still_open = summary["rows_in"] - counted - summary["late_rows"] - summary["dead_letters"]
+    table = Table("where", Column("rows", justify="right"), "", box=None)
+    table.add_row("sent", f"{len(sent_records):,}", "acknowledged by the broker")
+    table.add_row("read", f"{summary['rows_in']:,}", f"in {summary['batches']} micro-batches")
+    table.add_row("= counted", f"{counted:,}", f"in {len(views):,} rows of the views table")
+    oldest = max((row["watermark"] - row["event_time"] for row in late_rows), default=timedelta())
+    table.add_row(
         "+ late",
-        f"{summary['late']:,}",
-        f"kept in late_rows; the latest by {oldest.seconds / 3600:.1f} hours",
+        f"{summary['late_rows']:,}",
+        f"in late_rows; up to {oldest.seconds / 3600:.1f} hours late",
     )
-    shown.add_row("+ dead", f"{summary['dead']:,}", "kept in dead_letters, with the reason")
-    shown.add_row("+ open", f"{still_open:,}", "in windows that the watermark has not passed yet")
-    again = sum(sent.click.duplicate for sent in ledger)
-    shown.add_row(
+    table.add_row("+ dead", f"{summary['dead_letters']:,}", "in dead_letters, with the reason")
+    table.add_row("+ open", f"{still_open:,}", "in windows that are still open")
+    duplicate_count = sum(record.click.is_duplicate for record in sent_records)
+    table.add_row(
         "duplicates",
-        f"{again:,}",
-        "of these were sent twice by their producer; this job counts views as sent",
+        f"{duplicate_count:,}",
+        "of the sent records; this job does not deduplicate",
     )
-    return shown
+    return table
 
 
-def dead_letters(dead: Sequence[dict[str, Any]]) -> Table:
+def dead_letter_examples(letters: Sequence[dict[str, Any]]) -> Table:
     """Return one dead letter for each reason."""
-    shown = Table("rows", "reason", "value", box=None)
-    counts = Counter(row["reason"] for row in dead)
+    table = Table("rows", "reason", "value", box=None)
+    counts = Counter(row["reason"] for row in letters)
     for reason, number in counts.most_common(8):
-        value = next(row["value"] for row in dead if row["reason"] == reason)
+        value = next(row["value"] for row in letters if row["reason"] == reason)
         text = bytes(value or b"").decode("utf-8", "backslashreplace")
-        shown.add_row(str(number), str(reason), text if len(text) <= 44 else f"{text[:41]}...")
-    return shown
+        table.add_row(str(number), str(reason), text if len(text) <= 44 else f"{text[:41]}...")
+    return table
 
 
-def farewell(places: Places) -> None:
-    """Say where things are and what to try."""
-    tables = places.root / "tables"
+def print_next_steps(folder: DemoFolder) -> None:
+    """Print the paths of tables and logs, and the next commands to try."""
+    tables = folder.root / "tables"
     job = "jobs/page_views.py --set window.kind=hopping --set window.hop='10 seconds'"
-    say.print(
+    console.print(
         f"Tables: {tables}/views, late_rows, dead_letters. Log of the job: "
-        f"{places.root / 'job.log'}",
+        f"{folder.root / 'job.log'}",
         soft_wrap=True,
     )
-    say.print("\nTry next:", style="bold")
+    console.print("\nTry next:", style="bold")
     for line in (
         "  . .venv/bin/activate",
         '  python -c "import pyarrow; from deltalake import DeltaTable, QueryBuilder; '
         f"views = QueryBuilder().register('views', DeltaTable('{tables}/views')); "
         "print(pyarrow.table(views.execute('select * from views').read_all()).to_pandas())\"",
-        "  make broker PORT=9092      # in another terminal; and then, for the job below:",
-        "  tidegate produce clicks --made-up 5000 --create 4",
+        "  make broker PORT=9092      # in another terminal, for the commands below",
+        "  tidegate produce clicks --sample 5000 --create 4",
         "  spark-submit --properties-file conf/spark-defaults.conf --jars '.jars/spark/*.jar' "
         f"{job}",
     ):
-        say.print(line, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Give each event of any topic the row of a Delta table, without code: Kafka in, Delta out.
+"""Join each event of any topic with a row of a Delta table, without code: Kafka to Delta.
 
-spark-submit jobs/enrich.py --config FILE [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/enrich.py [--config FILE] [--set section.key=value]... [--show-config]
+[--verbose]
 """
 
 from __future__ import annotations
 
-from tidegate.jobs.enrich import ABOUT, Enrich, job
-from tidegate.runtime import command
+from tidegate import run_job_command
+from tidegate.jobs.enrich import DESCRIPTION, Enrich, job
 
 if __name__ == "__main__":
-    command(Enrich, job, about=ABOUT, result="taken up")
+    run_job_command(Enrich, job, about=DESCRIPTION, result_label="enriched")

@@ -1,6 +1,6 @@
-"""Give each activity of a user the user's profile: Kafka in, Delta out, each record exactly once.
+"""Join each activity of a user with the user's profile, exactly once: Kafka to Delta.
 
-spark-submit jobs/enriched_activity.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/enriched_activity.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 """
 
@@ -10,54 +10,54 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from tidegate.errors import ConfigError
-from tidegate.formats import keyed_json
-from tidegate.joins import Lookup
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
+from tidegate import Job, run_job_command
+from tidegate.config import (
     Config,
     Duration,
     InputSection,
+    NonNegativeDuration,
     OutputSection,
     Section,
     Table,
-    Wait,
 )
-from tidegate.sinks import Append, Snapshot, TemporalJoin, VersionTable
+from tidegate.errors import ConfigError
+from tidegate.formats import upsert_json_format
+from tidegate.joins import LookupJoin
+from tidegate.sinks import Append, SnapshotJoin, TemporalJoin, VersionedTable
 
-TIME = "event_time"
+EVENT_TIME = "event_time"
 PARTITION = "profile_partition"
 OFFSET = "profile_offset"
 
 
 class EnrichSection(Section):
-    """[enrich]: which profile an event meets.
+    """[enrich]: the source of profiles.
 
-    "snapshot": that of the Delta table `profiles` as it is at the moment. "history": that of the
-    event's time, by the Delta table `profiles` with valid_from and valid_to. "changelog": the same
-    by the changelog of [profiles].
+    "snapshot": the current rows of the Delta table `profiles`. "history": the rows of `profiles` as
+    of the event time, by valid_from and valid_to. "changelog": the rows as of the event time, by
+    the changelog topic of [profiles].
     """
 
-    way: Literal["snapshot", "history", "changelog"]
+    mode: Literal["snapshot", "history", "changelog"]
     on: str = "user_id"
     profiles: str | None = None
-    patience: Wait = "0 seconds"
-    lag: Duration | None = None
-    keep: Wait | None = None
+    retry_for: NonNegativeDuration = "0 seconds"
+    max_changelog_lag: Duration | None = None
+    retention: NonNegativeDuration | None = None
 
 
 class Tables(OutputSection):
-    """[output]: the target; for the changelog its versions, waiting events and misses too."""
+    """[output]: the target; for a changelog also its versions, pending and unmatched events."""
 
     table: Table = "activity"
     versions: Table = "profile_versions"
     waiting: Table = "waiting"
-    misses: Table = "misses"
-    keep_misses_apart: bool = False
+    unmatched: Table = "misses"
+    separate_unmatched: bool = False
 
 
 class EnrichedActivity(Config, name="enriched_activity"):
-    """The job's configuration: conf/jobs/enriched_activity.toml tells each key."""
+    """The job's configuration; conf/jobs/enriched_activity.toml documents each key."""
 
     activity: InputSection
     profiles: InputSection | None = None
@@ -65,16 +65,16 @@ class EnrichedActivity(Config, name="enriched_activity"):
     output: Tables
 
     @model_validator(mode="after")
-    def _has_profiles(self) -> EnrichedActivity:
-        way = self.enrich.way
-        if way == "changelog" and self.profiles is None:
+    def _require_profiles(self) -> EnrichedActivity:
+        mode = self.enrich.mode
+        if mode == "changelog" and self.profiles is None:
             raise ConfigError(
-                "enrich.way is 'changelog', without a section [profiles].", "the changelog's topic."
+                "missing section: [profiles], for enrich.mode 'changelog'", "the changelog topic"
             )
-        if way != "changelog" and self.enrich.profiles is None:
+        if mode != "changelog" and self.enrich.profiles is None:
             raise ConfigError(
-                f"enrich.way is {way!r}, without a table.",
-                "the path of a Delta table.",
+                f"missing key: enrich.profiles, for enrich.mode {mode!r}",
+                "the path of a Delta table",
                 "--set enrich.profiles=/data/profiles",
             )
         return self
@@ -82,60 +82,56 @@ class EnrichedActivity(Config, name="enriched_activity"):
 
 def job(config: EnrichedActivity) -> Job:
     """Return the job of a configuration."""
-    if config.enrich.way == "changelog" and config.profiles is not None:
-        return from_changelog(config, config.profiles)
-    return from_table(config, config.enrich.profiles or "")
+    if config.enrich.mode == "changelog" and config.profiles is not None:
+        return job_from_changelog(config, config.profiles)
+    return job_from_table(config, config.enrich.profiles or "")
 
 
-def from_table(config: EnrichedActivity, profiles: str) -> Job:
-    """Meet a Delta table: as it is, or where it is a history, as it was at the event's time."""
-    as_of = TIME if config.enrich.way == "history" else None
-    own = Lookup(config.enrich.on, how="left", as_of=as_of)
+def job_from_table(config: EnrichedActivity, profiles: str) -> Job:
+    """Return the job that joins with a Delta table: a snapshot, or a history."""
+    as_of = EVENT_TIME if config.enrich.mode == "history" else None
+    lookup_join = LookupJoin(config.enrich.on, how="left", as_of=as_of)
     return config.as_job(
         inputs={"activity": config.as_input(config.activity)},
-        sink=Snapshot(table=profiles, join=own, sink=Append(config.output.table)),
+        sink=SnapshotJoin(table=profiles, join=lookup_join, sink=Append(config.output.table)),
     )
 
 
-def from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
-    """Keep the profiles by their changelog; an event waits until that has passed its time."""
+def job_from_changelog(config: EnrichedActivity, profiles: InputSection) -> Job:
+    """Return the job that joins with a changelog; an event waits until the changelog passes it."""
     enrich = config.enrich
-    rows = keyed_json(
-        profiles.event_schema, key=enrich.on, time=profiles.time, place=(PARTITION, OFFSET)
+    profile_format = upsert_json_format(
+        profiles.event_schema, key=enrich.on, time=profiles.time, log_position=(PARTITION, OFFSET)
     )
     inputs = {
         "activity": config.as_input(config.activity),
-        "profiles": config.as_input(profiles, format=rows),
+        "profiles": config.as_input(profiles, format=profile_format),
     }
-
     sink = TemporalJoin(
         config.output.table,
-        waiting=config.output.waiting,
-        misses=config.output.misses if config.output.keep_misses_apart else None,
-        versions=VersionTable(
+        pending_table=config.output.waiting,
+        unmatched=config.output.unmatched if config.output.separate_unmatched else None,
+        versions=VersionedTable(
             config.output.versions,
-            on=enrich.on,
+            key=enrich.on,
             order=[OFFSET],
             partition=[PARTITION],
             deleted="deleted",
-            keep=enrich.keep,
+            retention=enrich.retention,
         ),
         events="activity",
         changes="profiles",
-        lateness=profiles.lateness,
-        patience=enrich.patience,
-        lag=enrich.lag,
+        watermark_delay=profiles.watermark_delay,
+        retry_for=enrich.retry_for,
+        max_changelog_lag=enrich.max_changelog_lag,
     )
-    return config.as_job(
-        inputs=inputs,
-        sink=sink,
-    )
+    return config.as_job(inputs=inputs, sink=sink)
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         EnrichedActivity,
         job,
-        about="Give each activity of a user the user's profile, from Kafka to Delta.",
-        result="taken up",
+        about="Join each activity of a user with the user's profile, from Kafka to Delta.",
+        result_label="enriched",
     )

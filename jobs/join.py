@@ -1,12 +1,13 @@
-"""Join any two topics by key and time, without code: Kafka in, Delta out.
+"""Join any two topics by key and time, without code: Kafka to Delta.
 
-spark-submit jobs/join.py --config FILE [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/join.py [--config FILE] [--set section.key=value]... [--show-config]
+[--verbose]
 """
 
 from __future__ import annotations
 
-from tidegate.jobs.join import ABOUT, Join, job
-from tidegate.runtime import command
+from tidegate import run_job_command
+from tidegate.jobs.join import DESCRIPTION, Join, job
 
 if __name__ == "__main__":
-    command(Join, job, about=ABOUT, result="joined")
+    run_job_command(Join, job, about=DESCRIPTION, result_label="joined")

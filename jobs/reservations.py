@@ -1,50 +1,50 @@
-"""Decide commands in the order of their log, each once: Kafka in, Delta out.
+"""Handle commands in log order, each once: Kafka to Delta.
 
-spark-submit jobs/reservations.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/reservations.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 
-As shipped a guest reserves a seat, which nobody else has, and gives it back. A command is checked
-against the state that the events before it have made; it becomes an event, or is refused with its
-reason. The tables: the states, the events, the refusals, all commands, and those that are not
-decided. No two guests have one seat, however often the job dies or a command is sent.
+In the shipped configuration a guest reserves and releases a seat. The job checks a command against
+the state after all previous events; the command becomes an event, or is rejected with a reason. The
+job writes the states, the events, the rejections, all commands, and the commands of unknown types.
+A seat never has two guests, even if the job crashes or a command is sent twice.
 """
 
 from __future__ import annotations
 
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
+from tidegate import Job, run_job_command
+from tidegate.config import (
     Config,
     DecideSection,
     FoldSection,
     InputSection,
+    NonNegativeDuration,
     OutputSection,
     Table,
-    Wait,
 )
-from tidegate.sinks import Append, Decided, FanOut, Mapped
+from tidegate.sinks import Append, CommandHandler, FanOut, MapRows
 from tidegate.transform import Stateless
 
-PLACE = ("topic", "partition", "offset")
+LOG_POSITION = ("topic", "partition", "offset")
 
 
 class CommandsSection(InputSection):
-    """[commands]: the topics, and the commands' columns. None is late: their order is the log's."""
+    """[commands]: the topics and columns of the commands, ordered by offset and never late."""
 
-    lateness: Wait = "0 seconds"
+    watermark_delay: NonNegativeDuration = "0 seconds"
 
 
 class Tables(OutputSection):
-    """[output]: the states, events and refusals, all commands, and those that are not decided."""
+    """[output]: the states, events, rejections, all commands, and the unknown commands."""
 
     table: Table = "seats"
     events: Table = "seat_events"
     refusals: Table = "refusals"
     commands: Table = "commands"
-    unknown: Table = "unknown_commands"
+    unknown_rows: Table = "unknown_commands"
 
 
 class Reservations(Config, name="reservations"):
-    """The job's configuration: conf/jobs/reservations.toml tells each key."""
+    """The job's configuration; conf/jobs/reservations.toml documents each key."""
 
     commands: CommandsSection
     fold: FoldSection
@@ -53,27 +53,31 @@ class Reservations(Config, name="reservations"):
 
 
 def job(config: Reservations) -> Job:
-    """Return the job of a configuration; rules that do not fit the commands are told at the start.
+    """Return the job of a configuration; rules that do not fit the commands fail at the start.
 
-    The commands' table is written last: it has what is decided, or set aside.
+    The job writes the table of commands last, after their events or rejections.
     """
-    commands = config.as_input(config.commands, keep=PLACE)
-    fold = config.fold.value(PLACE, "refuse")
-    rules = config.decide.value(fold, commands.reading.place)
+    commands = config.as_input(config.commands, kafka_columns=LOG_POSITION)
+    fold = config.fold.to_fold(LOG_POSITION, "refuse")
+    decider = config.decide.to_decider(fold, commands.position_columns)
     output = config.output
-    seats = Decided(output.table, commands=rules, events=output.events, refusals=output.refusals)
-    strange = Mapped(rows=rules.set_aside, sink=Append(output.unknown, step="unknown"))
+    command_handler = CommandHandler(
+        output.table, decider=decider, events=output.events, refusals=output.refusals
+    )
+    unknown_sink = MapRows(
+        rows=decider.unknown_commands, sink=Append(output.unknown_rows, output="unknown")
+    )
     return config.as_job(
         inputs={"commands": commands},
-        transform=Stateless(rules.checked, one_to_one=True),
-        sink=FanOut(Append(output.commands), also=[seats, strange]),
+        transform=Stateless(decider.validate, one_to_one=True),
+        sink=FanOut(Append(output.commands), other_sinks=[command_handler, unknown_sink]),
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         Reservations,
         job,
-        about="Decide commands in the order of their log, from Kafka to Delta.",
-        result="commands",
+        about="Handle commands in log order, from Kafka to Delta.",
+        result_label="commands",
     )

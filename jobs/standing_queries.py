@@ -1,6 +1,6 @@
-"""Run documents past standing queries: Kafka in, Delta out, each match exactly once.
+"""Match documents against stored queries, each match exactly once: Kafka to Delta.
 
-spark-submit jobs/standing_queries.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/standing_queries.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 """
 
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from tidegate.errors import ConfigError, TidegateError
-from tidegate.patterns import SearchFields, query_format
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import (
+from tidegate import Job, run_job_command
+from tidegate.config import (
     Config,
     Duration,
     InputSection,
@@ -19,48 +17,54 @@ from tidegate.runtime.config import (
     OutputSection,
     Section,
     Table,
+    config_errors,
 )
-from tidegate.sinks import Matched, standing_versions
+from tidegate.errors import ConfigError
+from tidegate.patterns import SearchFields, query_format
+from tidegate.sinks import Percolator, read_query_versions
 
 
 class QueriesSection(InputSection):
-    """[queries]: the changelog: key = id, value = text, and the timestamp says since when."""
+    """[queries]: the changelog of queries: key = id, value = text, timestamp = valid from."""
 
     event_schema: str = Field(default="", alias="schema")
 
     @model_validator(mode="after")
-    def _plain(self) -> QueriesSection:
-        if self.event_schema or self.time != "event_time" or self.format != "json" or self.header:
+    def _require_plain_queries(self) -> QueriesSection:
+        if (
+            self.event_schema
+            or self.time != "event_time"
+            or self.format != "json"
+            or self.schema_header
+        ):
             raise ConfigError(
-                "[queries] has a schema, a time, a format or a header, and its values are texts.",
-                "topics, lateness, start and the like.",
+                "invalid key in [queries]: schema, time, format or schema_header; values are texts",
+                "topics, watermark_delay, start and similar keys",
             )
         return self
 
 
 class SearchSection(Section):
-    """[search]: the fields of the documents that queries speak of, and the queries' delay."""
+    """[search]: the searchable fields of the documents, and the maximum lag of the queries."""
 
     text: Names = Field(default=[])
-    whole: Names = Field(default=[])
-    fraction: Names = Field(default=[])
+    integer: Names = Field(default=[])
+    double: Names = Field(default=[])
     time: Names = Field(default=[])
-    default: Names = Field(default=[], description="texts for words without a field; or all")
-    lag: Duration | None = Field(
-        default=None, description="how far the queries can be behind the documents"
+    default: Names = Field(default=[], description="text fields for words without a field")
+    max_changelog_lag: Duration | None = Field(
+        default=None, description="maximum lag of the queries behind the documents"
     )
 
-    def fields(self) -> SearchFields:
+    def to_search_fields(self) -> SearchFields:
         """Return the fields."""
-        named = self.model_dump(include={"text", "whole", "fraction", "time"})
-        try:
-            return SearchFields(**named, default=self.default or None)
-        except TidegateError as error:
-            raise ConfigError(f"[search] {error.given}", error.allowed, error.hint) from None
+        columns_by_type = self.model_dump(include={"text", "integer", "double", "time"})
+        with config_errors("search"):
+            return SearchFields(**columns_by_type, default=self.default or None)
 
 
 class Tables(OutputSection):
-    """[output]: the target, the versions of the queries, and the documents that wait."""
+    """[output]: the matches, the versions of the queries, and the pending documents."""
 
     table: Table = "matches"
     versions: Table = "queries"
@@ -68,7 +72,7 @@ class Tables(OutputSection):
 
 
 class StandingQueries(Config, name="standing_queries"):
-    """The job's configuration: conf/jobs/standing_queries.toml tells each key."""
+    """The job's configuration; conf/jobs/standing_queries.toml documents each key."""
 
     documents: InputSection
     queries: QueriesSection
@@ -78,14 +82,14 @@ class StandingQueries(Config, name="standing_queries"):
 
 def job(config: StandingQueries) -> Job:
     """Return the job of a configuration."""
-    fields = config.search.fields()
-    sink = Matched(
+    fields = config.search.to_search_fields()
+    sink = Percolator(
         config.output.table,
         fields=fields,
-        versions=standing_versions(config.output.versions),
-        waiting=config.output.waiting,
-        lateness=config.queries.lateness,
-        lag=config.search.lag,
+        versions=read_query_versions(config.output.versions),
+        pending_table=config.output.waiting,
+        watermark_delay=config.queries.watermark_delay,
+        max_changelog_lag=config.search.max_changelog_lag,
     )
     inputs = {
         "documents": config.as_input(config.documents),
@@ -95,9 +99,9 @@ def job(config: StandingQueries) -> Job:
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         StandingQueries,
         job,
-        about="Run documents past standing queries, from Kafka to Delta.",
-        result="taken up",
+        about="Match documents against stored queries, from Kafka to Delta.",
+        result_label="documents",
     )

@@ -1,19 +1,17 @@
-"""Keep each user's timeline: the posts, with their authors' names, of those whom the user follows.
+"""Maintain each user's timeline, a materialized view of three changelogs: Kafka to Delta.
 
-Kafka in, Delta out.
-
-spark-submit jobs/timelines.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/timelines.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 
-Three topics say what changes: posts are written and deleted, users follow and unfollow, names
-change. Each record is a JSON object with `op`, the row's key, its fields, a `version` that rises
+A timeline has the posts, with author names, of the users whom a user follows. Each record of the
+three topics is a JSON object with `op`, the key of a row, its fields, a `version` that increases
 with each change of the row, and `event_time`:
 
     posts    op "post" or "delete", post_id; author, text
     follows  op "follow" or "unfollow", follower and followee
-    users    op "delete", or another one such as "user", user_id; name
+    users    op "delete", or any other op such as "user", user_id; name
 
-The timelines are a view of a view: posts and users make named posts, and these and follows the
+The view has two levels: posts and users are joined to named posts, and these with follows to
 timelines.
 """
 
@@ -25,22 +23,22 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, InputSection, OutputSection, Section, Table
-from tidegate.views import KeyedTable, View, lookup
+from tidegate import Job, run_job_command
+from tidegate.config import Config, InputSection, OutputSection, Section, Table
+from tidegate.views import KeyedTable, View, read_view
 
-ON = "author"
+JOIN_KEY = "author"
 
 
 class ViewSection(Section):
-    """[view]: the parts that each table is cut into, and the batches between two compactions."""
+    """[view]: the hash buckets of each table, and the batches between two compactions."""
 
     buckets: int = Field(default=64, gt=0)
     compact_every: int | None = Field(default=20, gt=0)
 
 
 class Tables(OutputSection):
-    """[output]: the timelines, and the tables that they are made of."""
+    """[output]: the timelines and their base tables."""
 
     table: Table = "timelines"
     named_posts: Table = "named_posts"
@@ -50,7 +48,7 @@ class Tables(OutputSection):
 
 
 class Timelines(Config, name="timelines"):
-    """The job's configuration: conf/jobs/timelines.toml tells each key."""
+    """The job's configuration; conf/jobs/timelines.toml documents each key."""
 
     posts: InputSection
     follows: InputSection
@@ -60,7 +58,7 @@ class Timelines(Config, name="timelines"):
 
 
 def job(config: Timelines) -> Job:
-    """Return the job of a configuration: the rows of all topics reach the view in one batch."""
+    """Return the job of a configuration, which updates the view once per batch of all topics."""
     return config.as_job(
         inputs={
             "posts": config.as_input(config.posts),
@@ -72,64 +70,74 @@ def job(config: Timelines) -> Job:
 
 
 def sink(output: Tables, layout: ViewSection) -> View:
-    """Return the view of the timelines, with all tables that it is made of."""
+    """Return the view of the timelines and its base tables."""
 
-    def kept(name: str, key: Sequence[str], deleting: str, *columns: Column) -> KeyedTable:
+    def keyed_table(name: str, key: Sequence[str], delete_op: str, *columns: Column) -> KeyedTable:
         def changes(frame: DataFrame) -> DataFrame:
-            deleted = (F.col("op") == deleting).alias("deleted")
+            deleted = (F.col("op") == delete_op).alias("deleted")
             return frame.select(*columns, "version", deleted)
 
         return KeyedTable(
             getattr(output, name),
-            step=name,
-            rows_of=name,
-            changes=changes,
+            output=name,
+            input=name,
+            to_changes=changes,
             key=key,
-            by=ON,
-            position="version",
+            lookup_by=JOIN_KEY,
+            order_by="version",
             buckets=layout.buckets,
         )
 
-    posted = F.col("event_time").alias("posted_at")
-    posts = kept("posts", ["post_id"], "delete", F.col("post_id"), F.col(ON), F.col("text"), posted)
-    users = kept("users", [ON], "delete", F.col("user_id").alias(ON), F.col("name"))
-    follows = kept(
-        "follows", ["follower", ON], "unfollow", F.col("follower"), F.col("followee").alias(ON)
+    posted_at = F.col("event_time").alias("posted_at")
+    posts = keyed_table(
+        "posts", ["post_id"], "delete", F.col("post_id"), F.col(JOIN_KEY), F.col("text"), posted_at
     )
-    # An author whose name is not known, or no longer, is no reason to leave the post out.
-    named = View(
+    users = keyed_table(
+        "users", [JOIN_KEY], "delete", F.col("user_id").alias(JOIN_KEY), F.col("name")
+    )
+    follows = keyed_table(
+        "follows",
+        ["follower", JOIN_KEY],
+        "unfollow",
+        F.col("follower"),
+        F.col("followee").alias(JOIN_KEY),
+    )
+    # Left join: posts of authors without a name remain.
+    named_posts = View(
         output.named_posts,
-        step="named_posts",
+        output="named_posts",
         left=posts,
         right=users,
-        on=ON,
+        on=JOIN_KEY,
         how="left",
         buckets=layout.buckets,
     )
     return View(
         output.table,
-        step="timelines",
-        left=named,
+        output="timelines",
+        left=named_posts,
         right=follows,
-        on=ON,
-        by="follower",
+        on=JOIN_KEY,
+        lookup_by="follower",
         buckets=layout.buckets,
         compact_every=layout.compact_every,
     )
 
 
-def newest(timelines: DataFrame, user: str, n: int = 20) -> DataFrame:
-    """Return the newest posts of a user's timeline, the newest first.
+def newest_posts(timelines: DataFrame, user: str, n: int = 20) -> DataFrame:
+    """Return the newest posts of a user's timeline, newest first.
 
-    timelines: the view's table, as Spark reads it.
+    timelines: the view's table as a DataFrame.
     """
-    return lookup(timelines, follower=user).orderBy(F.desc("posted_at"), F.desc("post_id")).limit(n)
+    return (
+        read_view(timelines, follower=user).orderBy(F.desc("posted_at"), F.desc("post_id")).limit(n)
+    )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         Timelines,
         job,
-        about="Keep each user's timeline of the posts of those whom the user follows.",
-        result="changes of posts, follows and users",
+        about="Maintain each user's timeline of followed users' posts, from Kafka to Delta.",
+        result_label="changes of posts, follows and users",
     )

@@ -1,8 +1,8 @@
-"""Count visitors by page and minute, hour and day, in sketches: Kafka in, Delta out.
+"""Count visitors by page and minute, hour and day, in mergeable sketches: Kafka to Delta.
 
-A sketch can be merged with any other, so that any union of pages and times can be asked for.
+Sketches can be merged, which gives the visitors of any union of pages and times.
 
-spark-submit jobs/unique_visitors.py [--config PATH] [--set section.key=value]... [--show-config]
+spark-submit jobs/unique_visitors.py [--config FILE] [--set section.key=value]... [--show-config]
 [--verbose]
 """
 
@@ -11,22 +11,22 @@ from __future__ import annotations
 from pydantic import Field
 from pyspark.sql import DataFrame
 
+from tidegate import Job, run_job_command
 from tidegate.aggregates import Aggregate, count
-from tidegate.runtime import Job, command
-from tidegate.runtime.config import Config, InputSection, OutputSection, Section, Table
-from tidegate.sinks import FanOut, Mapped, Upsert
-from tidegate.sketches import distinct, quantile, top
-from tidegate.windows import Tumbling, Windowed, rolled_up
+from tidegate.config import Config, InputSection, OutputSection, Section, Table
+from tidegate.sinks import FanOut, MapRows, Upsert
+from tidegate.sketches import approx_count_distinct, approx_quantile, approx_top_k
+from tidegate.windows import Tumbling, WindowAggregation, roll_up
 
-BY = "page"
-KEYS = ["window", BY]
-RANKS = [0.5, 0.95, 0.99]
+GROUP_COLUMN = "page"
+KEYS = ["window", GROUP_COLUMN]
+PROBABILITIES = [0.5, 0.95, 0.99]
 
 
 class RollUpSection(Section):
-    """[roll_up]: the zone whose days are counted, and how exact the number of visitors is.
+    """[roll_up]: the time zone of days, and the precision of the number of visitors.
 
-    Its standard error is 1.04 / 2^(precision/2).
+    The relative standard error is 1.04 / 2^(precision/2).
     """
 
     zone: str = "UTC"
@@ -34,7 +34,7 @@ class RollUpSection(Section):
 
 
 class Tables(OutputSection):
-    """[output]: `table` holds the minutes, and two tables more the hours and the days."""
+    """[output]: the tables of minutes (`table`), hours and days."""
 
     table: Table = "minutes"
     hours: Table = "hours"
@@ -42,7 +42,7 @@ class Tables(OutputSection):
 
 
 class UniqueVisitors(Config, name="unique_visitors"):
-    """The job's configuration: conf/jobs/unique_visitors.toml tells each key."""
+    """The job's configuration; conf/jobs/unique_visitors.toml documents each key."""
 
     clicks: InputSection
     roll_up: RollUpSection = RollUpSection()
@@ -50,43 +50,45 @@ class UniqueVisitors(Config, name="unique_visitors"):
 
 
 def aggregates(precision: int = 14) -> dict[str, Aggregate]:
-    """Return what is kept of each page: views, visitors, response times, and the busiest pages."""
+    """Return the aggregates: views, visitors, response times, and the most viewed pages."""
     return {
         "views": count(),
-        "visitors": distinct("user_id", precision=precision),
-        "ms": quantile("ms", RANKS),
-        "pages": top(BY, 10),
+        "visitors": approx_count_distinct("user_id", precision=precision),
+        "ms": approx_quantile("ms", PROBABILITIES),
+        "pages": approx_top_k(GROUP_COLUMN, 10),
     }
 
 
 def job(config: UniqueVisitors) -> Job:
     """Return the job of a configuration.
 
-    It keeps no state: each batch's partials are merged into those that the tables have.
+    It is stateless: each batch's partial aggregates are merged into those of the tables.
     """
     aggs = aggregates(config.roll_up.precision)
     output = config.output
 
-    def rolled(into: str, size: str, step: str, zone: str | None = None) -> Mapped:
-        def larger(minutes: DataFrame) -> DataFrame:
-            return rolled_up(minutes, size, by=BY, aggs=aggs, zone=zone)
+    def rolled_up_sink(path: str, size: str, output_name: str, zone: str | None = None) -> MapRows:
+        def roll_up_minutes(minutes: DataFrame) -> DataFrame:
+            return roll_up(minutes, size, by=GROUP_COLUMN, aggs=aggs, zone=zone)
 
-        return Mapped(rows=larger, sink=Upsert(into, keys=KEYS, aggs=aggs, step=step))
+        return MapRows(
+            rows=roll_up_minutes, sink=Upsert(path, keys=KEYS, aggs=aggs, output=output_name)
+        )
 
-    hours = rolled(output.hours, "1 hour", "hours")
-    days = rolled(output.days, "1 day", "days", config.roll_up.zone)
-    minutes = Upsert(output.table, keys=KEYS, aggs=aggs, step="table")
+    hours = rolled_up_sink(output.hours, "1 hour", "hours")
+    days = rolled_up_sink(output.days, "1 day", "days", config.roll_up.zone)
+    minutes = Upsert(output.table, keys=KEYS, aggs=aggs, output="table")
     return config.as_job(
         inputs={"clicks": config.as_input(config.clicks)},
-        each_batch=Windowed(Tumbling("1 minute"), by=BY, aggs=aggs).partials(),
-        sink=FanOut(minutes, also=[hours, days]),
+        each_batch=WindowAggregation(Tumbling("1 minute"), by=GROUP_COLUMN, aggs=aggs).partials(),
+        sink=FanOut(minutes, other_sinks=[hours, days]),
     )
 
 
 if __name__ == "__main__":
-    command(
+    run_job_command(
         UniqueVisitors,
         job,
         about="Count visitors by page and minute, hour and day, from Kafka to Delta.",
-        result="merged into the sketches",
+        result_label="merged into the sketches",
     )

@@ -1,12 +1,13 @@
-"""Aggregate any topic's columns in event-time windows, without code: Kafka in, Delta out.
+"""Aggregate the columns of any topic in event-time windows, without code: Kafka to Delta.
 
-spark-submit jobs/windows.py --config FILE [--set section.key=value]... [--show-config] [--verbose]
+spark-submit jobs/windows.py [--config FILE] [--set section.key=value]... [--show-config]
+[--verbose]
 """
 
 from __future__ import annotations
 
-from tidegate.jobs.windows import ABOUT, Windows, job
-from tidegate.runtime import command
+from tidegate import run_job_command
+from tidegate.jobs.windows import DESCRIPTION, Windows, job
 
 if __name__ == "__main__":
-    command(Windows, job, about=ABOUT)
+    run_job_command(Windows, job, about=DESCRIPTION)

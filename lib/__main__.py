@@ -1,5 +1,5 @@
-"""`python -m tidegate`: the command `tidegate`."""
+"""The command `tidegate`, run as `python -m tidegate`."""
 
-from .command import main
+from .cli import main
 
 main()

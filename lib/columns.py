@@ -1,10 +1,13 @@
-"""The one place where what a caller gives is checked: names, columns and schemas."""
+"""Column helpers, and validation of the columns, schemas and conditions that callers pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache, reduce, wraps
 from operator import and_
+from typing import TypeVar, TypeVarTuple, get_args
 
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
@@ -23,22 +26,26 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
+from pyspark.sql.utils import is_remote
 
 from .errors import ArgumentError, ColumnError, ColumnTypeError, SetupError, WatermarkError
-from .made_once import made_once
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
-_NOT_STORED = frozenset(" ,;{}()\n\t=")
+_UNSTORABLE_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
+_CONDITION_EXAMPLE = "where='ms > 100'"
 JSON_IN_UTC = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "timeZone": "UTC",
     "ignoreNullFields": "false",
 }
-"""How rows are written as JSON: times in UTC to the microsecond, and null fields too."""
+"""Options of `to_json`: times in UTC to the microsecond, null fields included."""
 
-_PLAIN = (
+_BYTE_COMPARABLE = (
     BinaryType,
     BooleanType,
     DateType,
@@ -49,207 +56,327 @@ _PLAIN = (
 )
 
 
-def names(columns: str | Sequence[str], what: str = "by") -> list[str]:
-    """Return a list of column names from one name or several."""
+def cache_columns(make: Callable[[*Arguments], Result]) -> Callable[[*Arguments], Result]:
+    """Cache the columns that a function builds from names and numbers.
+
+    Building a Column takes several calls to the JVM, a tenth of the time of a small batch. Spark
+    Connect columns have a separate cache. Do not cache nondeterministic columns.
+    """
+    caches = {remote: lru_cache(maxsize=1_000)(make) for remote in (False, True)}
+
+    @wraps(make)
+    def cached_call(*arguments: *Arguments) -> Result:
+        return caches[is_remote()](*arguments)
+
+    return cached_call
+
+
+def require_column_names(columns: str | Sequence[str], label: str = "by") -> list[str]:
+    """Return a list of column names from one name or several.
+
+    Raises ColumnError for a repeated name, ColumnTypeError for a value that is not text.
+
+    >>> require_column_names("page"), require_column_names(["page", "user"])
+    (['page'], ['page', 'user'])
+    """
     if not isinstance(columns, Iterable):
         raise ColumnTypeError(
-            f"{what} is {columns!r}, a {type(columns).__name__}.",
-            "a column's name, or a list of names.",
+            f"invalid {label}: {columns!r} ({type(columns).__name__})",
+            "a column name, or a list of column names",
         )
-    given = [columns] if isinstance(columns, str) else list(columns)
-    for name in given:
+    column_names = [columns] if isinstance(columns, str) else list(columns)
+    for name in column_names:
         if not isinstance(name, str):
             raise ColumnTypeError(
-                f"{what} holds {name!r}, a {type(name).__name__}.",
-                "column names as text.",
-                f"add the expression with withColumn first, then name it in {what}.",
+                f"invalid {label}: {name!r} ({type(name).__name__})",
+                "column names as text",
+                f"add the expression with withColumn, then pass its name in {label}",
             )
-    repeated = sorted({name for name in given if given.count(name) > 1})
+    repeated = sorted({name for name in column_names if column_names.count(name) > 1})
     if repeated:
-        raise ColumnError(
-            f"{what} names {', '.join(repeated)} more than once.", "each column once."
+        raise ColumnError(f"invalid {label}: repeated {', '.join(repeated)}", "each column once")
+    return column_names
+
+
+def require_integer(
+    value: object, label: str, min_value: int, max_value: int, hint: str = ""
+) -> None:
+    """Raise ArgumentError unless the value is an integer from `min_value` to `max_value`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not min_value <= value <= max_value:
+        raise ArgumentError(
+            f"invalid {label}: {value!r}", f"an integer from {min_value:,} to {max_value:,}", hint
         )
-    return given
 
 
-def require_whole(value: object, what: str, least: int, most: int, hint: str = "") -> None:
-    """Refuse what is no whole number from `least` to `most`."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ArgumentError(f"{what} is {value!r}.", f"{least:,} to {most:,}.", hint)
+def require_choice(value: object, label: str, choices: object) -> None:
+    """Raise ArgumentError unless the value is one of the choices of a `Literal`."""
+    if value not in get_args(choices):
+        names = [repr(choice) for choice in get_args(choices)]
+        raise ArgumentError(f"invalid {label}: {value!r}", ", ".join(names), f"{label}={names[0]}")
 
 
-def column(value: str | Column) -> Column:
-    """Return a Column from a column or its name; a name is taken whole, dots and all."""
-    return quoted(value) if isinstance(value, str) else value
+def require_flag(value: object, label: str) -> None:
+    """Raise ColumnTypeError unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise ColumnTypeError(f"invalid {label}: {value!r}", "True or False", f"{label}=True")
 
 
-@made_once
-def quoted(name: str) -> Column:
-    """Return the top-level column of just this name, whatever characters are in it."""
-    return F.col(escaped(name))
+def require_instance(value: object, label: str, expected: type, hint: str = "") -> None:
+    """Raise ColumnTypeError unless the value is an instance of the expected class."""
+    if not isinstance(value, expected):
+        raise ColumnTypeError(f"invalid {label}: {value!r}", f"a {expected.__name__}", hint)
 
 
-def quoted_in(alias: str, name: str) -> Column:
-    """Return the top-level column of just this name in an aliased frame."""
-    return F.col(f"{alias}.{escaped(name)}")
+def require_zoned_time(value: object, label: str) -> None:
+    """Raise ArgumentError unless the value is a datetime with a time zone."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ArgumentError(
+            f"invalid {label}: {value!r}",
+            "a datetime with a time zone",
+            f"{label}=datetime(2026, 3, 2, tzinfo=UTC)",
+        )
 
 
-def escaped(name: str) -> str:
-    """Return a name as text that Spark reads as just this name."""
+def as_column(value: str | Column) -> Column:
+    """Return a Column from a column or its name; dots in a name do not select a struct field.
+
+    >>> clicks.select(as_column("page")).columns
+    ['page']
+    """
+    return quoted_column(value) if isinstance(value, str) else value
+
+
+@cache_columns
+def quoted_column(name: str) -> Column:
+    """Return the top-level column of exactly this name, including special characters.
+
+    >>> clicks.select(quoted_column("page")).columns
+    ['page']
+    """
+    return F.col(quote_name(name))
+
+
+def quoted_column_in(alias: str, name: str) -> Column:
+    """Return the top-level column of exactly this name in an aliased frame."""
+    return F.col(f"{alias}.{quote_name(name)}")
+
+
+def add_micros(time: Column, micros: int | Column) -> Column:
+    """Return a timestamp plus a number of microseconds of any sign.
+
+    >>> clicks.select(F.minute(add_micros(F.col("event_time"), 60_000_000))).first()[0]
+    4
+    """
+    return F.timestamp_micros(F.unix_micros(time) + F.lit(micros))
+
+
+def quote_name(name: str) -> str:
+    """Return a name quoted with backticks for Spark SQL.
+
+    >>> quote_name("a.b")
+    '`a.b`'
+    """
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
 
 def same_key(keys: Sequence[str], left: str = "old", right: str = "new") -> Column:
     """Return whether rows of two aliased frames have the same key; nulls are equal."""
-    return reduce(and_, [quoted_in(left, name).eqNullSafe(quoted_in(right, name)) for name in keys])
+    pairs = [(quoted_column_in(left, name), quoted_column_in(right, name)) for name in keys]
+    return reduce(and_, [left_key.eqNullSafe(right_key) for left_key, right_key in pairs])
 
 
 def first_line(fault: Exception) -> str:
-    """Return what one of Spark's errors says, without its plan and its SQLSTATE."""
+    """Return the first line of a Spark error, without its plan and SQLSTATE."""
     return str(fault).strip().split("\n", 1)[0].split(" SQLSTATE", 1)[0]
 
 
-def schema_of(given: str | StructType, what: str = "schema") -> StructType:
-    """Return a schema that was given as DDL text or as a StructType, and has a field at least.
+def as_schema(schema: str | StructType, label: str = "schema") -> StructType:
+    """Return the StructType of DDL text or of a StructType, which must have at least one field.
 
-    Only Spark can read DDL text, so this needs a running session; a StructType needs none.
+    Spark parses DDL text, so it requires a running session; a StructType does not.
     """
-    found = _read_ddl(given, what) if isinstance(given, str) else given
-    if not isinstance(found, StructType) or not found.fields:
-        raise ArgumentError(
-            f"{what} is {given!r}.",
-            "at least one field, as DDL text or StructType.",
-            f"{what}='page STRING, ms INT'",
-        )
-    return found
-
-
-def _read_ddl(text: str, what: str) -> DataType:
+    example = f"{label}='page STRING, ms INT'"
     try:
-        return StructType.fromDDL(text)
+        parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     except PySparkRuntimeError as fault:
         raise SetupError(
-            f"{what} is DDL text, which Spark reads, and no Spark session is running.",
-            "DDL text once there is a session; a StructType at any time.",
-            f"make the session before this call, or write {what} as a StructType.",
+            f"cannot parse the DDL text of {label}: no Spark session is running",
+            "Spark parses DDL text and requires a session.",
+            f"create the session before this call, or pass {label} as a StructType.",
         ) from fault
     except AnalysisException as fault:
         raise ArgumentError(
-            f"{what} is {text!r}, which cannot be read: {first_line(fault)}",
-            "DDL text: names and types, parted by commas.",
-            f"{what}='page STRING, ms INT'",
+            f"invalid {label}: {schema!r}: {first_line(fault)}",
+            "DDL text: names and types, separated by commas",
+            example,
         ) from fault
+    if not isinstance(parsed, StructType) or not parsed.fields:
+        expected = "at least one field, as DDL text or StructType"
+        raise ArgumentError(f"invalid {label}: {schema!r}", expected, example)
+    return parsed
 
 
-def type_of(frame: DataFrame, value: str | Column, what: str) -> DataType:
-    """Return the type of a column or an expression, and refuse one that cannot be computed."""
+def column_type(frame: DataFrame, value: str | Column, label: str) -> DataType:
+    """Return the type of a column or an expression; raise an error if it cannot be resolved."""
     try:
         if isinstance(value, str):
-            # Spark logs a page of JSON for a name that it does not find, so it is not asked.
+            # Spark logs a page of JSON for an unknown name, so unknown names are caught here.
             if value.lower() not in {name.lower() for name in frame.columns}:
-                require(frame, [value], what)
-            value = quoted(value)
+                require_columns(frame, [value], label)
+            value = quoted_column(value)
         return frame.select(value).schema[0].dataType
     except ParseException as fault:
         raise ArgumentError(
-            f"{what} cannot be read: {first_line(fault)}", "an expression of Spark's SQL."
+            f"invalid {label}: {first_line(fault)}", "a Spark SQL expression"
         ) from fault
     except AnalysisException as fault:
         raise ColumnError(
-            f"{what} cannot be computed: {first_line(fault)}",
-            f"the columns are {', '.join(frame.columns)}.",
+            f"invalid {label}: {first_line(fault)}",
+            f"an expression of the columns {', '.join(frame.columns)}",
         ) from fault
 
 
-def require(frame: DataFrame, wanted: Iterable[str], what: str = "by") -> None:
-    """Refuse names that the frame does not have, or has twice, and what is no frame."""
+def require_columns(frame: DataFrame, column_names: Iterable[str], label: str = "by") -> None:
+    """Raise an error for a name that the frame lacks or has twice, and for a non-DataFrame."""
     if not isinstance(frame, DataFrame):
-        raise ColumnTypeError(
-            f"the rows are {type(frame).__name__}, and no DataFrame.", "a DataFrame of Spark."
-        )
-    have = frame.columns
-    for name in wanted:
+        raise ColumnTypeError(f"invalid frame: {type(frame).__name__}", "a Spark DataFrame")
+    existing = frame.columns
+    for name in column_names:
         if not isinstance(name, str):
-            raise ColumnTypeError(
-                f"{what} is {name!r}, a {type(name).__name__}.", "the name of a column, as text."
-            )
-        if name not in have:
-            raise ColumnError(f"{what} names {name!r}.", f"the columns are {', '.join(have)}.")
-        if have.count(name) > 1:
-            raise ColumnError(
-                f"{what} names {name!r}, which is there {have.count(name)} times.",
-                "one such column.",
-            )
+            problem = f"{name!r} ({type(name).__name__})"
+            raise ColumnTypeError(f"invalid {label}: {problem}", "a column name as text")
+        number = existing.count(name)
+        if not number:
+            allowed = f"one of {', '.join(existing)}"
+            raise ColumnError(f"invalid {label}: no column {name!r}", allowed)
+        if number > 1:
+            problem = f"the frame has {number} columns {name!r}"
+            raise ColumnError(f"invalid {label}: {problem}", "one column of this name")
 
 
-def is_plain(kind: DataType) -> bool:
-    """Return whether values are equal where their bytes are, and ordered by Arrow as by Spark."""
-    return isinstance(kind, _PLAIN) or (isinstance(kind, StringType) and kind == StringType())
+def is_byte_comparable(data_type: DataType) -> bool:
+    """Return whether equal values have equal bytes, and Arrow orders values as Spark does.
+
+    >>> is_byte_comparable(StringType()), is_byte_comparable(StringType("UNICODE_CI"))
+    (True, False)
+    """
+    return isinstance(data_type, _BYTE_COMPARABLE) or data_type == StringType()
 
 
-def is_collated(kind: DataType) -> bool:
-    """Return whether values hold a text that can equal one of other bytes."""
-    if isinstance(kind, StructType):
-        return any(is_collated(field.dataType) for field in kind)
-    if isinstance(kind, ArrayType):
-        return is_collated(kind.elementType)
-    if isinstance(kind, MapType):
-        return is_collated(kind.keyType) or is_collated(kind.valueType)
-    return isinstance(kind, StringType) and kind != StringType()
+def is_collated(data_type: DataType) -> bool:
+    """Return whether a type contains strings with a collation other than UTF8_BINARY.
+
+    >>> is_collated(StringType()), is_collated(StringType("UNICODE_CI"))
+    (False, True)
+    """
+    if isinstance(data_type, StructType):
+        return any(is_collated(field.dataType) for field in data_type)
+    if isinstance(data_type, ArrayType):
+        return is_collated(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return is_collated(data_type.keyType) or is_collated(data_type.valueType)
+    return isinstance(data_type, StringType) and data_type != StringType()
 
 
 def require_event_time(frame: DataFrame, time: str) -> None:
-    """Refuse a time column that is no timestamp, and a stream that has no watermark on it."""
-    require(frame, [time], "time")
-    field = frame.schema[time]
-    if not isinstance(field.dataType, TimestampType):
-        raise ColumnTypeError(
-            f"time={time!r} is of type {field.dataType.simpleString()}.",
-            "a timestamp (an instant; timestamp_ntz has no zone and is none).",
-            f"withColumn({time!r}, F.to_timestamp({time!r})), or F.timestamp_millis for epoch "
-            "milliseconds.",
-        )
-    if frame.isStreaming and WATERMARK_KEY not in (field.metadata or {}):
+    """Raise an error unless `time` is a timestamp and, on a stream, has a watermark."""
+    require_timestamp(frame, time, "time")
+    if frame.isStreaming and WATERMARK_KEY not in (frame.schema[time].metadata or {}):
         raise WatermarkError(
-            f"the stream has no watermark on {time!r}, so no window could close, and its state "
-            "would grow.",
-            f"a watermark on {time!r}: how late a row may be.",
-            f"withWatermark({time!r}, '10 seconds') before the transform.",
+            f"invalid stream: no watermark on {time!r}, so its state would grow without bound",
+            f"a stream with a watermark on {time!r}",
+            f"withWatermark({time!r}, '10 seconds') before the transform",
         )
 
 
-def require_free(taken: Iterable[str], wanted: Iterable[str], what: str = "aggs") -> None:
-    """Refuse result names that would clash, as Spark compares them: without regard to case."""
-    seen = {name.lower() for name in taken}
-    for name in wanted:
-        if name.lower() in seen:
+def require_timestamp(frame: DataFrame, name: str, label: str) -> None:
+    """Raise an error unless a column is a timestamp with time zone."""
+    require_columns(frame, [name], label)
+    data_type = frame.schema[name].dataType
+    if not isinstance(data_type, TimestampType):
+        raise ColumnTypeError(
+            f"invalid {label}: column {name!r} has type {data_type.simpleString()}",
+            "a timestamp with time zone (not timestamp_ntz)",
+            f"withColumn({name!r}, F.to_timestamp({name!r})), or F.timestamp_millis for epoch "
+            "milliseconds",
+        )
+
+
+def require_no_name_clash(
+    existing: Iterable[str], new_names: Iterable[str], label: str = "aggs"
+) -> None:
+    """Raise ColumnError if result names clash; Spark compares names case-insensitively."""
+    names = list(existing)
+    lowered = {name.lower() for name in names}
+    for name in new_names:
+        if name.lower() in lowered:
+            remedy = f"withColumnRenamed({name!r}, '{name}_value') on the input"
+            if isinstance(new_names, Mapping):
+                remedy = f"{label}={{'{name}_value': ...}}"
             raise ColumnError(
-                f"{what} would make a second column {name!r}.",
-                "names other than 'window', the by columns and each other, capitals or not.",
-                f"{what}={{'{name}_value': ...}}",
+                f"invalid {label}: duplicate result column {name!r}",
+                f"names that differ from each other and from {', '.join(names)}, ignoring case",
+                remedy,
             )
-        seen.add(name.lower())
+        lowered.add(name.lower())
 
 
-def nested_names(kind: DataType) -> list[str]:
-    """List the names of all fields of a type, of structs inside as well."""
-    if isinstance(kind, StructType):
-        return [name for field in kind for name in (field.name, *nested_names(field.dataType))]
-    if isinstance(kind, ArrayType):
-        return nested_names(kind.elementType)
-    if isinstance(kind, MapType):
-        return nested_names(kind.keyType) + nested_names(kind.valueType)
+def nested_names(data_type: DataType) -> list[str]:
+    """Return the names of all fields of a type, including those of nested structs.
+
+    >>> nested_names(as_schema("a int, b struct<c: int>"))
+    ['a', 'b', 'c']
+    """
+    if isinstance(data_type, StructType):
+        return [name for field in data_type for name in (field.name, *nested_names(field.dataType))]
+    if isinstance(data_type, ArrayType):
+        return nested_names(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return nested_names(data_type.keyType) + nested_names(data_type.valueType)
     return []
 
 
-def require_storable(wanted: Iterable[str], what: str) -> None:
-    """Refuse names that no column of a Delta table can have."""
-    for name in wanted:
-        if _NOT_STORED.intersection(name):
-            better = "".join("_" if sign in _NOT_STORED else sign for sign in name)
+def require_storable_names(column_names: Iterable[str], label: str) -> None:
+    """Raise ColumnError for a name that a Delta table column cannot have."""
+    for name in column_names:
+        if _UNSTORABLE_CHARACTERS.search(name):
+            suggestion = _UNSTORABLE_CHARACTERS.sub("_", name)
             raise ColumnError(
-                f"{what} has the name {name!r}, which no column of a Delta table can have.",
-                "names without spaces, tabs, line breaks and the signs , ; { } ( ) =",
-                f"withColumnRenamed({name!r}, {better!r})",
+                f"invalid {label}: {name!r} cannot be the name of a Delta table column",
+                "names without spaces, tabs, line breaks and the characters , ; { } ( ) =",
+                f"withColumnRenamed({name!r}, {suggestion!r})",
             )
+
+
+def require_condition_text(where: object) -> None:
+    """Raise ArgumentError for a condition that is neither text nor None."""
+    if where is not None and (not isinstance(where, str) or not where.strip()):
+        raise ArgumentError(
+            f"invalid where: {where!r}", "a condition as text, or None", _CONDITION_EXAMPLE
+        )
+
+
+def parse_condition(rows: DataFrame, where: str) -> Column:
+    """Return the Column of a row condition written in Spark SQL.
+
+    Raises ArgumentError, ColumnError and ColumnTypeError for a condition that does not apply to
+    single rows of this frame.
+    """
+    predicate = F.expr(where)
+    data_type = column_type(rows, predicate, "where")
+    if not isinstance(data_type, BooleanType):
+        raise ColumnTypeError(
+            f"invalid where: {where!r} has type {data_type.simpleString()}",
+            "a boolean condition",
+            _CONDITION_EXAMPLE,
+        )
+    try:
+        _ = rows.where(predicate).schema
+    except AnalysisException as fault:
+        raise ArgumentError(
+            f"invalid where: {where!r}: {first_line(fault)}",
+            "a condition on the columns of one row, without aggregates",
+            _CONDITION_EXAMPLE,
+        ) from fault
+    return predicate

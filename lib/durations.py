@@ -1,4 +1,4 @@
-"""Durations: text or a timedelta, as microseconds and as Spark takes them."""
+"""Durations as text or timedelta, converted to microseconds and to Spark interval text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_SHORT = {
+_ABBREVIATIONS = {
     "us": "microsecond",
     "ms": "millisecond",
     "s": "second",
@@ -30,85 +30,93 @@ _SHORT = {
     "M": "month",
 }
 _PART = re.compile(r"\s*(-?\d+)\s*([A-Za-z]+)(?=[\s\d]|$)")
-_LONGEST = 100 * 366 * _UNITS["day"]
+_MAX_DURATION = 100 * 366 * _UNITS["day"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DURATION_TEXT = "text such as '10 seconds', '1 hour 30 minutes', '250 milliseconds' or '5m'"
 DURATION_FORMS = f"a timedelta, or {DURATION_TEXT}"
 
 
-def microseconds(duration: str | timedelta, what: str = "duration", *, least: int = 1) -> int:
-    """Return a fixed duration in microseconds; `least` is the smallest value allowed.
+def microseconds(duration: str | timedelta, label: str = "duration", *, min_value: int = 1) -> int:
+    """Return a fixed duration in microseconds, at least `min_value`.
 
-    Months and years have no fixed length and are refused, as is anything beyond a century. Units
-    may be short: us, ms, s, m, h, d, w.
+    Units are weeks to microseconds, also abbreviated: us, ms, s, m, h, d, w.
+
+    Raises ArgumentError for months and years, which have no fixed length, and for more than a
+    century; ColumnTypeError for a value that is neither text nor timedelta.
 
     >>> microseconds("1 minute 30 seconds"), microseconds("5m")
     (90000000, 300000000)
     """
-    value = _counted(duration, what)
-    if value < least:
-        kind = {0: "zero or more", 1: "positive"}.get(least, f"at least {_told(least)}")
-        example = _told(max(least, 10 * _UNITS["second"]))
+    value = _parse_duration(duration, label)
+    if value < min_value:
+        at_least = f"at least {_format_duration(min_value)}"
+        allowed_range = {0: "zero or more", 1: "positive"}.get(min_value, at_least)
+        example = _format_duration(max(min_value, 10 * _UNITS["second"]))
         raise ArgumentError(
-            f"{what} is {duration!r}.", f"{kind}: {DURATION_FORMS}.", f"{what}='{example}'"
+            f"invalid {label}: {duration!r}",
+            f"{allowed_range}: {DURATION_FORMS}",
+            f"{label}='{example}'",
         )
-    if value > _LONGEST:
-        raise ArgumentError(f"{what} is {duration!r}, longer than a century.", f"{DURATION_FORMS}.")
+    if value > _MAX_DURATION:
+        problem = f"invalid {label}: {duration!r} is longer than a century"
+        raise ArgumentError(problem, DURATION_FORMS)
     return value
 
 
-def _counted(duration: str | timedelta, what: str) -> int:
-    """Return the microseconds of a duration, whatever its sign and length."""
+def _parse_duration(duration: str | timedelta, label: str) -> int:
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)
     if not isinstance(duration, str):
-        raise ColumnTypeError(
-            f"{what} is {duration!r}, a {type(duration).__name__}.", f"{DURATION_FORMS}."
-        )
+        problem = f"invalid {label}: {duration!r} ({type(duration).__name__})"
+        raise ColumnTypeError(problem, DURATION_FORMS)
+    forms = f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}"
     text = re.sub(r"^\s*interval\s+", "", duration, flags=re.IGNORECASE)
     total = 0
-    at = 0
-    while match := _PART.match(text, at):
+    position = 0
+    while match := _PART.match(text, position):
         number = match[1]
-        unit = _unit(match[2])
+        unit = _unit_name(match[2])
         if unit in ("month", "year"):
-            raise ArgumentError(
-                f"{what} is {duration!r}, and a {unit} has no fixed length.",
-                f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}.",
-                f"{what}='30 days'" if unit == "month" else f"{what}='365 days'",
-            )
+            problem = f"invalid {label}: {duration!r}; a {unit} has no fixed length"
+            example = "30 days" if unit == "month" else "365 days"
+            raise ArgumentError(problem, forms, f"{label}='{example}'")
         if unit not in _UNITS:
             break
         total += int(number) * _UNITS[unit]
-        at = match.end()
-    if at == 0 or text[at:].strip():
-        raise ArgumentError(
-            f"{what} is {duration!r}.", f"{DURATION_FORMS}; the units are {', '.join(_UNITS)}."
-        )
+        position = match.end()
+    if position == 0 or text[position:].strip():
+        raise ArgumentError(f"invalid {label}: {duration!r}", forms)
     return total
 
 
-def _told(micros: int) -> str:
-    """Return a positive duration as text, in the largest unit of which it is a multiple."""
+def _format_duration(micros: int) -> str:
+    """Return a positive duration as text, in the largest unit that divides it."""
     unit = max((unit for unit in _UNITS if micros % _UNITS[unit] == 0), key=_UNITS.__getitem__)
     number = micros // _UNITS[unit]
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def _unit(written: str) -> str:
-    """Return a unit by its whole name in the singular; an unknown one as it was written."""
-    # Capitals count in a short form alone: 5M would be months to some and minutes to others.
-    if written in _SHORT:
-        return _SHORT[written]
-    name = written.lower().removesuffix("s")
-    return _SHORT.get(name, name) if len(name) > 1 else written
+def _unit_name(text: str) -> str:
+    # Only one-letter abbreviations are case-sensitive: 5M is months, 5m is minutes.
+    if text in _ABBREVIATIONS:
+        return _ABBREVIATIONS[text]
+    name = text.lower().removesuffix("s")
+    return _ABBREVIATIONS.get(name, name) if len(name) > 1 else text
 
 
-def interval(micros: int) -> str:
-    """Return the text by which Spark's window functions take a duration."""
+def interval_text(micros: int) -> str:
+    """Return a duration as interval text for Spark's window functions.
+
+    >>> interval_text(1_500_000)
+    '1500000 microseconds'
+    """
     return f"{micros} microseconds"
 
 
-def since_1970(instant: datetime) -> int:
-    """Return how many microseconds after the beginning of 1970, UTC, an instant is."""
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+def epoch_micros(timestamp: datetime) -> int:
+    """Return a timestamp in microseconds since 1970-01-01 00:00:00 UTC.
+
+    >>> epoch_micros(datetime(1970, 1, 2, tzinfo=UTC))
+    86400000000
+    """
+    return (timestamp - _EPOCH) // timedelta(microseconds=1)

@@ -1,105 +1,122 @@
-"""Every error that tidegate raises: one base, and each also the built-in that fits."""
+"""The exceptions of tidegate: one base class; each class also extends a built-in exception."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class TidegateError(Exception):
-    """The base of all errors of the library.
+    """Base class of all errors of the library.
 
-    A message says what was given, what is allowed and what to do instead, each on its own line.
+    A message has up to three parts, each on its own line: the problem, a detail, and a remedy.
+    The labels of the last two depend on the class. Invalid arguments, columns, configurations and
+    tables have `expected:` and `try:`; failures at run time have `cause:` and `fix:`.
+
+    >>> from tidegate import aggregates as agg
+    >>> from tidegate.windows import tumbling
+    >>> try:
+    ...     tumbling(clicks, "1 minute", by="pages", aggs={"views": agg.count()})
+    ... except TidegateError as error:
+    ...     print(error.problem)
+    invalid by: no column 'pages'
     """
 
-    def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
-        self.given = given
-        self.allowed = allowed
-        self.hint = hint
-        lines = [
-            given,
-            f"  allowed: {allowed}" if allowed else "",
-            f"  instead: {hint}" if hint else "",
-        ]
-        super().__init__("\n".join(line for line in lines if line))
+    _labels: ClassVar[tuple[str, str]] = ("expected", "try")
+
+    def __init__(self, problem: str, detail: str = "", remedy: str = "") -> None:
+        self.problem = problem
+        self.detail = detail
+        self.remedy = remedy
+        labelled = zip(self._labels, (detail, remedy), strict=True)
+        lines = [problem, *(f"  {label}: {text}" for label, text in labelled if text)]
+        super().__init__("\n".join(lines))
+
+
+class RunTimeError(TidegateError, RuntimeError):
+    """Base class of failures at run time; a message names the `cause:` and the `fix:`."""
+
+    _labels = ("cause", "fix")
 
 
 class ArgumentError(TidegateError, ValueError):
-    """A transform, source or sink was called with a value that it cannot take."""
+    """An argument of a transform, source or sink is invalid."""
 
 
 class ColumnError(TidegateError, ValueError):
-    """A column is missing, is there twice, or its name is taken."""
+    """A column is missing, duplicated, or its name is already in use."""
 
 
 class ColumnTypeError(TidegateError, TypeError):
-    """A column or an argument has a type that the call cannot use."""
+    """A column or an argument has the wrong type."""
 
 
 class WatermarkError(TidegateError, ValueError):
-    """A stream has no watermark where one is needed, or has it on another column."""
+    """A stream has no watermark on its event-time column."""
 
 
 class ConfigError(TidegateError, ValueError):
-    """A job's configuration does not hold together."""
+    """The configuration of a job is invalid or inconsistent."""
 
 
 class TableError(TidegateError, ValueError):
-    """Rows do not fit their table, or a table is not as the sink needs it."""
+    """Rows do not match the schema of their table, or a table does not match its sink."""
 
 
-class SourceError(TidegateError, RuntimeError):
-    """The input cannot be read as asked: broker, topic, offsets."""
+class SourceError(RunTimeError):
+    """The input cannot be read: broker, topic or offsets."""
 
 
 class RegistryError(SourceError):
-    """The schema registry does not answer, refuses, or does not answer as one."""
+    """The schema registry does not respond, rejects a request, or returns an invalid response."""
 
 
-class TopicError(TidegateError, RuntimeError):
-    """A topic cannot be written: it is not there, takes no record, or a record is too large."""
+class TopicError(RunTimeError):
+    """A topic cannot be written: it does not exist, rejects records, or a record is too large."""
 
 
-class WebhookError(TidegateError, RuntimeError):
-    """An address takes no row that is posted to it, does not answer, or is to get too many."""
+class WebhookError(RunTimeError):
+    """A webhook rejects rows, does not respond, or would receive too many requests."""
 
 
-class StoreError(TidegateError, RuntimeError):
-    """A store outside cannot be reached, or does not take the rows of a batch."""
+class StoreError(RunTimeError):
+    """An external store is unreachable or rejects the rows of a batch."""
 
 
-class DeadLetterFloodError(TidegateError, RuntimeError):
-    """More rows than the configured limit could not be read."""
+class DeadLetterLimitError(RunTimeError):
+    """A batch has more dead letters than the configured limit."""
 
 
-class AccountingError(TidegateError, RuntimeError):
-    """A batch's rows in do not equal its rows out, dead, late and filtered."""
+class AccountingError(RunTimeError):
+    """The input rows of a batch do not equal its output, dead, late and filtered rows."""
 
 
-class ReplayMismatchError(TidegateError, RuntimeError):
-    """A table does not hold what its checkpoint says: another batch, or less than was written."""
+class TableMismatchError(RunTimeError):
+    """A table does not match its checkpoint: it has another batch, or fewer rows than written."""
 
 
-class CheckpointError(TidegateError, RuntimeError):
-    """A checkpoint is damaged, foreign, or does not fit its table."""
+class CheckpointError(RunTimeError):
+    """A checkpoint is damaged, belongs to another job, or does not match its table."""
 
 
 class LostCheckpointError(CheckpointError):
-    """A table was filled by another checkpoint of the same job: that one is lost, or still used."""
+    """A table was written with another checkpoint of the same job, which is lost or in use."""
 
 
-class FencedError(TidegateError, RuntimeError):
-    """Another driver has taken the checkpoint over; this one must not write any more."""
+class FencedError(RunTimeError):
+    """Another driver has taken over the checkpoint; this driver must stop writing."""
 
 
-class DifferenceError(TidegateError, RuntimeError):
-    """A job's tables hold other rows than its log gives."""
+class ComparisonError(RunTimeError):
+    """The tables of a job differ from the results of its log."""
 
 
-class NotForgottenError(TidegateError, RuntimeError):
-    """Something of a person who is to be forgotten is still there."""
+class ErasureIncompleteError(RunTimeError):
+    """Data of an erased data subject still exists."""
 
 
-class SetupError(TidegateError, RuntimeError):
-    """Something outside the library is missing: Java, jars, a port, disk space."""
+class SetupError(RunTimeError):
+    """An external requirement is missing: Java, jars, a port or disk space."""
 
 
-class ConflictError(TidegateError, RuntimeError):
-    """Other writers of a table came first, again and again."""
+class ConflictError(RunTimeError):
+    """Concurrent writers of a table committed first on every attempt."""

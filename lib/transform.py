@@ -1,62 +1,91 @@
-"""What a job asks of a transform: the rows, which rows are late, and when a result is there.
+"""The protocol of transforms: the result rows, which rows are late, and when a result is final.
 
-Windows, joins of two streams and deduplication are values that answer all of it. A function of
-one's own becomes such a value as `Stateless` or `Stateful`.
+Windows, stream-stream joins and deduplication implement it. `Stateless` and `Stateful` turn a
+function into a transform.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pyspark.sql import Column, DataFrame
 
 from .errors import ColumnTypeError
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def plan_name(
+    name: str, *, keys: Mapping[str, str] | None = None
+) -> Callable[[_Function], _Function]:
+    """Name a function in the fingerprint of jobs, which checkpoints store.
+
+    With a plan name, a function can be renamed and moved, and its checkpoints continue.
+
+    keys: for renamed parameters, the names that checkpoints have.
+
+    >>> @plan_name("upper_case")
+    ... def uppercase(rows):
+    ...     return rows.withColumn("page", F.upper("page"))
+    >>> uppercase.plan_name
+    'upper_case'
+    """
+
+    def set_name(function: _Function) -> _Function:
+        vars(function).update(plan_name=name, plan_keys=keys or {})
+        return function
+
+    return set_name
+
 
 @runtime_checkable
 class Transform(Protocol):
-    """A transform of streams, or of batches, that says which rows it leaves out as late.
+    """A transform of streams or batches that defines which rows are late.
 
-    It is called with one DataFrame for each input of the job, in their order.
+    A job calls it with one DataFrame for each input, in the order of the inputs.
+
+    >>> isinstance(Stateless(lambda rows: rows), Transform)
+    True
     """
 
-    def __call__(self, *frames: Any, **named: Any) -> DataFrame:
-        """Return the rows that come out."""
+    def __call__(self, *frames: Any, **options: Any) -> DataFrame:
+        """Return the result rows."""
 
     def late_at(self, time: Column) -> Column | None:
-        """Return the instant from which a row is late, and is left out.
+        """Return the watermark at which a row with this event time becomes late and is dropped.
 
-        The row is late once the watermark has reached that instant. None says that no row is ever
-        late, since the transform keeps no state.
+        None if the transform has no state and no row is ever late.
         """
 
     @property
-    def reach(self) -> timedelta | None:
-        """How far before a result a row can be that matters to it; None where unknown."""
+    def lookback(self) -> timedelta | None:
+        """How far before the time of a result its input rows can be; None if unknown."""
 
     @property
     def result_time(self) -> Column | None:
-        """The event time of a result row, which is final once all rows up to it have been read.
+        """The event time of a result row; the row is final once all earlier input is read.
 
-        None where it is unknown.
+        None if unknown.
         """
 
 
 @dataclass(frozen=True)
 class Stateless:
-    """A function that keeps no state: each row is worked on by itself, and none is ever late.
+    """A stateless function of DataFrames: no row is ever late.
 
-    one_to_one: each row in gives exactly one row out; a job then checks the numbers batch by batch.
+    one_to_one: whether each input row produces exactly one result row; a job then verifies the row
+        counts of each batch.
 
     >>> upper = lambda clicks: clicks.withColumn("page", F.upper("page"))
-    >>> shouted = Stateless(upper, one_to_one=True)
-    >>> shouted(clicks).count(), shouted.late_at(F.col("event_time"))
+    >>> uppercase = Stateless(upper, one_to_one=True)
+    >>> uppercase(clicks).count(), uppercase.late_at(F.col("event_time"))
     (9, None)
     """
 
+    plan_name: ClassVar[str] = "stateless"
     function: Callable[..., DataFrame]
     one_to_one: bool = False
 
@@ -64,7 +93,7 @@ class Stateless:
         _require_function(self.function, "function")
 
     def __call__(self, *frames: DataFrame) -> DataFrame:
-        """Return the function's rows."""
+        """Return the rows of the function."""
         return self.function(*frames)
 
     def late_at(self, time: Column) -> Column | None:
@@ -72,49 +101,51 @@ class Stateless:
         return None
 
     @property
-    def reach(self) -> timedelta | None:
-        """No row matters to a result later than itself."""
+    def lookback(self) -> timedelta | None:
+        """Zero: a result depends on one row."""
         return timedelta(0)
 
     @property
     def result_time(self) -> Column | None:
-        """Unknown: the function may drop the event time."""
+        """None: the function may drop the event time."""
         return None
 
 
 @dataclass(frozen=True)
 class Stateful:
-    """A function that keeps state, with what it leaves out as late said beside it.
+    """A stateful function of DataFrames, with its definition of late rows.
 
-    late: from a row's event time, the instant from which the row is late. What Spark's operators
-    drop and this does not call late stops the job, before the batch is written.
+    late_from: from the event-time column, the watermark at which a row becomes late. If Spark's
+        operators drop a row that is not late by this definition, the job fails before it writes the
+        batch.
 
     >>> hourly = Stateful(
     ...     lambda clicks: clicks.groupBy(F.window("event_time", "1 hour")).count(),
-    ...     late=lambda time: F.window(time, "1 hour")["end"],
+    ...     late_from=lambda time: F.window(time, "1 hour")["end"],
     ... )
     >>> hourly(clicks).count()
     1
     """
 
+    plan_name: ClassVar[str] = "stateful"
     function: Callable[..., DataFrame]
-    late: Callable[[Column], Column]
-    reach: timedelta | None = None
+    late_from: Callable[[Column], Column]
+    lookback: timedelta | None = None
     result_time: Column | None = None
 
     def __post_init__(self) -> None:
         _require_function(self.function, "function")
-        _require_function(self.late, "late")
+        _require_function(self.late_from, "late_from")
 
     def __call__(self, *frames: DataFrame) -> DataFrame:
-        """Return the function's rows."""
+        """Return the rows of the function."""
         return self.function(*frames)
 
     def late_at(self, time: Column) -> Column | None:
-        """Return the instant from which a row is late."""
-        return self.late(time)
+        """Return the watermark at which a row becomes late."""
+        return self.late_from(time)
 
 
-def _require_function(given: object, what: str) -> None:
-    if not callable(given):
-        raise ColumnTypeError(f"{what} is {given!r}.", "a function.")
+def _require_function(value: object, label: str) -> None:
+    if not callable(value):
+        raise ColumnTypeError(f"invalid {label}: {value!r}", "a function")

@@ -1,5 +1,4 @@
-"""Execute notebooks: `python notebooks/run.py` writes the outputs of all of them into their
-files."""
+"""Execute all notebooks and store their outputs: `python notebooks/run.py`."""
 
 from __future__ import annotations
 
@@ -14,15 +13,14 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
-SECONDS_A_CELL = 300
+CELL_TIMEOUT_SECONDS = 300
 
 
 @contextmanager
-def kernel() -> Iterator[KernelManager]:
-    """Start a kernel for one notebook after another: they share its Spark session, and nothing
-    else."""
-    # Sockets that are files: a port of the machine is chosen before it is bound, and what takes it
-    # in between (Spark's own sockets do) is sent the notebook's messages.
+def open_kernel() -> Iterator[KernelManager]:
+    """Start a kernel that executes notebooks in turn; they share its Spark session only."""
+    # Unix sockets: a TCP port is chosen before it is bound, and another process, such as Spark,
+    # could bind it in between.
     with TemporaryDirectory(prefix="tidegate-kernel-") as folder:
         sockets = f"{folder}/socket"
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=sockets)
@@ -33,12 +31,11 @@ def kernel() -> Iterator[KernelManager]:
             manager.shutdown_kernel()
 
 
-def executed(path: Path, manager: KernelManager) -> Any:
-    """Run a notebook from top to bottom and give it with its outputs, less what the JVM says on its
-    error stream."""
+def execute_notebook(path: Path, manager: KernelManager) -> Any:
+    """Execute a notebook and return it with its outputs, without those to standard error."""
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    _forget(manager)
-    NotebookClient(notebook, timeout=SECONDS_A_CELL, km=manager).execute()
+    _clear_names(manager)
+    NotebookClient(notebook, timeout=CELL_TIMEOUT_SECONDS, km=manager).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if "outputs" in cell:
@@ -46,8 +43,8 @@ def executed(path: Path, manager: KernelManager) -> Any:
     return notebook
 
 
-def _forget(manager: KernelManager) -> None:
-    """Take the names of the notebook before out of the kernel."""
+def _clear_names(manager: KernelManager) -> None:
+    """Delete the names of the previous notebook from the kernel."""
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=60)
@@ -56,7 +53,7 @@ def _forget(manager: KernelManager) -> None:
 
 
 if __name__ == "__main__":
-    with kernel() as shared:
+    with open_kernel() as shared:
         for path in sorted(FOLDER.glob("*.ipynb")):
             print(f"running {path.name}")
-            nbformat.write(executed(path, shared), path)  # type: ignore[no-untyped-call]
+            nbformat.write(execute_notebook(path, shared), path)  # type: ignore[no-untyped-call]

@@ -11,34 +11,36 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK
+from tests.support import ci_shards as parts
+from tests.support import hypothesis_profiles as drawing
+from tests.support.http_server import WebhookServer, serve_webhook
+from tests.support.postgres_server import Server, started
+from tidegate.spark.jars import project_root
+from tidegate.testing.child_process import SHORT_RUN_OPTIONS
 
-from . import drawing, parts
-from .listening import Heard, listening
-from .stores.server import Server, started
-
-# For the session of the tests, and for each job that a test starts: nothing runs long enough to
-# earn the second compiler's time, which is half of what a session of some minutes takes.
-# Their heaps have their size from the beginning, since growing them takes a tenth of that time.
+# For the session of the tests and the jobs that tests start. The second compiler costs half of the
+# time of a short session, and growing the heap a tenth.
 ROOMY = "-Xms1g -Xmn400m -XX:MetaspaceSize=256m"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{QUICK} {ROOMY}")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_RUN_OPTIONS} {ROOMY}")
 
-pytest_plugins = ["tidegate.testing.fixtures"]
+pytest_plugins = ["tidegate.testing.fixtures", "tests.support.job_fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `--draws` choose the lists of the tests marked `draws`, and `--parts` a part of all."""
+    """Add `--draws`, which selects the values of tests marked `draws`, and `--parts`."""
     parser.addoption(
         "--draws", choices=("short", "long"), default="short", help="how much is drawn"
     )
     parser.addoption(
-        "--parts", type=int, default=1, help="run one of so many parts: the one due at this commit"
+        "--parts",
+        type=int,
+        default=1,
+        help="run one part of this number of parts: the one due at this commit",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `--draws long` choose how many examples are drawn too, and refuse parts that are none."""
+    """Set the number of drawn examples by `--draws`, and validate `--parts`."""
     if config.getoption("parts") < 1:
         raise pytest.UsageError("--parts takes a number from 1 on: PARTS=2 runs one half.")
     drawing.choose(long=config.getoption("draws") == "long")
@@ -50,10 +52,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of = config.getoption("parts")
     if of == 1:
         return
-    kept = parts.due(items, of, parts.commit())
-    left_out = set(items).difference(kept)
+    selected = parts.due(items, of, parts.commit())
+    left_out = set(items).difference(selected)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    items[:] = kept
+    items[:] = selected
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -67,16 +69,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
-    """Refuse a fixture of a module that makes topics: a process that takes over tests from another
-    may come back to the module, and the broker still has the topics."""
+    """Refuse a module fixture that creates topics: a worker can run a module twice, and the broker
+    still has the topics."""
     if "broker" in fixturedef.argnames and fixturedef.scope in ("module", "class"):
         pytest.fail(f'{fixturedef.argname} makes topics: scope="session", or a test\'s own')
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
+def webhook_server() -> Iterator[WebhookServer]:
     """An address of this machine that is posted to, and what it hears."""
-    with listening() as found:
+    with serve_webhook() as found:
         yield found
 
 

@@ -1,4 +1,4 @@
-"""What a caller gives is checked at the call, in the library's own words."""
+"""Validation of columns and schemas raises errors of the library at the call."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from tidegate.aggregates import mean
-from tidegate.changes.change import row_type
-from tidegate.columns import schema_of, type_of
+from tidegate.aggregates import avg
+from tidegate.changelogs.change_schema import row_type
+from tidegate.columns import as_schema, column_type
 from tidegate.errors import ArgumentError, ColumnError
 from tidegate.formats import json_format
 from tidegate.windows import tumbling
 
 
 @pytest.fixture
-def logged() -> Iterator[list[logging.LogRecord]]:
-    """What Spark's Python side writes to standard error about a query that cannot be analysed."""
+def spark_log() -> Iterator[list[logging.LogRecord]]:
+    """The records that PySpark logs about queries that cannot be analyzed."""
     records: list[logging.LogRecord] = []
 
-    class Kept(logging.Handler):
+    class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             records.append(record)
 
-    handler = Kept()
+    handler = Collector()
     logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
     logger.addHandler(handler)
     yield records
     logger.removeHandler(handler)
 
 
-def test_a_misspelt_column_is_refused_without_a_trace_of_spark(
-    spark: SparkSession, logged: list[logging.LogRecord]
+def test_a_misspelled_column_raises_without_a_log_record_of_spark(
+    spark: SparkSession, spark_log: list[logging.LogRecord]
 ) -> None:
     clicks = spark.createDataFrame([], "event_time timestamp, page string, ms int")
-    with pytest.raises(ColumnError, match=r"names 'mss'.*\n.*event_time, page, ms"):
-        tumbling(clicks, "1 minute", aggs={"n": mean("mss")})
-    assert logged == []
+    with pytest.raises(ColumnError, match=r"no column 'mss'.*\n.*event_time, page, ms"):
+        tumbling(clicks, "1 minute", aggs={"n": avg("mss")})
+    assert spark_log == []
 
 
-def test_a_name_is_found_whatever_its_capitals_and_dots(spark: SparkSession) -> None:
+def test_column_type_resolves_names_with_dots_and_other_case(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], "`a.b` int, c string")
-    assert type_of(frame, "a.b", "aggs") == IntegerType()
-    assert type_of(frame, "C", "aggs") == StringType()
+    assert column_type(frame, "a.b", "aggs") == IntegerType()
+    assert column_type(frame, "C", "aggs") == StringType()
     with pytest.raises(ColumnError):
-        type_of(frame, "a", "aggs")
+        column_type(frame, "a", "aggs")
 
 
 @pytest.mark.parametrize("text", ["page STRIN", "a b c", "page STRING,", ""])
 @pytest.mark.parametrize("read", [json_format, lambda text: row_type(text, "id")])
-def test_ddl_text_that_is_none_is_the_librarys_error(
+def test_invalid_ddl_text_raises(
     spark: SparkSession, read: Callable[[str], object], text: str
 ) -> None:
     with pytest.raises(ArgumentError, match="DDL text"):
         read(text)
 
 
-def test_a_schema_of_no_fields_or_that_is_one_type_is_refused(spark: SparkSession) -> None:
-    for given in ("int", StructType([])):
+def test_a_schema_without_fields_raises(spark: SparkSession) -> None:
+    for schema in ("int", StructType([])):
         with pytest.raises(ArgumentError, match="at least one field"):
-            schema_of(given)
+            as_schema(schema)
 
 
 WITHOUT_A_SESSION = """
@@ -81,12 +81,12 @@ except SetupError as error:
 """
 
 
-def test_ddl_text_without_a_session_says_so_and_a_struct_type_needs_none() -> None:
-    done = subprocess.run(
+def test_ddl_text_requires_a_session_and_a_struct_type_does_not() -> None:
+    process = subprocess.run(
         [sys.executable, "-c", WITHOUT_A_SESSION], capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    fields, *told = done.stdout.splitlines()
+    assert process.returncode == 0, process.stderr[-2000:]
+    fields, *error_lines = process.stdout.splitlines()
     assert fields == "['page']"
-    assert "no Spark session is running" in told[0]
-    assert "make the session before" in told[2]
+    assert "no Spark session is running" in error_lines[0]
+    assert "create the session before" in error_lines[2]

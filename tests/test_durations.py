@@ -1,4 +1,4 @@
-"""Durations as they are written, long and short."""
+"""Durations with long and abbreviated units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MINUTE = 60 * SECOND
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("5m", 5 * MINUTE),
         ("5 min", 5 * MINUTE),
@@ -28,12 +28,12 @@ MINUTE = 60 * SECOND
         ("1w", 7 * 24 * 60 * MINUTE),
     ],
 )
-def test_a_duration_is_read_with_long_and_with_short_units(text: str, wanted: int) -> None:
-    assert microseconds(text) == wanted
+def test_durations_have_long_or_abbreviated_units(text: str, expected: int) -> None:
+    assert microseconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["5", "m", "5S", "5 sm", "5 parsecs", "1h x", "1 hour,", ""])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_raises(text: str) -> None:
     with pytest.raises(ArgumentError, match="or '5m'; the units are"):
         microseconds(text)
 
@@ -44,8 +44,8 @@ def test_a_month_has_no_fixed_length(text: str) -> None:
         microseconds(text)
 
 
-def test_the_hint_of_a_duration_that_is_too_short_is_long_enough() -> None:
-    with pytest.raises(ArgumentError) as told:
-        microseconds("1 minute", "longest", least=30 * MINUTE)
-    assert told.value.allowed.startswith("at least 30 minutes")
-    assert told.value.hint == "longest='30 minutes'"
+def test_the_remedy_for_a_duration_that_is_too_short_is_valid() -> None:
+    with pytest.raises(ArgumentError) as error:
+        microseconds("1 minute", "max_duration", min_value=30 * MINUTE)
+    assert error.value.detail.startswith("at least 30 minutes")
+    assert error.value.remedy == "max_duration='30 minutes'"

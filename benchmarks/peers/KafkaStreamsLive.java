@@ -22,10 +22,10 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 
 /**
- * One query in Kafka Streams that runs on: QUERY SERVERS TOPIC OUTPUT FOLDER.
+ * One continuous query in Kafka Streams: QUERY SERVERS TOPIC OUTPUT FOLDER.
  *
- * <p>It reads messages that come meanwhile, and writes exactly once into the topic OUTPUT. Each row has `known`, the
- * moment from which it could be told, in milliseconds.
+ * <p>It writes exactly once to the topic OUTPUT. The field `known` of a row is the time of its last input, in
+ * milliseconds.
  */
 public final class KafkaStreamsLive {
     record Sums(long views, long newest) {}
@@ -39,7 +39,7 @@ public final class KafkaStreamsLive {
     private static final Duration LATENESS = Duration.ofSeconds(2);
     private static final Duration WITHIN = Duration.ofSeconds(5);
     private static final TimeWindows WINDOWS = TimeWindows.ofSizeAndGrace(Duration.ofSeconds(10), LATENESS);
-    // What Kafka Streams itself takes where results are exactly once.
+    // The default of Kafka Streams for exactly-once processing.
     private static final int COMMIT_MS = 100;
 
     private final StreamsBuilder builder = new StreamsBuilder();

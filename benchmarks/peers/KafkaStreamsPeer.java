@@ -38,12 +38,11 @@ import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 
 /**
- * One query in Kafka Streams, several times in one JVM: QUERY SERVERS LABEL RUNS WITHIN FOLDER.
+ * One query in Kafka Streams, several times in one JVM: QUERY SERVERS LABEL RUNS TOLERANCE FOLDER.
  *
- * <p>There are RUNS at the most, and no more once one takes as long as the one before, give or take WITHIN of it.
- * Each has an application id and an output topic of its own, LABEL-NUMBER. It ends when every record that the topics
- * held at its beginning has passed the query and its results are committed; when it began and ended goes into
- * FOLDER/LABEL.runs, in milliseconds.
+ * <p>It runs at most RUNS times, until two consecutive times agree within TOLERANCE. Each run has its own application
+ * id and output topic, LABEL-NUMBER. It ends when the results of all records present at its start are committed.
+ * FOLDER/LABEL.runs has the start and end of each run in milliseconds.
  */
 public final class KafkaStreamsPeer {
     /** A record of any of the topics: fields that a topic does not have are absent. */
@@ -65,12 +64,12 @@ public final class KafkaStreamsPeer {
 
     static final ObjectMapper JSON = new ObjectMapper()
             .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
-    // An event's absent fields take no room in the topics between the parts of a query.
+    // Absent fields take no space in intermediate topics.
     private static final ObjectMapper SLIM =
             JSON.copy().setDefaultPropertyInclusion(JsonInclude.Include.NON_DEFAULT);
     static final Serde<Event> EVENT = json(SLIM, Event.class);
-    // A stream's time is that of the partition which is ahead, and a backlog's partitions are read at different
-    // speeds: windows must stay open for longer than the last record is away from the others, which is an hour.
+    // Stream time is that of the furthest partition, and partitions of existing records are read at different
+    // speeds: windows must stay open for more than the hour before the last record.
     private static final Duration GRACE = Duration.ofHours(2);
     private static final long WAIT_MS = 20;
     static final TimestampExtractor TIME = (read, before) -> ((Event) read.value()).ts();
@@ -104,7 +103,7 @@ public final class KafkaStreamsPeer {
         }
     }
 
-    /** Build a query, and return the topics whose records it must have seen at its end. */
+    /** Build a query, and return the topics that it must read to their ends. */
     private Collection<String> build(String query) {
         Duration ten = Duration.ofSeconds(10);
         switch (query) {
@@ -198,7 +197,7 @@ public final class KafkaStreamsPeer {
         return builder.stream(topic, Consumed.with(Serdes.ByteArray(), EVENT).withTimestampExtractor(TIME));
     }
 
-    /** Read a topic, sent by a key to the partitions of another topic, where its records are counted. */
+    /** Read a topic, repartitioned by a key; the records are counted after that. */
     private KStream<String, Event> keyed(String topic, Function<Event, String> key) {
         Repartitioned<String, Event> repartitioned = Repartitioned.with(Serdes.String(), EVENT);
         return read(topic)
@@ -220,7 +219,7 @@ public final class KafkaStreamsPeer {
             }
             Thread.sleep(WAIT_MS);
         }
-        // Closing ends the work at hand and commits it.
+        // Closing completes and commits pending work.
         streams.close();
     }
 

@@ -27,11 +27,11 @@ import org.apache.lucene.queryparser.flexible.standard.StandardQueryParser;
 import org.apache.lucene.queryparser.flexible.standard.config.PointsConfig;
 
 /**
- * Documents past stored queries in Lucene's monitor: QUERIES DOCUMENTS WARM MATCHES.
+ * Documents matched against stored queries in the monitor of Lucene: QUERIES DOCUMENTS WARM MATCHES.
  *
- * <p>QUERIES has lines of an id and a query, DOCUMENTS of an id, a price and a body, tabs between them. WARM
- * documents are matched before all of them are. The matches go to MATCHES, a document's id and a query's to a
- * line; printed are the seconds that it took, CPU seconds, and the most MiB of memory.
+ * <p>QUERIES has lines of an id and a query, DOCUMENTS of an id, a price and a body, separated by tabs. WARM
+ * documents are the warm-up. MATCHES gets a line with the ids of the document and the query for each match. The
+ * program prints seconds, CPU seconds, and the peak memory in MiB.
  */
 public final class LuceneMonitorPeer {
     private static final int THREADS = 2;
@@ -47,7 +47,7 @@ public final class LuceneMonitorPeer {
     public static void main(String[] given) throws Exception {
         List<String> documents = Files.readAllLines(Path.of(given[1]));
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
-        // Prefixes come as regular expressions, which the monitor finds by the longest text in them.
+        // Prefixes are regular expressions, which the monitor indexes by their longest literal.
         TermFilteredPresearcher first = new TermFilteredPresearcher(
                 TermFilteredPresearcher.DEFAULT_WEIGHTOR, List.of(new RegexpQueryHandler()), Set.of());
         try (Monitor monitor = new Monitor(new StandardAnalyzer(), first)) {

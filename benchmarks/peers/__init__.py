@@ -1,1 +1,1 @@
-"""The same queries on the same topics by the library, by hand, by Flink and by Kafka Streams."""
+"""The same queries over the same topics in the library, plain PySpark, Flink and Kafka Streams."""

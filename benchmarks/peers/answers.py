@@ -1,6 +1,6 @@
-"""The rows that each query must give, made of the topics in pandas, and what contestants gave.
+"""The expected rows of each query, computed from the topics in pandas, and the actual rows.
 
-Rows are compared by their number and by a sum of their hashes, which no order changes."""
+Rows are compared by their number and by a sum of their hashes, which ignores their order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from deltalake import DeltaTable
 
-from .topics import CLICKS, CLOSING, PAIR, rows_of
+from benchmarks.peers.topics import CLICKS, CLOSING, PAIR, read_topic
 
-# The relative error that `distinct` states, with room for the windows that there are.
+# The relative error of approx_count_distinct, with a margin for the number of windows.
 _ERROR = 0.016 * 1.25
 _GAP_MS = 30_000
 SLOW_MS, WITHIN_MS = 200, 60_000
@@ -23,13 +23,13 @@ SLOW_MS, WITHIN_MS = 200, 60_000
 
 @dataclass(frozen=True)
 class Query:
-    """A query's columns by their names in Spark's tables, and how to know its rows.
+    """A query: its columns by their names in Spark tables, and its expected rows.
 
-    Two names of one column are those of the library and of the query by hand."""
+    A column has two names where the library and plain PySpark differ."""
 
     columns: Mapping[str, str]
     expected: Callable[[str], pd.DataFrame]
-    """From the broker's address, the rows that the topics give."""
+    """Computes the rows from the topics of a broker."""
 
     @property
     def names(self) -> list[str]:
@@ -38,11 +38,11 @@ class Query:
 
 
 def _clicks(servers: str) -> pd.DataFrame:
-    return rows_of(servers, CLICKS)
+    return read_topic(servers, CLICKS)
 
 
 def _placed(servers: str, panes: int) -> pd.DataFrame:
-    """Return each click once for each of the windows that hold it, of so many panes of 10 s."""
+    """Return each click once for each of its windows, of a number of panes of 10 s."""
     clicks = _clicks(servers).rename(columns={"page": "key"})
     first = clicks["ts"] // 10_000 * 10_000
     placed = [clicks.assign(start=first - 10_000 * pane) for pane in range(panes)]
@@ -60,14 +60,14 @@ def _sessions(servers: str) -> pd.DataFrame:
     apart = clicks["ts"].diff() > _GAP_MS
     begins = apart | (clicks["user"] != clicks["user"].shift())
     runs = clicks.groupby(begins.cumsum())
-    found = runs.agg(
+    results = runs.agg(
         key=("user", "first"),
         start=("ts", "min"),
         end=("ts", "max"),
         views=("ms", "size"),
         total_ms=("ms", "sum"),
     )
-    return found.assign(end=found["end"] + _GAP_MS)
+    return results.assign(end=results["end"] + _GAP_MS)
 
 
 def _distinct(servers: str) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def _distinct(servers: str) -> pd.DataFrame:
 
 
 def _pairs(servers: str) -> pd.DataFrame:
-    (impressions, clicks) = (rows_of(servers, name) for name in PAIR)
+    (impressions, clicks) = (read_topic(servers, name) for name in PAIR)
     clicks = clicks.rename(columns={"ts": "click_ts"})
     pairs = impressions.merge(clicks, on="id")
     return pairs[(pairs["click_ts"] - pairs["ts"]).between(0, 60_000)]
@@ -90,7 +90,7 @@ def _enriched(servers: str) -> pd.DataFrame:
 
 
 def _slower(servers: str) -> pd.DataFrame:
-    """Return each slow click with the user's next one that is slower still, within a minute."""
+    """Return each slow click with the next slower click of the user within a minute."""
     clicks = _clicks(servers).rename(columns={"user": "key", "ts": "start"})
     slow = clicks[clicks["ms"] > SLOW_MS].sort_values(["key", "start", "ms"])
     keys, starts, times = (slow[name].to_numpy() for name in ("key", "start", "ms"))
@@ -103,27 +103,27 @@ def _slower(servers: str) -> pd.DataFrame:
                 first.append(one)
                 after.append(other)
                 break
-    found = slow.iloc[first][["key", "start", "ms"]]
-    return found.assign(end=starts[after], slower=times[after])
+    results = slow.iloc[first][["key", "start", "ms"]]
+    return results.assign(end=starts[after], slower=times[after])
 
 
 _WINDOW = {"window.start": "start", "window.end": "end", "views": "views", "total_ms": "total_ms"}
 _SESSION = {"session_window.start": "start", "session_window.end": "end"}
 _JOINED = {"ts_left": "ts", "ts_right": "click_ts", "position": "position", "ms": "ms"}
-_BY_HAND = {"ts": "ts", "click_ts": "click_ts", "click_position": "position", "click_ms": "ms"}
+_PLAIN_JOINED = {"ts": "ts", "click_ts": "click_ts", "click_position": "position", "click_ms": "ms"}
 _SEQUENCE = {"user": "key", "started": "start", "ended": "end", "ms": "ms", "slower": "slower"}
 QUERIES: dict[str, Query] = {
     "tumbling": Query({"page": "key", **_WINDOW}, partial(_windows, panes=1)),
     "hopping": Query({"page": "key", **_WINDOW}, partial(_windows, panes=6)),
     "session": Query({"user": "key", **_WINDOW, **_SESSION}, _sessions),
     "distinct": Query({"page": "key", "window.start": "start", "users": "users"}, _distinct),
-    "join": Query({"id": "id", **_JOINED, **_BY_HAND}, _pairs),
+    "join": Query({"id": "id", **_JOINED, **_PLAIN_JOINED}, _pairs),
     "enrichment": Query({name: name for name in ("ts", "page", "user", "ms", "plan")}, _enriched),
     "sequence": Query(_SEQUENCE, _slower),
 }
 
 
-def of_table(query: Query, path: Path) -> pd.DataFrame:
+def read_delta_rows(query: Query, path: Path) -> pd.DataFrame:
     """Return the rows of a Delta table under the names of the query."""
     table = DeltaTable(path).to_pyarrow_table().flatten()
     here = [name for name in query.columns if name in table.column_names]
@@ -131,8 +131,8 @@ def of_table(query: Query, path: Path) -> pd.DataFrame:
     return rows
 
 
-def in_form(query: Query, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows as they are compared: instants in ms since 1970, without the last clicks."""
+def normalized(query: Query, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows in the compared form: times in ms since 1970, without the closing clicks."""
     if rows.empty:
         return pd.DataFrame(columns=query.names)
     rows = rows[query.names]
@@ -149,25 +149,25 @@ def _ms(instants: pd.Series) -> pd.Series:
 
 
 def checksum(rows: pd.DataFrame) -> int:
-    """Return a sum of the rows' hashes, modulo 2^64."""
+    """Return the sum of the hashes of the rows, modulo 2^64."""
     numbers = {name: "int64" for name in rows if pd.api.types.is_numeric_dtype(rows[name])}
     hashes = pd.util.hash_pandas_object(rows.astype(numbers), index=False)
     return int(np.add.reduce(hashes.to_numpy(np.uint64), dtype=np.uint64))
 
 
-def difference(found: pd.DataFrame, expected: pd.DataFrame, *, sketched: bool) -> str | None:
-    """Return what is wrong with the rows of a query; None where they are those expected.
+def difference(results: pd.DataFrame, expected: pd.DataFrame, *, sketched: bool) -> str | None:
+    """Return a description of the difference; None if the rows are as expected.
 
-    sketched: the users of a row are counted by a sketch, and may differ by its error."""
+    sketched: the users of a row are a sketch estimate, and may differ by its error."""
     exact = [name for name in expected if not (sketched and name == "users")]
-    (have, want) = (found[exact], expected[exact])
+    (have, want) = (results[exact], expected[exact])
     if len(have) != len(want) or checksum(have) != checksum(want):
         return f"{len(have):,} rows of checksum {checksum(have):x}, not {len(want):,} of " + (
             f"{checksum(want):x}"
         )
     if sketched and not want.empty:
-        both = expected.merge(found, on=exact, suffixes=("", "_found"))
+        both = expected.merge(results, on=exact, suffixes=("", "_found"))
         error = float(np.sqrt((((both["users_found"] / both["users"]) - 1) ** 2).mean()))
         if error > _ERROR:
-            return f"different users with an error of {error:.4f}, above {_ERROR:.4f}"
+            return f"distinct users have an error of {error:.4f}, above {_ERROR:.4f}"
     return None

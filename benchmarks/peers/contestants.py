@@ -1,46 +1,46 @@
-"""Who competes: by which process a contestant runs a query, and what it promises."""
+"""The contestants: the process that runs a query, and its guarantees."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.runtime.process.installation import environment, java, project_root
+from benchmarks.peers.installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
+from benchmarks.support.warm_up import TOLERANCE
+from tidegate.spark.jars import java_path, project_root
 
-from ..steady import WITHIN
-from .installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
-
-# As much as the session of the library's own benchmarks has.
+# As large as the driver memory of `bench_session`.
 HEAP = "-Xmx4g"
 _SEQUENCE = frozenset({"sequence"})
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A contestant: a process that takes QUERY SERVERS LABEL RUNS WITHIN FOLDER, and more words."""
+    """A contestant: a process that takes QUERY SERVERS LABEL RUNS TOLERANCE FOLDER, then `more`."""
 
     program: tuple[str, ...]
     more: tuple[str, ...]
     guarantee: str
     variables: Mapping[str, str] = field(default_factory=dict)
     topic: bool = False
-    """Whether the results go to a topic LABEL-NUMBER; otherwise to a Delta table."""
+    """Whether the output is a topic LABEL-NUMBER; otherwise a Delta table."""
     updates: bool = False
-    """Whether a result comes out anew when it changes, so that the last of a key counts."""
+    """Whether results are updated, so that the last record of a key counts."""
     sketches: bool = False
-    """Whether different users are counted by a sketch."""
+    """Whether distinct users are a sketch estimate."""
     without: frozenset[str] = frozenset()
-    """Queries that it has no words for."""
+    """Unsupported queries."""
 
     def command(self, query: str, servers: str, label: str, runs: int, folder: str) -> list[str]:
-        """Return the command line that runs a query until it is warm, and so often at the most."""
-        return [*self.program, query, servers, label, str(runs), str(WITHIN), folder, *self.more]
+        """Return the command line that runs a query until it is warm, at most `runs` times."""
+        return [*self.program, query, servers, label, str(runs), str(TOLERANCE), folder, *self.more]
 
     @property
     def env(self) -> dict[str, str]:
-        """The process's environment."""
-        return environment(**self.variables)
+        """The environment of the process."""
+        return {**os.environ, **self.variables}
 
 
 def _spark(way: str, guarantee: str, without: frozenset[str] = frozenset()) -> Contestant:
@@ -49,9 +49,9 @@ def _spark(way: str, guarantee: str, without: frozenset[str] = frozenset()) -> C
 
 
 def flink(script: str) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
-    """Return how a script runs in Flink: the program, the words at its end, and its variables."""
+    """Return the program of a script in Flink, its last arguments, and its environment."""
     connector = next((JARS / "flink").glob("*.jar"), JARS / "flink")
-    # SQL calls no function of Python, so no worker is made ready for one.
+    # SQL queries call no Python function, so no worker needs to start.
     variables = {
         "JVM_ARGS": HEAP,
         "FLINK_LOG_DIR": str(HOME / "log"),
@@ -63,14 +63,14 @@ def flink(script: str) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, s
 
 
 def streams(program: str) -> tuple[str, ...]:
-    """Return how a program of Kafka Streams is run."""
-    return (java(), HEAP, "-cp", f"{CLASSES}:{JARS}/streams/*", program)
+    """Return the command of a Kafka Streams program."""
+    return (java_path(), HEAP, "-cp", f"{CLASSES}:{JARS}/streams/*", program)
 
 
 def _flink() -> Contestant:
     program, connector, variables = flink("flink_sql.py")
-    promised = "exactly once into Kafka; final results; state on the heap"
-    return Contestant(program, connector, promised, variables, topic=True)
+    guarantee = "exactly once into Kafka; final results; state on the heap"
+    return Contestant(program, connector, guarantee, variables, topic=True)
 
 
 def _streams() -> Contestant:
@@ -85,14 +85,14 @@ def _streams() -> Contestant:
 
 
 def contestants() -> dict[str, Contestant]:
-    """Return the contestants by name, as they are installed."""
+    """Return the installed contestants by name."""
     answers = "final results; state on the heap"
-    ours = f"exactly once into Delta, dead letters kept; {answers}"
+    tidegate = f"exactly once into Delta, dead letters stored; {answers}"
     return {
-        "tidegate, stream": _spark("stream", ours),
-        "tidegate, backlog": _spark("backlog", ours, _SEQUENCE),
-        "by hand": _spark(
-            "hand", f"exactly once into Delta, as Spark has it; {answers}", _SEQUENCE
+        "tidegate, stream": _spark("stream", tidegate),
+        "tidegate, backfill": _spark("backfill", tidegate, _SEQUENCE),
+        "plain PySpark": _spark(
+            "pyspark", f"exactly once into Delta, as in Spark; {answers}", _SEQUENCE
         ),
         "Flink": _flink(),
         "Kafka Streams": _streams(),

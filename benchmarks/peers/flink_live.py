@@ -1,8 +1,7 @@
-"""One query in Flink SQL that runs on: QUERY SERVERS TOPIC OUTPUT FOLDER CONNECTOR.
+"""One continuous query in Flink SQL: QUERY SERVERS TOPIC OUTPUT FOLDER CONNECTOR.
 
-It runs in Flink's own virtual environment, over messages that come meanwhile, and writes exactly
-once into the topic OUTPUT. Each row has `known`, the moment from which it could be told, in
-milliseconds."""
+It runs in the virtual environment of Flink, and writes exactly once to the topic OUTPUT. The column
+`known` of a row is the time of its last input, in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from pathlib import Path
 from benchmarks.peers.flink_sql import PROFILES, SINK, SOURCE, SOURCES, environment
 
 LIVE = {
-    # A result can be read when the checkpoint that it is part of is whole.
+    # A result is readable once its checkpoint is complete.
     "execution.checkpointing.interval": "500 ms",
-    # A table that no longer changes must not hold back the rows that are joined with it.
+    # A table without changes must not delay the join.
     "table.exec.source.idle-timeout": "1 s",
     "table.exec.state.ttl": "60 s",
 }
-LATENESS_SECONDS = 2
+WATERMARK_DELAY_SECONDS = 2
 CHANGING = """
 CREATE TABLE answers ({columns}, PRIMARY KEY ({key}) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
@@ -26,7 +25,7 @@ CREATE TABLE answers ({columns}, PRIMARY KEY ({key}) NOT ENFORCED) WITH (
   'sink.transactional-id-prefix' = '{name}', 'properties.transaction.timeout.ms' = '600000'
 )"""
 QUERIES = {
-    # A join with a table as it was waits for the watermark, so its lateness is none.
+    # A temporal join waits for the watermark, so it has no watermark delay.
     "enrichment": (
         "known BIGINT, page STRING, `user` STRING, ms INT, `plan` STRING",
         """SELECT clicks.ts, page, clicks.`user`, ms, `plan` FROM clicks
@@ -37,15 +36,15 @@ QUERIES = {
     "updates": (
         "page STRING, slot BIGINT, `views` BIGINT, known BIGINT",
         "SELECT page, ts / 10000, COUNT(*), MAX(ts) FROM clicks GROUP BY page, ts / 10000",
-        LATENESS_SECONDS,
+        WATERMARK_DELAY_SECONDS,
     ),
     "final windows": (
         "page STRING, `views` BIGINT, known BIGINT",
         f"""SELECT page, COUNT(*),
-        UNIX_TIMESTAMP(CAST(window_end AS STRING)) * 1000 + {LATENESS_SECONDS * 1_000}
+        UNIX_TIMESTAMP(CAST(window_end AS STRING)) * 1000 + {WATERMARK_DELAY_SECONDS * 1_000}
         FROM TUMBLE(TABLE clicks, DESCRIPTOR(event_time), INTERVAL '10' SECONDS)
         GROUP BY window_start, window_end, page""",
-        LATENESS_SECONDS,
+        WATERMARK_DELAY_SECONDS,
     ),
     "join": (
         "id STRING, ts BIGINT, click_ts BIGINT, known BIGINT",
@@ -53,10 +52,10 @@ QUERIES = {
         FROM `clicks-impressions` seen JOIN `clicks-clicks` click
         ON seen.id = click.id AND click.event_time
         BETWEEN seen.event_time AND seen.event_time + INTERVAL '5' SECONDS""",
-        LATENESS_SECONDS,
+        WATERMARK_DELAY_SECONDS,
     ),
 }
-"""By name: the columns of the result, the query that makes them, and the lateness in seconds."""
+"""By name: the columns of the result, the query and the watermark delay in seconds."""
 KEYS = {"updates": "page, slot"}
 """The key of a result whose rows change."""
 
@@ -64,14 +63,14 @@ KEYS = {"updates": "page, slot"}
 def main(query: str, servers: str, topic: str, output: str, folder: str, connector: str) -> None:
     """Run a query until the process is killed."""
     tables = environment(connector, Path(folder), **LIVE)
-    columns, select, lateness = QUERIES[query]
+    columns, select, delay = QUERIES[query]
     for name, fields in SOURCES.items():
-        given = {"name": name, "topic": name.replace("clicks", topic, 1), "columns": fields}
-        tables.execute_sql(SOURCE.format(**given, servers=servers, lateness=lateness, until=""))
+        options = {"name": name, "topic": name.replace("clicks", topic, 1), "columns": fields}
+        tables.execute_sql(SOURCE.format(**options, servers=servers, delay=delay, until=""))
     tables.execute_sql(PROFILES.format(servers=servers, until=""))
     sink = CHANGING if query in KEYS else SINK
-    given = {"name": output, "columns": columns, "servers": servers, "key": KEYS.get(query, "")}
-    tables.execute_sql(sink.format(**given))
+    options = {"name": output, "columns": columns, "servers": servers, "key": KEYS.get(query, "")}
+    tables.execute_sql(sink.format(**options))
     tables.execute_sql(f"INSERT INTO answers {select}").wait()
 
 

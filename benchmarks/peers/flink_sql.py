@@ -1,11 +1,11 @@
 """One query in Flink SQL, several times in one JVM.
 
-The command line says: QUERY SERVERS LABEL RUNS WITHIN FOLDER CONNECTOR. There are RUNS at the most,
-and no more once two in a row agree.
+Command line: QUERY SERVERS LABEL RUNS TOLERANCE FOLDER CONNECTOR. It runs at most RUNS times, until
+two consecutive times agree within TOLERANCE.
 
-It runs in Flink's own virtual environment. Each run is a streaming job over what the topics hold at
-its beginning, and writes exactly once into a topic of its own, LABEL-NUMBER; when the run began and
-ended goes into FOLDER/LABEL.runs, in milliseconds."""
+It runs in the virtual environment of Flink. Each run is a streaming job over the records at its
+start, and writes exactly once to its own topic LABEL-NUMBER. FOLDER/LABEL.runs has the start and
+end of each run in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from benchmarks.peers.marks import marked
+from benchmarks.peers.marks import run_and_record
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -29,7 +29,7 @@ SETTINGS = {
 SOURCE = """
 CREATE TABLE `{name}` (
   {columns}, event_time AS TO_TIMESTAMP_LTZ(ts, 3),
-  WATERMARK FOR event_time AS event_time - INTERVAL '{lateness}' SECONDS
+  WATERMARK FOR event_time AS event_time - INTERVAL '{delay}' SECONDS
 ) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}',
   'scan.startup.mode' = 'earliest-offset', {until} 'format' = 'json'
@@ -93,11 +93,11 @@ QUERIES = {
         )""",
     ),
 }
-"""By name: the columns of the result, and the query that makes them."""
+"""By name: the columns of the result, and the query."""
 
 
 def environment(connector: str, checkpoints: Path, **more: str) -> TableEnvironment:
-    """Return an environment for streams, with the connector and a folder for its checkpoints."""
+    """Return a streaming environment with the connector and a checkpoint folder."""
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     places = {
         "pipeline.jars": Path(connector).as_uri(),
@@ -109,28 +109,28 @@ def environment(connector: str, checkpoints: Path, **more: str) -> TableEnvironm
 
 
 def run(query: str, servers: str, output: str, folder: str, connector: str) -> tuple[int, int]:
-    """Run a query to its end, and return when it began and ended."""
+    """Run a query to its end, and return its start and end."""
     tables = environment(connector, Path(folder) / output)
     for name, columns in SOURCES.items():
-        given = {"name": name, "topic": name, "columns": columns, "servers": servers}
-        tables.execute_sql(SOURCE.format(**given, lateness=10, until=BOUNDED))
+        options = {"name": name, "topic": name, "columns": columns, "servers": servers}
+        tables.execute_sql(SOURCE.format(**options, delay=10, until=BOUNDED))
     tables.execute_sql(PROFILES.format(servers=servers, until=BOUNDED))
     columns, select = QUERIES[query]
     tables.execute_sql(SINK.format(name=output, columns=columns, servers=servers))
-    began = time.time_ns()
+    started_at = time.time_ns()
     tables.execute_sql(f"INSERT INTO answers {select}").wait()
-    return began // 1_000_000, time.time_ns() // 1_000_000
+    return started_at // 1_000_000, time.time_ns() // 1_000_000
 
 
 def main(
-    query: str, servers: str, label: str, runs: str, within: str, folder: str, connector: str
+    query: str, servers: str, label: str, runs: str, tolerance: str, folder: str, connector: str
 ) -> None:
-    """Run a query until it is warm, and note when each run began and ended."""
+    """Run a query until it is warm, and record the start and end of each run."""
 
     def one(output: str) -> tuple[int, int]:
         return run(query, servers, output, folder, connector)
 
-    marked(one, label, runs, within, folder)
+    run_and_record(one, label, runs, tolerance, folder)
 
 
 if __name__ == "__main__":

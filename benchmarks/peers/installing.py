@@ -1,6 +1,6 @@
-"""The rivals' set-up: jars and packages fetched and compared with their hashes, Java compiled.
+"""Installation of the peers: fetch and verify jars and packages, and compile the Java programs.
 
-All of it lies in `.run/peers`; steps that are done are skipped."""
+Everything is in `.run/peers`; completed steps are skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from bootstrap import jars, packages
 from bootstrap.__main__ import Step
 from bootstrap.machine import WRONG_JAVA, WRONG_PYTHON, SetupError, python_version
-from tidegate.runtime.process.installation import java, project_root
+from tidegate.spark.jars import java_path, project_root
 
 HERE = Path(__file__).resolve().parent
 HOME = project_root() / ".run" / "peers"
@@ -19,43 +19,41 @@ JARS, CLASSES, FLINK = HOME / "jars", HOME / "classes", HOME / "flink"
 LOG = HOME / "setup.log"
 PROGRAM, LIVE, PERCOLATOR = PROGRAMS = "KafkaStreamsPeer", "KafkaStreamsLive", "LuceneMonitorPeer"
 FLINK_PYTHONS = ((3, 11), (3, 12))
-"""The versions that Flink has packages for."""
+"""The Python versions with packages of Flink."""
 
 
 def fetch_jars() -> None:
-    """Fetch the jars of Kafka Streams and of Lucene, and Flink's connector."""
+    """Fetch the jars of Kafka Streams, of Lucene, and of the Flink connector."""
     confs = ("streams", "flink", "lucene")
     jars.retrieve(HERE / "ivy.xml", JARS, confs, Path(sys.executable), LOG)
     jars.verify(JARS, HERE / "jars.lock")
 
 
 def compile_programs() -> None:
-    """Compile the programs in Java by the compiler that is beside it."""
+    """Compile the Java programs with the javac of the JDK in use."""
     compiler = javac()
     if compiler is None:
-        raise SetupError(
-            WRONG_JAVA, "there is no javac beside java: install a JDK, not a JRE alone"
-        )
+        raise SetupError(WRONG_JAVA, "no javac next to java: install a JDK instead of a JRE")
     libraries = f"{JARS}/streams/*:{JARS}/lucene/*"
     command = [compiler, "-Xlint:all", "-Werror", "-cp", libraries, "-d", str(CLASSES)]
     sources = [str(HERE / f"{name}.java") for name in PROGRAMS]
     done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(
-            WRONG_JAVA, f"the rivals' programs do not compile:\n{done.stdout}{done.stderr}"
+            WRONG_JAVA, f"the Java programs do not compile:\n{done.stdout}{done.stderr}"
         )
 
 
 def javac() -> str | None:
-    """Return the compiler beside the Java that is used; None where that is a JRE."""
-    found = Path(java()).resolve().with_name("javac")
-    return str(found) if found.exists() else None
+    """Return the javac of the Java in use; None for a JRE."""
+    results = Path(java_path()).resolve().with_name("javac")
+    return str(results) if results.exists() else None
 
 
 def install_flink() -> None:
-    """Install Flink into a virtual environment of its own.
+    """Install Flink into its own virtual environment.
 
-    Its other dependencies are those of functions written in Python, which SQL does without."""
+    Its other dependencies are needed by Python functions only, not by SQL."""
     python = packages.make_venv(FLINK, _python_for_flink(), LOG)
     packages.install_locked(HERE / "requirements.lock", python, LOG, "--no-deps")
 
@@ -64,22 +62,24 @@ def _python_for_flink() -> str:
     for name in (sys.executable, "python3.12", "python3.11"):
         if python_version(name) in FLINK_PYTHONS:
             return name
-    raise SetupError(WRONG_PYTHON, "there is no Python 3.11 or 3.12, the newest that Flink knows")
+    raise SetupError(
+        WRONG_PYTHON, "no Python 3.11 or 3.12, the newest versions that Flink supports"
+    )
 
 
 def install(*, flink: bool) -> None:
-    """Run the steps that are not done; without `flink` those of the programs in Java alone."""
-    place, here = ".run/peers/.stamp", "benchmarks/peers"
+    """Run the pending steps; without `flink`, only those of the Java programs."""
+    stamp, here = ".run/peers/.stamp", "benchmarks/peers"
     locked = (f"{here}/ivy.xml", f"{here}/jars.lock")
     programs = (*(f"{here}/{name}.java" for name in PROGRAMS), *locked)
     steps = [
-        Step("fetching and verifying the rivals' jars", f"{place}-jars", locked, fetch_jars),
-        Step("compiling the rivals' programs", f"{place}-classes", programs, compile_programs),
+        Step("fetching and verifying the peers' jars", f"{stamp}-jars", locked, fetch_jars),
+        Step("compiling the peers' programs", f"{stamp}-classes", programs, compile_programs),
     ]
     if flink:
         packed = (f"{here}/requirements.lock",)
-        steps.append(Step("installing Flink", f"{place}-flink", packed, install_flink))
+        steps.append(Step("installing Flink", f"{stamp}-flink", packed, install_flink))
     HOME.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(steps, 1):
-        if not step.done():
+        if not step.is_done():
             step.run(f"{number}/{len(steps)}")

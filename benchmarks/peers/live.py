@@ -1,8 +1,10 @@
-"""The rivals of the benchmark of latency: Flink and Kafka Streams, exactly once into a topic; and
-Spark's real-time mode, at least once."""
+"""The peers of the latency benchmark: Flink, Kafka Streams, and the real-time mode of Spark.
+
+Flink and Kafka Streams write exactly once to a topic, the real-time mode at least once."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -13,70 +15,75 @@ import pandas as pd
 from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
-from tidegate.runtime.process.installation import environment
-from tidegate.testing.process import GuardedProcess
-
-from ..contest import Place
-from .contestants import flink, streams
-from .installing import LIVE
-from .topics import is_end, reader
+from benchmarks.peers.contestants import flink, streams
+from benchmarks.peers.installing import LIVE
+from benchmarks.peers.topics import is_end, reader
+from benchmarks.support.contestant_process import RunContext
+from tidegate.testing.child_process import GuardedProcess
 
 QUERIES = ("enrichment", "updates", "final windows", "join")
 _KNOWN = re.compile(rb'"known":(\d+)')
-_AT_ONCE = 10_000
+_MAX_RECORDS = 10_000
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A contestant: a process that takes QUERY SERVERS TOPIC OUTPUT FOLDER, and the words after."""
+class PeerProcess:
+    """A contestant: a process that takes QUERY SERVERS TOPIC OUTPUT FOLDER, then `more`."""
 
     query: str
     program: tuple[str, ...]
     more: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def told(self, spark: SparkSession, place: Place, seconds: float) -> pd.DataFrame:
-        """Run for so many seconds, and return when each row was `known`, and `at` could be read.
+    def measure(self, spark: SparkSession, context: RunContext, seconds: float) -> pd.DataFrame:
+        """Run for `seconds`; return when each row was `known`, and `at` when it was readable.
 
-        A reader that takes committed records alone meets them as soon as they are."""
+        A read_committed consumer receives rows as soon as they are committed."""
         del spark
-        output = answers(place.topic)
-        place.folder.mkdir(parents=True, exist_ok=True)
-        words = [self.query, place.servers, place.topic, output, str(place.folder), *self.more]
+        output = answers(context.topic)
+        context.folder.mkdir(parents=True, exist_ok=True)
+        arguments = [
+            self.query,
+            context.servers,
+            context.topic,
+            output,
+            str(context.folder),
+            *self.more,
+        ]
         process = GuardedProcess(
-            [*self.program, *words],
-            place.folder / "log",
+            [*self.program, *arguments],
+            context.folder / "log",
             name=output,
-            env=environment(**self.variables),
+            env={**os.environ, **self.variables},
         )
         ends = time.monotonic() + seconds
-        found: list[tuple[int, float]] = []
+        results: list[tuple[int, float]] = []
         try:
-            with reader(place.servers, output) as consumer:
+            with reader(context.servers, output) as consumer:
                 while time.monotonic() < ends:
                     process.require_alive()
-                    found += _read(consumer)
+                    results += _read(consumer)
         finally:
             process.kill()
-        return pd.DataFrame(found, columns=["known", "at"])
+        return pd.DataFrame(results, columns=["known", "at"])
 
 
 REAL_TIME = {
-    "enrichment, Spark in real time": Rival(
-        "enrichment", (sys.executable, "-m", "benchmarks.real_time")
+    "enrichment, Spark real-time mode": PeerProcess(
+        "enrichment", (sys.executable, "-m", "benchmarks.contestants.real_time_mode")
     )
 }
 
 
 def answers(topic: str) -> str:
-    """Return the topic that a rival writes to."""
+    """Return the output topic of a peer."""
     return f"{topic}-answers"
 
 
 def _read(consumer: Consumer) -> Iterator[tuple[int, float]]:
-    """Read what there is, and return of each row when it was known, and the time of now."""
-    messages = consumer.consume(_AT_ONCE, timeout=_POLL_SECONDS)
+    """Read available records; yield when each was known, and the current time."""
+    messages = consumer.consume(_MAX_RECORDS, timeout=_POLL_SECONDS)
     at = time.time() * 1_000
     for message in messages:
         value = None if is_end(message) else message.value()
@@ -85,10 +92,10 @@ def _read(consumer: Consumer) -> Iterator[tuple[int, float]]:
             yield int(known[1]), at
 
 
-def rivals() -> dict[str, Rival]:
-    """Return the rivals of each query by name, as they are installed."""
-    found = dict(REAL_TIME)
+def peer_contestants() -> dict[str, PeerProcess]:
+    """Return the installed peers of each query by name."""
+    results = dict(REAL_TIME)
     for query in QUERIES:
-        found[f"{query}, Flink"] = Rival(query, *flink("flink_live.py"))
-        found[f"{query}, Kafka Streams"] = Rival(query, streams(LIVE))
-    return found
+        results[f"{query}, Flink"] = PeerProcess(query, *flink("flink_live.py"))
+        results[f"{query}, Kafka Streams"] = PeerProcess(query, streams(LIVE))
+    return results

@@ -1,29 +1,29 @@
-"""What a contestant's process leaves of its runs: when each began and ended.
+"""The record of the runs of a contestant process: the start and end of each.
 
-It imports as little as `steady`, for Flink's own environment."""
+The module has no dependencies, because it also runs in the virtual environment of Flink."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.steady import until_steady
+from benchmarks.support.warm_up import run_until_steady
 
 
-def marked(
-    run: Callable[[str], tuple[int, int]], label: str, runs: str, within: str, folder: str
+def run_and_record(
+    run: Callable[[str], tuple[int, int]], label: str, runs: str, tolerance: str, folder: str
 ) -> None:
-    """Run until warm, and note the runs in FOLDER/LABEL.runs, a line for each.
+    """Run until warm, and write a line for each run to FOLDER/LABEL.runs.
 
-    run: takes a run's name, LABEL-NUMBER, and tells when it began and ended, in milliseconds.
-    runs, within: as the command line says them: how many at the most, and what share apart.
+    run: takes the name of a run, LABEL-NUMBER; returns its start and end in milliseconds.
+    runs, tolerance: arguments of the command line.
     """
     path = Path(folder) / f"{label}.runs"
 
     def once(number: int) -> float:
-        began, ended = run(f"{label}-{number}")
+        started_at, ended = run(f"{label}-{number}")
         with path.open("a", encoding="utf-8") as marks:
-            marks.write(f"{began} {ended}\n")
-        return ended - began
+            marks.write(f"{started_at} {ended}\n")
+        return ended - started_at
 
-    until_steady(once, int(runs), float(within))
+    run_until_steady(once, int(runs), float(tolerance))

@@ -1,4 +1,4 @@
-"""A contestant's process: run, watched, and its rows compared with those expected."""
+"""A contestant process: its run, its resource usage, and the check of its rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.peers.answers import QUERIES, difference, normalized, read_delta_rows
+from benchmarks.peers.contestants import Contestant
+from benchmarks.peers.topics import read_topic
+from benchmarks.support.contestant_process import SAMPLE_SECONDS, cpu_seconds, resident_mib
+from benchmarks.support.harness import LONGEST_SECONDS, PARTITIONS, Run
+from benchmarks.support.warm_up import MAX_RUNS
 from tidegate.testing import Broker
-from tidegate.testing.process import GuardedProcess, until
-
-from ..contest import SAMPLE_SECONDS, cpu_seconds, resident_mib
-from ..harness import LONGEST_SECONDS, PARTITIONS, Run
-from ..steady import MOST
-from .answers import QUERIES, difference, in_form, of_table
-from .contestants import Contestant
-from .topics import rows_of
+from tidegate.testing.child_process import GuardedProcess, wait_until
 
 
-class Watch:
-    """What a process and all that it starts take, sampled while it runs."""
+class ResourceMonitor:
+    """Samples the resource usage of a process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -32,7 +31,7 @@ class Watch:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ResourceMonitor:
         self._thread.start()
         return self
 
@@ -40,9 +39,9 @@ class Watch:
         self._done.set()
         self._thread.join()
 
-    def cpu(self, began: float, ended: float) -> float:
-        """Return the CPU seconds between two instants, in seconds since 1970."""
-        (before, after) = np.interp([began, ended], self._at, self._cpu)
+    def cpu(self, started_at: float, ended_at: float) -> float:
+        """Return the CPU seconds between two times, in seconds since 1970."""
+        (before, after) = np.interp([started_at, ended_at], self._at, self._cpu)
         return float(after - before)
 
     @property
@@ -53,14 +52,14 @@ class Watch:
     def _sample(self) -> None:
         while not self._done.wait(SAMPLE_SECONDS):
             used = cpu_seconds(self._pid)
-            # A process that has ended has no CPU time any more.
+            # A process that has ended reports no CPU time.
             if not self._cpu or used >= self._cpu[-1]:
                 self._at.append(time.time())
                 self._cpu.append(used)
                 self._mib.append(resident_mib(self._pid))
 
 
-def measured(
+def measure(
     broker: Broker,
     folder: Path,
     query: str,
@@ -68,22 +67,23 @@ def measured(
     *,
     label: str,
     expected: pd.DataFrame,
-    runs: int = MOST,
+    runs: int = MAX_RUNS,
 ) -> Run:
-    """Run a query in a process, and return what its first and its last run took, of `runs` at most.
+    """Run a query in a process, and return the measurements of its first and last run.
 
-    label: names what the process leaves behind, which is removed.
+    label: the prefix of topics and files, which are deleted at the end.
+    runs: the maximum number of runs.
 
-    Raises SystemExit for a process that fails, and for rows that are not those expected."""
+    Raises SystemExit if the process fails, or if rows differ from the expected ones."""
     outputs = [f"{label}-{number}" for number in range(runs)]
     if contestant.topic:
         for output in outputs:
             broker.create_topic(output, partitions=PARTITIONS, retention_ms=-1)
     try:
-        found = _ran(broker, folder, query, contestant, label, runs)
-        for output in outputs[: int(found["runs"])]:
+        results = _run_process(broker, folder, query, contestant, label, runs)
+        for output in outputs[: int(results["runs"])]:
             _check(broker, folder, query, contestant, output, expected)
-        return found
+        return results
     finally:
         for topic in broker.topics():
             if topic.startswith(label):
@@ -92,17 +92,19 @@ def measured(
             shutil.rmtree(folder / output, ignore_errors=True)
 
 
-def _ran(
+def _run_process(
     broker: Broker, folder: Path, query: str, contestant: Contestant, label: str, runs: int
 ) -> Run:
     log, marks = folder / f"{label}.log", folder / f"{label}.runs"
-    command = contestant.command(query, broker.servers, label, runs, str(folder))
+    command = contestant.command(query, broker.bootstrap_servers, label, runs, str(folder))
     spawned = time.time()
     process = GuardedProcess(command, log, name=label, env=contestant.env)
     try:
-        with Watch(process.pid) as watch:
-            until(lambda: not process.alive, within=LONGEST_SECONDS, what=f"the end of {label}")
-        if process.code:
+        with ResourceMonitor(process.pid) as watch:
+            wait_until(
+                lambda: not process.is_alive, timeout=LONGEST_SECONDS, event=f"the end of {label}"
+            )
+        if process.exit_code:
             raise SystemExit(f"{label} failed:\n{process.tail(40)}")
     finally:
         process.kill()
@@ -129,14 +131,14 @@ def _check(
     output: str,
     expected: pd.DataFrame,
 ) -> None:
-    asked = QUERIES[query]
+    aggregates = QUERIES[query]
     if contestant.topic:
-        # Rows that a query adds and never changes have no key of their own.
+        # Rows that a query only appends have no key.
         keyed = contestant.updates and query not in ("join", "enrichment")
-        rows = rows_of(broker.servers, output, keyed=keyed)
+        rows = read_topic(broker.bootstrap_servers, output, keyed=keyed)
     else:
-        rows = of_table(asked, folder / output / "table")
+        rows = read_delta_rows(aggregates, folder / output / "table")
     sketched = contestant.sketches and query == "distinct"
-    wrong = difference(in_form(asked, rows), expected, sketched=sketched)
+    wrong = difference(normalized(aggregates, rows), expected, sketched=sketched)
     if wrong is not None:
-        raise SystemExit(f"{output} gave {wrong}")
+        raise SystemExit(f"wrong rows in {output}: {wrong}")

@@ -1,7 +1,7 @@
-"""One query by the library or by hand, several times in one session.
+"""One query in the library or in plain PySpark, several times in one session.
 
-The command line says: QUERY SERVERS LABEL RUNS WITHIN FOLDER WAY. There are RUNS at the most, and
-no more once two in a row agree. When each began and ended goes into FOLDER/LABEL.runs, in
+Command line: QUERY SERVERS LABEL RUNS TOLERANCE FOLDER WAY. It runs at most RUNS times, until two
+consecutive times agree within TOLERANCE. FOLDER/LABEL.runs has the start and end of each run in
 milliseconds."""
 
 from __future__ import annotations
@@ -14,39 +14,38 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.contestants.enrichment_queries import CONTESTANTS as ENRICHERS
+from benchmarks.contestants.join_queries import JOINS, tidegate_join
+from benchmarks.contestants.window_queries import CONTESTANTS, tidegate_job, tidegate_windows
+from benchmarks.peers.answers import SLOW_MS, WITHIN_MS
+from benchmarks.peers.marks import run_and_record
+from benchmarks.peers.topics import CLICKS
+from benchmarks.support.contestant_process import Contestant, RunContext, bench_session
 from tidegate.joins import stream_table
-from tidegate.patterns import Sequences, compare, of, sequence, step, then
-from tidegate.sketches import distinct
+from tidegate.patterns import MatchSequence, compare, events_of, followed_by, sequence, step
+from tidegate.sketches import approx_count_distinct
 from tidegate.transform import Stateless
 from tidegate.windows import Hopping, Session, Tumbling
 
-from ..contest import Contestant, Place, started
-from ..contestants import CONTESTANTS, of_tidegate, of_transform
-from ..enrichers import CONTESTANTS as ENRICHERS
-from ..join_contestants import JOINS, by_tidegate
-from .answers import SLOW_MS, WITHIN_MS
-from .marks import marked
-from .topics import CLICKS
 
-
-def _enriched(spark: SparkSession, place: Place) -> None:
-    """Join with the table as a step without state, which can work off a backlog."""
+def _enriched(spark: SparkSession, context: RunContext) -> None:
+    """Join with the table as a stateless transform, which supports a backfill."""
 
     def enriched(clicks: DataFrame) -> DataFrame:
-        table = spark.read.format("delta").load(str(place.tables / "current"))
+        table = spark.read.format("delta").load(str(context.tables / "current"))
         return stream_table(clicks, table, "user", how="left")
 
-    of_transform(Stateless(enriched, one_to_one=True), backlog=0)(spark, place)
+    tidegate_job(Stateless(enriched, one_to_one=True), backfill_threshold=0)(spark, context)
 
 
-def _sequence() -> Sequences:
-    """Return the search for slow clicks, each with the user's next one that is slower still."""
+def _sequence() -> MatchSequence:
+    """Return the pattern of a slow click and the next slower click of the user."""
     slow = step("slow", f"ms > {SLOW_MS}")
-    slower = step("slower", compare("ms", ">", of("slow").first("ms")))
-    # Flink's WITHIN leaves its last instant out.
-    pattern = sequence(slow, then(slower), within=f"{WITHIN_MS - 1} milliseconds")
-    measures = {"ms": of("slow").first("ms"), "slower": of("slower").first("ms")}
-    return Sequences(pattern, by="user", measures=measures, skip="to_next", order="ms")
+    slower = step("slower", compare("ms", ">", events_of("slow").first("ms")))
+    # The WITHIN of Flink is exclusive.
+    pattern = sequence(slow, followed_by(slower), within=f"{WITHIN_MS - 1} milliseconds")
+    measures = {"ms": events_of("slow").first("ms"), "slower": events_of("slower").first("ms")}
+    return MatchSequence(pattern, by="user", measures=measures, skip="to_next", order="ms")
 
 
 WAYS: Mapping[str, Mapping[str, Contestant]] = {
@@ -54,44 +53,49 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         **{name: CONTESTANTS[name] for name in ("tumbling", "hopping", "session", "distinct")},
         "join": JOINS["stream_stream, early"],
         "enrichment": ENRICHERS["snapshot"],
-        "sequence": of_transform(_sequence()),
+        "sequence": tidegate_job(_sequence()),
     },
-    "backlog": {
-        "tumbling": of_tidegate(Tumbling("10 seconds"), "page", backlog=0),
-        "hopping": of_tidegate(Hopping("60 seconds", "10 seconds"), "page", backlog=0),
-        "session": of_tidegate(Session("30 seconds"), "user", backlog=0),
-        "distinct": of_tidegate(
-            Tumbling("10 seconds"), "page", {"users": distinct("user")}, backlog=0
+    "backfill": {
+        "tumbling": tidegate_windows(Tumbling("10 seconds"), "page", backfill_threshold=0),
+        "hopping": tidegate_windows(
+            Hopping("60 seconds", "10 seconds"), "page", backfill_threshold=0
         ),
-        "join": partial(by_tidegate, emission="early", backlog=0),
+        "session": tidegate_windows(Session("30 seconds"), "user", backfill_threshold=0),
+        "distinct": tidegate_windows(
+            Tumbling("10 seconds"),
+            "page",
+            {"users": approx_count_distinct("user")},
+            backfill_threshold=0,
+        ),
+        "join": partial(tidegate_join, emit="early", backfill_threshold=0),
         "enrichment": _enriched,
     },
-    "hand": {
+    "pyspark": {
         **{
-            name: CONTESTANTS[f"{name} by hand"]
+            name: CONTESTANTS[f"{name} (PySpark)"]
             for name in ("tumbling", "hopping", "session", "distinct")
         },
-        "join": JOINS["join by hand"],
-        "enrichment": ENRICHERS["snapshot by hand"],
+        "join": JOINS["join (PySpark)"],
+        "enrichment": ENRICHERS["snapshot (PySpark)"],
     },
 }
-"""By the way, and the name of the query."""
+"""By way and query."""
 
 
 def main(
-    query: str, servers: str, label: str, runs: str, within: str, folder: str, way: str
+    query: str, servers: str, label: str, runs: str, tolerance: str, folder: str, way: str
 ) -> None:
-    """Run a query until it is warm, and note when each run began and ended."""
-    # As Flink does, it keeps its state on the heap.
-    spark = started(preset="small")
+    """Run a query until it is warm, and record the start and end of each run."""
+    # State is on the heap, as in Flink.
+    spark = bench_session(preset="small")
 
     def run(name: str) -> tuple[int, int]:
-        place = Place(servers, CLICKS, Path(folder) / name)
-        began = time.time_ns()
-        WAYS[way][query](spark, place)
-        return began // 1_000_000, time.time_ns() // 1_000_000
+        context = RunContext(servers, CLICKS, Path(folder) / name)
+        started_at = time.time_ns()
+        WAYS[way][query](spark, context)
+        return started_at // 1_000_000, time.time_ns() // 1_000_000
 
-    marked(run, label, runs, within, folder)
+    run_and_record(run, label, runs, tolerance, folder)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""The topics that all contestants read, and what is in a topic.
+"""The topics that all contestants read: clicks, impressions with their clicks, and user profiles.
 
-Clicks, impressions with their clicks, and a profile of each user. A last click of each partition,
-an hour later, lets all windows close."""
+The last click of each partition is an hour later, so that all windows close."""
 
 from __future__ import annotations
 
@@ -16,38 +15,43 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from deltalake import write_deltalake
 from pyarrow import json
 
+from benchmarks.support import click_topic as topic
+from benchmarks.support import impression_topic as impressions
+from benchmarks.support.harness import PARTITIONS
+from tidegate.kafka.producer import Record, deliver
 from tidegate.testing import Broker
-from tidegate.testing.delivery import Record, deliver
-
-from .. import impressions, topic
-from ..harness import PARTITIONS
 
 CLICKS = "clicks"
 PAIR = (f"{CLICKS}-impressions", f"{CLICKS}-clicks")
 PROFILES = "profiles"
 TABLE_ROWS = 100_000
 SPAN_SECONDS = 400
-"""How long the clicks take in event time, however many they are."""
+"""The event time that the clicks cover, for any number of clicks."""
 
 CLOSING = "closing"
 """The page and user of the last clicks."""
 
 _AN_HOUR_MS = 3_600_000
-_AT_ONCE = 100_000
+_MAX_RECORDS = 100_000
 _LAST = b'{"ts":%d,"page":"%s","user":"%s","ms":0,"bytes":0}'
 
 
 def fill(broker: Broker, rows: int, tables: Path) -> None:
-    """Make the topics, of so many clicks and half as many impressions, and the table of profiles.
+    """Create the topics of `rows` clicks and half as many impressions, and the profiles.
 
-    The table is a topic for the rivals and a Delta table for Spark."""
+    The profiles are a topic for the peers, and a Delta table for Spark."""
     for name in (CLICKS, *PAIR):
         broker.create_topic(name, partitions=PARTITIONS, retention_ms=-1)
-    topic.fill(broker.servers, CLICKS, rows, PARTITIONS, rate=max(1, rows // SPAN_SECONDS))
+    topic.fill(
+        broker.bootstrap_servers, CLICKS, rows, PARTITIONS, rate=max(1, rows // SPAN_SECONDS)
+    )
     end = topic.START_MS + SPAN_SECONDS * 1_000 + _AN_HOUR_MS
     last = _LAST % (end, CLOSING.encode(), CLOSING.encode())
-    deliver(broker.servers, [Record(CLICKS, last, end, partition=n) for n in range(PARTITIONS)])
-    impressions.fill(broker.servers, PAIR, rows // 2, PARTITIONS)
+    deliver(
+        broker.bootstrap_servers,
+        [Record(CLICKS, last, end, partition=n) for n in range(PARTITIONS)],
+    )
+    impressions.fill(broker.bootstrap_servers, PAIR, rows // 2, PARTITIONS)
     write_deltalake(
         tables / "current", pa.table(dict(zip(("user", "plan"), _plans(), strict=True)))
     )
@@ -55,13 +59,13 @@ def fill(broker: Broker, rows: int, tables: Path) -> None:
 
 
 def fill_profiles(broker: Broker) -> None:
-    """Make the topic of the users' profiles."""
+    """Create the topic of the user profiles."""
     broker.create_topic(PROFILES, partitions=PARTITIONS, retention_ms=-1)
-    deliver(broker.servers, _profiles(*_plans()))
+    deliver(broker.bootstrap_servers, _profiles(*_plans()))
 
 
 def _plans() -> tuple[list[str], list[str]]:
-    """Return the users, and the plan of each."""
+    """Return the users and their plans."""
     users = [f"user-{number:08d}" for number in range(TABLE_ROWS)]
     return users, [f"plan-{number % 7}" for number in range(TABLE_ROWS)]
 
@@ -73,10 +77,10 @@ def _profiles(users: list[str], plans: list[str]) -> Iterator[Record]:
         yield Record(PROFILES, value.encode(), before, key=user.encode())
 
 
-def rows_of(servers: str, name: str, *, keyed: bool = False) -> pd.DataFrame:
-    """Return what a topic holds that is committed, of JSON objects.
+def read_topic(servers: str, name: str, *, keyed: bool = False) -> pd.DataFrame:
+    """Return the committed JSON records of a topic.
 
-    keyed: the last of each key alone, and none where the last is a tombstone."""
+    keyed: only the last record of each key, without tombstones."""
     latest: dict[bytes | None, bytes | None] = {}
     values = []
     for message in _messages(servers, name):
@@ -84,13 +88,13 @@ def rows_of(servers: str, name: str, *, keyed: bool = False) -> pd.DataFrame:
             latest[message.key()] = message.value()
         else:
             values.append(message.value())
-    found = [value for value in (*values, *latest.values()) if value is not None]
-    if not found:
+    results = [value for value in (*values, *latest.values()) if value is not None]
+    if not results:
         return pd.DataFrame()
-    # One schema for all blocks: numbers and texts are in the first as in the last.
+    # A large block, so that all columns are in the first one, which determines the schema.
     options = json.ReadOptions(block_size=1 << 24)
     rows: pd.DataFrame = json.read_json(
-        BytesIO(b"\n".join(found)), read_options=options
+        BytesIO(b"\n".join(results)), read_options=options
     ).to_pandas()
     return rows
 
@@ -98,9 +102,9 @@ def rows_of(servers: str, name: str, *, keyed: bool = False) -> pd.DataFrame:
 def _messages(servers: str, name: str) -> Iterator[Message]:
     """Read a topic up to the end of each partition."""
     with reader(servers, name) as consumer:
-        open_parts = {place.partition for place in consumer.assignment()}
+        open_parts = {assigned.partition for assigned in consumer.assignment()}
         while open_parts:
-            for message in consumer.consume(_AT_ONCE, timeout=1):
+            for message in consumer.consume(_MAX_RECORDS, timeout=1):
                 if is_end(message):
                     open_parts.discard(message.partition())
                 else:
@@ -109,7 +113,7 @@ def _messages(servers: str, name: str) -> Iterator[Message]:
 
 @contextmanager
 def reader(servers: str, name: str) -> Iterator[Consumer]:
-    """Return a reader of a topic's committed records, from the first of each partition on."""
+    """Return a read_committed consumer of a topic, from its earliest offsets."""
     settings = {
         "bootstrap.servers": servers,
         "group.id": "peers",
@@ -127,12 +131,12 @@ def reader(servers: str, name: str) -> Iterator[Consumer]:
 
 
 def is_end(message: Message) -> bool:
-    """Return whether a message is no record, but says that its partition has no more for now.
+    """Return whether a message marks the end of a partition.
 
-    Raises KafkaException for a fault."""
-    fault = message.error()
-    if fault is None:
+    Raises KafkaException for an error."""
+    error = message.error()
+    if error is None:
         return False
-    if fault.code() == KafkaError._PARTITION_EOF:
+    if error.code() == KafkaError._PARTITION_EOF:
         return True
-    raise KafkaException(fault)
+    raise KafkaException(error)

@@ -1,4 +1,4 @@
-"""The API reference: a page for each part of the library, with all that the part exports."""
+"""The API reference: a page for each part of the library, with its exported names."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import importlib
 import inspect
 from types import ModuleType
 
+import tidegate
+
 PARTS = (
+    "tidegate",
     "windows",
     "joins",
     "patterns",
     "aggregates",
     "sketches",
     "transform",
-    "eventtime",
-    "changes",
+    "event_time",
+    "changelogs",
     "formats",
     "sources",
     "sinks",
     "stores",
     "views",
-    "runtime",
     "jobs",
     "testing",
     "errors",
@@ -28,20 +30,22 @@ PARTS = (
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page by its place below docs/."""
+    """Return the text of each page by its path below docs/."""
     return {f"reference/{part}.md": page(part) for part in PARTS}
 
 
 def page(part: str) -> str:
-    """Return a part's page: what the part is for, and each of its names from its docstring."""
-    module = importlib.import_module(f"tidegate.{part}")
+    """Return the page of a part: its purpose, and the docstring of each name."""
+    module = tidegate if part == "tidegate" else importlib.import_module(f"tidegate.{part}")
     entries = "\n\n".join(f"::: {home(module, name)}" for name in exported(module))
-    return f"# tidegate.{part}\n\n{inspect.getdoc(module)}\n\n{entries}\n"
+    return f"# {module.__name__}\n\n{inspect.getdoc(module)}\n\n{entries}\n"
 
 
 def exported(module: ModuleType) -> list[str]:
     """Return what a module exports: `__all__`, or what it defines without an underscore."""
     named = getattr(module, "__all__", None)
+    if module is tidegate:
+        return [name for name in tidegate.__all__ if not _has_another_page(name)]
     if named is not None:
         return list(named)
     return [
@@ -51,8 +55,16 @@ def exported(module: ModuleType) -> list[str]:
     ]
 
 
+def _has_another_page(name: str) -> bool:
+    """Return whether a name of the top level is a package, or is on the page of one."""
+    parts = [importlib.import_module(f"tidegate.{part}") for part in PARTS if part != "tidegate"]
+    return isinstance(getattr(tidegate, name), ModuleType) or any(
+        name in exported(module) for module in parts
+    )
+
+
 def home(module: ModuleType, name: str) -> str:
-    """Return where a name is defined: a function often bears the name of its module."""
+    """Return where a name is defined: a function often has the name of its module."""
     value = getattr(module, name)
     place = getattr(value, "__module__", None)
     if place is None or not place.startswith("tidegate."):

@@ -1,6 +1,6 @@
 """The configuration reference: sections, keys, types and defaults from the models of the jobs.
 
-What a key means is said where people edit it, in the comments of conf/jobs/<job>.toml."""
+The meaning of a key comes from the comments of conf/jobs/<job>.toml, where people edit it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,25 +20,25 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tidegate.runtime.config import values
-from tidegate.runtime.config.job_config import Config
+from tidegate import Config
+from tidegate.config import config_types as values
 
 ROOT = Path(__file__).parents[2]
 FIRST = "page_views"
-"""The job whose file says most."""
+"""The job whose file has the most comments."""
 KINDS = {
     "Duration": "duration",
-    "Span": "duration, or a period of a calendar",
-    "Wait": "duration, or 0 seconds",
-    "Moment": "time with a zone",
+    "CalendarDuration": "duration, or a period of a calendar",
+    "NonNegativeDuration": "duration, or 0 seconds",
+    "ZonedDatetime": "time with a zone",
     "Offsets": "offsets",
     "Names": "names",
     "Columns": "names of columns",
     "Root": "folder",
-    "Place": "folder, below the root unless it is absolute",
+    "Location": "folder, below the root unless it is absolute",
     "Table": "folder below the root",
 }
-"""What the named types of the models are called here; others by their own names."""
+"""Labels of the named types of the models; others have their own names."""
 PLAIN: dict[Any, str] = {
     str: "text",
     int: "whole number",
@@ -48,22 +49,22 @@ PLAIN: dict[Any, str] = {
     type(None): "nothing",
 }
 SECTION = re.compile(r"^\[(?P<name>[a-z_]+)\]")
-COMMENT = re.compile(r"^(?:# )?(?:or: )?(?P<key>[a-z_]+) = .*?\s# (?P<told>.*)$")
+COMMENT = re.compile(r"^(?:# )?(?:or: )?(?P<key>[a-z_]+) = .*?\s# (?P<text>.*)$")
 BEFORE = """# Configuration
 
 A job reads `conf/jobs/<job>.toml`, or the file that `--config` names. `--set section.key=value` on
-the command line counts before the environment (`TIDEGATE_SECTION__KEY`), the environment before the
-file, and the file before the defaults below. `--show-config` shows the merged configuration and
-where each value comes from; secrets are masked.
+the command line takes precedence over the environment (`TIDEGATE_SECTION__KEY`), the environment
+over the file, and the file over the defaults below. `--show-config` shows the merged configuration
+and the source of each value; secrets are masked.
 
-An option of Kafka that is a secret is given as `env:NAME` or `file:PATH`, never in plain text.
+A secret Kafka option is a reference, `env:NAME` or `file:PATH`, never plain text.
 
-This page is made from the models that check the configuration, and from the comments of the files.
+This page is generated from the models of the configuration and the comments of the files.
 """
 
 
 def page() -> str:
-    """Return the page: the sections that jobs share, then each job with those of its own."""
+    """Return the page: the shared sections, then each job with its own sections."""
     jobs = dict(_jobs())
     shared = _shared(jobs.values())
     parts = [BEFORE, "## Sections that jobs share\n"]
@@ -102,8 +103,11 @@ def _sections(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
             yield field.alias or name, one
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+def _models(annotation: Any) -> Iterator[type[Any]]:
+    """Yield the models and dataclasses of an annotation."""
+    if inspect.isclass(annotation) and (
+        issubclass(annotation, BaseModel) or is_dataclass(annotation)
+    ):
         yield annotation
     for part in typing.get_args(annotation):
         yield from _models(part)
@@ -114,7 +118,7 @@ def _shared(models: Any) -> dict[type[BaseModel], list[str]]:
     found: dict[type[BaseModel], list[str]] = {}
     for model in models:
         for name, section in _sections(model):
-            if section.__module__.startswith("tidegate.runtime."):
+            if section.__module__.startswith(("tidegate.config.", "tidegate.job.")):
                 names = found.setdefault(section, [])
                 if name not in names:
                     names.append(name)
@@ -128,31 +132,44 @@ def _listed(model: type[BaseModel], shared: dict[type[BaseModel], list[str]]) ->
 
 
 def _is_section(field: FieldInfo) -> bool:
-    """Return whether a field is a section with keys of its own, or one whose keys are free."""
+    """Return whether a field is a section with fixed keys, or a table with arbitrary keys."""
     free = typing.get_origin(field.annotation) is dict
     return free or any(_models(field.annotation))
 
 
 def _section(section: type[BaseModel], comments: dict[str, str]) -> str:
     lines = [_purpose(section), "", "| key | value | default | |", "|---|---|---|---|"]
-    for name, field in section.model_fields.items():
+    for name, field in _fields(section).items():
         key = field.alias or name
-        told = field.description or comments.get(key, "")
+        text = field.description or comments.get(key, "")
         lines.append(
-            f"| `{key}` | {_cell(_value(field))} | {_cell(_default(field))} | {_cell(told)} |"
+            f"| `{key}` | {_cell(_value(field))} | {_cell(_default(field))} | {_cell(text)} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _kind(section: type[BaseModel]) -> str:
-    """Return which kind of its section a model is for, where a section has several."""
-    field = section.model_fields.get("kind")
+def _fields(section: type[Any]) -> dict[str, FieldInfo]:
+    """Return the fields of a model, or of a dataclass."""
+    if not is_dataclass(section):
+        return dict(section.model_fields)
+    hints = typing.get_type_hints(section, include_extras=True)
+    return {
+        field.name: FieldInfo.from_annotated_attribute(hints[field.name], field.default)
+        for field in fields(section)
+    }
+
+
+def _kind(section: type[Any]) -> str:
+    """Return the kind of a section that has several kinds, as a suffix of its title."""
+    field = _fields(section).get("kind")
     kinds = typing.get_args(field.annotation) if field else ()
     return f" of kind {kinds[0]}" if len(kinds) == 1 else ""
 
 
 def _purpose(section: type[BaseModel]) -> str:
-    return re.sub(r"^\[[a-z_]+\][^:\n]*: ", "", inspect.getdoc(section) or "").strip()
+    text = inspect.getdoc(section) or ""
+    text = text.partition("\n\n")[0] if is_dataclass(section) else text
+    return re.sub(r"^\[[a-z_]+\][^:\n]*: ", "", text).strip()
 
 
 def _cell(text: str) -> str:
@@ -212,8 +229,8 @@ def _bound(extra: Any) -> str:
 
 
 def _comments(sections: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
-    """Return what the files say of the keys of some sections; the first that says it counts."""
-    told: dict[str, str] = {}
+    """Return the comments of the keys of sections, from the first file that has one."""
+    text: dict[str, str] = {}
     for job in jobs:
         current = ""
         for line in (ROOT / "conf" / "jobs" / f"{job}.toml").read_text("utf-8").splitlines():
@@ -221,5 +238,5 @@ def _comments(sections: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
             current = begins["name"] if begins else current
             found = COMMENT.match(line)
             if found and current in sections:
-                told.setdefault(found["key"], found["told"])
-    return told
+                text.setdefault(found["key"], found["text"])
+    return text

@@ -1,4 +1,4 @@
-"""Examples of docstrings as code: a paragraph that begins with >>> would else be a quotation."""
+"""Examples of docstrings as code: a paragraph that starts with >>> would be a quotation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fenced(text: str) -> str:
 
 
 class Examples(griffe.Extension):
-    """Put the examples of all docstrings between fences, before the sections are parsed."""
+    """Fence the examples of all docstrings before the sections are parsed."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""

@@ -1,4 +1,4 @@
-"""What the notebooks have drawn, as pictures of the pages."""
+"""The plots of the notebooks, as pictures of the pages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "pictures"
-ASKED = re.compile(r"<!-- picture (?P<notebook>\w+) (?P<number>\d+): (?P<says>[^>]+) -->")
-"""Where a page asks for a picture: of a notebook, the number of its drawing, and what it shows."""
+MARKER = re.compile(r"<!-- picture (?P<notebook>\w+) (?P<number>\d+): (?P<caption>[^>]+) -->")
+"""The marker of a picture: its notebook, the number of its plot, and its caption."""
 
 
 def files() -> dict[str, bytes]:
-    """Return each drawing of each notebook, by its place in the site."""
+    """Return each plot of each notebook, by its path in the site."""
     made = {}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         for number, content in enumerate(_drawings(path), start=1):
@@ -22,23 +22,23 @@ def files() -> dict[str, bytes]:
     return made
 
 
-def shown(markdown: str, page: str) -> str:
-    """Return a page with the pictures that it asks for.
+def insert_pictures(markdown: str, page: str) -> str:
+    """Replace the markers of a page by its pictures.
 
-    page: its place in the site, from which the pictures' is told.
+    page: its path in the site, which the paths of the pictures are relative to.
 
-    Raises KeyError for a drawing that the notebook does not have.
+    Raises KeyError for a plot that the notebook does not have.
     """
-    there = files() if ASKED.search(markdown) else {}
+    existing = files() if MARKER.search(markdown) else {}
     up = "../" * page.count("/")
 
     def picture(found: re.Match[str]) -> str:
         place = _place(found["notebook"], int(found["number"]))
-        if place not in there:
+        if place not in existing:
             raise KeyError(f"{page}: {found[0]}")
-        return f"![{found['says']}]({up}{place})"
+        return f"![{found['caption']}]({up}{place})"
 
-    return ASKED.sub(picture, markdown)
+    return MARKER.sub(picture, markdown)
 
 
 def _place(notebook: str, number: int) -> str:

@@ -1,174 +1,174 @@
-"""Exactly once, for any log of commits: a check before each write, and a look at the log after."""
+"""The exactly-once protocol for any commit log: check before a write, verify after it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from ..errors import ConflictError, ReplayMismatchError
-from .outcome import Outcome
-from .stamp import Stamp
+from ..errors import AccountingError, ConflictError, TableMismatchError
+from .batch import Lease, Stamp
 
+
+def require_counted_rows(
+    to_write: int, *, counted: int, output: str, batch: int, path: str
+) -> None:
+    """Refuse to write another number of rows than was counted."""
+    if to_write != counted:
+        raise AccountingError(
+            f"batch {batch} counted {counted:,} rows of {output}, but {to_write:,} were to be "
+            f"written to {path}",
+            "the transform does not return the same rows each time, or the topic was changed.",
+            "start the job again, which runs the batch again. None of the rows was written.",
+        )
+
+
+Outcome: TypeAlias = Literal["written", "skipped"]
+"""Whether the commit was made, or skipped because the table had it already."""
 ATTEMPTS = 6
-Look = Callable[[], None]
+CommitHook = Callable[[], None]
 
 
 class BatchLog(Protocol):
-    """Which batches a table has: Delta's, or a model of it."""
+    """The batches of a table: Delta's, or a model of it."""
 
-    def done(self, app_id: str) -> int | None:
-        """Return the last number that the table has of an application id."""
+    def last_batch(self, app_id: str) -> int | None:
+        """Return the last batch of an application id; None without one."""
 
-    def stamp(self, app_id: str, number: int) -> Stamp | None:
-        """Return the stamp of the commit that bears this application id and number."""
+    def find_stamp(self, app_id: str, batch: int) -> Stamp | None:
+        """Return the stamp of the commit with this application id and number."""
 
 
 class CommitLog(BatchLog, Protocol):
-    """What exactly-once needs of a table."""
+    """A table as the exactly-once protocol needs it."""
 
-    def commit(self, stamp: Stamp, look: Look | None = None) -> None:
-        """Write the rows under the stamp, or nothing where the number is already done.
+    def commit(self, stamp: Stamp, before_commit: CommitHook | None = None) -> None:
+        """Write the rows with the stamp, or nothing if the table has the number already.
 
-        look: called once the rows are written and before they are committed; nothing is committed
-            where it raises. A commit of the same application id after that is a conflict.
+        before_commit: called after the write and before the commit; an error in it prevents the
+            commit. A commit of the same application id after the call is a conflict.
 
         Raises:
-            ConflictError: where another writer came between.
+            ConflictError: after a conflict with another writer.
         """
 
 
-class Claim(Protocol):
-    """What a driver has claimed: its epoch, and the tables as its last batch left them.
-
-    Its methods are called with the log that the commit is for, looked at just before.
-    """
-
-    def require_newest(self) -> None:
-        """Refuse to go on where a later driver has claimed the checkpoint."""
-
-    def require_kept(self, log: Any, stamp: Stamp) -> None:
-        """Refuse a table that is not the one which the checkpoint knows."""
-
-    def note(self, log: Any, stamp: Stamp) -> None:
-        """Note the table as it is with the commit."""
-
-
-def once(
+def commit_exactly_once(
     log: CommitLog,
     stamp: Stamp,
     *,
-    claim: Claim | None = None,
-    ahead: Look | None = None,
-    known: Callable[[], Stamp] | None = None,
-    pause: Callable[[float], None] = time.sleep,
+    lease: Lease | None = None,
+    wait_for_prior_commits: CommitHook = lambda: None,
+    current_stamp: Callable[[], Stamp] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Outcome:
-    """Commit what the stamp stands for, unless the table has it.
+    """Commit the batch of the stamp, unless the table has it.
 
-    The heart of `commit_once`, for any CommitLog. With a claim, each look at the table asks
-    besides whether the driver may still write, and whether the table is the one that it knows.
+    This is the core of `commit_once`, for any CommitLog. With a lease, each check of the table also
+    verifies that the driver may still write and that the table is the recorded one.
 
-    ahead: returns once what must be committed before this is; what it raises stops the commit. The
-        rows are written meanwhile.
-    known: gives the stamp as it is now, where more of it is known once the rows are written.
+    wait_for_prior_commits: wait for the commits that must precede this one; an error in it prevents
+        the commit. The rows are written meanwhile.
+    current_stamp: return the current stamp, if more of it is known after the write.
     """
 
-    def look() -> None:
-        if ahead is not None:
-            ahead()
-        if claim is not None:
-            claim.require_newest()
+    def before_commit() -> None:
+        wait_for_prior_commits()
+        if lease is not None:
+            lease.require_newest_epoch()
 
-    now = known or (lambda: stamp)
-    outcome = _committed(log, now, claim, look, pause)
-    if claim is not None:
-        claim.note(log, now())
+    get_stamp = current_stamp or (lambda: stamp)
+    outcome: Outcome = "written"
+    for attempt in range(ATTEMPTS):
+        if _check_before_write(log, get_stamp(), lease):
+            outcome = "skipped" if attempt == 0 else "written"
+            break
+        try:
+            log.commit(get_stamp(), before_commit)
+        except ConflictError:
+            # The conflict can be this very commit, if its answer was lost: check the log again.
+            if attempt == ATTEMPTS - 1 and not _is_committed(log, get_stamp()):
+                raise
+            sleep(min(0.1 * 2**attempt, 2.0))
+            continue
+        written = get_stamp()
+        if not _is_committed(log, written):
+            raise TableMismatchError(
+                f"batch {written.batch} was written, but its number is not in the log of "
+                f"{written.app_id}",
+                "another writer has restored or replaced the table meanwhile.",
+                "find that writer, and start the job again.",
+            )
+        break
+    if lease is not None:
+        lease.record_table(log, get_stamp())
     return outcome
 
 
-def _committed(
-    log: CommitLog,
-    known: Callable[[], Stamp],
-    claim: Claim | None,
-    look: Look,
-    pause: Callable[[float], None],
-) -> Outcome:
-    for attempt in range(ATTEMPTS):
-        if _may(log, known(), claim):
-            return "skipped" if attempt == 0 else "written"
-        try:
-            log.commit(known(), look)
-        except ConflictError:
-            # The answer to our own commit may have been lost: the next look at the log tells.
-            if attempt == ATTEMPTS - 1 and not _has(log, known()):
-                raise
-            pause(min(0.1 * 2**attempt, 2.0))
-            continue
-        stamp = known()
-        if _has(log, stamp):
-            return "written"
-        raise ReplayMismatchError(
-            f"batch {stamp.batch} was written and its number is not in the log of {stamp.app_id}.",
-            "a table that keeps transaction numbers.",
-            "look for a writer that restored or replaced the table meanwhile.",
-        )
-    return "written"
+def _check_before_write(log: CommitLog, stamp: Stamp, lease: Lease | None) -> bool:
+    """Return whether the table has the batch already; refuse a driver that may not write."""
+    if lease is None:
+        return _is_committed(log, stamp)
+    lease.require_newest_epoch()
+    is_committed = _is_committed(log, stamp)
+    lease.require_unchanged(log, stamp)
+    return is_committed
 
 
-def _may(log: CommitLog, stamp: Stamp, claim: Claim | None) -> bool:
-    """Return whether the table has the batch already, and refuse a writer that may not go on."""
-    if claim is None:
-        return _has(log, stamp)
-    claim.require_newest()
-    has = _has(log, stamp)
-    claim.require_kept(log, stamp)
-    return has
-
-
-def _has(log: BatchLog, stamp: Stamp) -> bool:
-    """Return whether the table has the batch, and refuse another batch of the same number."""
-    last = log.done(stamp.app_id)
-    if last is None or last < stamp.batch:
+def _is_committed(log: BatchLog, stamp: Stamp) -> bool:
+    """Return whether the table has the batch; refuse another batch of the same number."""
+    last_batch = log.last_batch(stamp.app_id)
+    if last_batch is None or last_batch < stamp.batch:
         return False
-    found = log.stamp(stamp.app_id, stamp.batch)
-    if found is not None and (found.offsets, found.step) == (stamp.offsets, stamp.step):
-        _require_same_plan(log, stamp, found)
+    recorded = log.find_stamp(stamp.app_id, stamp.batch)
+    if recorded is not None and (recorded.offsets_hash, recorded.output) == (
+        stamp.offsets_hash,
+        stamp.output,
+    ):
+        _require_same_fingerprint(log, stamp, recorded)
         return True
-    theirs = "no stamp of ours" if found is None else f"offsets {found.offsets} (run {found.run})"
-    raise ReplayMismatchError(
+    actual = (
+        "no stamp of tidegate"
+        if recorded is None
+        else f"offsets {recorded.offsets_hash} (run {recorded.run})"
+    )
+    raise TableMismatchError(
         f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} with "
-        f"{theirs}; "
-        f"planned now are offsets {stamp.offsets}.",
-        "the same offsets for the same batch: a checkpoint and a table that belong together.",
-        "restore the checkpoint that wrote this table, or start with a new one and a new table; "
-        "nothing was written.",
+        f"{actual}, but the checkpoint plans offsets {stamp.offsets_hash}",
+        "the checkpoint and the table do not belong together.",
+        "restore the checkpoint that wrote this table; or use a new checkpoint and a new table. "
+        "Nothing was written.",
     )
 
 
-def _require_same_plan(log: BatchLog, stamp: Stamp, found: Stamp) -> None:
-    """Refuse a batch that was written under another plan; stamps of before bear none."""
-    if None in (stamp.plan, found.plan) or stamp.plan == found.plan:
+def _require_same_fingerprint(log: BatchLog, stamp: Stamp, recorded: Stamp) -> None:
+    """Refuse a batch that was written with another fingerprint; stamps outside a job have none."""
+    if (
+        None in (stamp.fingerprint_hash, recorded.fingerprint_hash)
+        or stamp.fingerprint_hash == recorded.fingerprint_hash
+    ):
         return
-    raise ReplayMismatchError(
-        f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} under the "
-        f"plan {found.plan} (run {found.run}); this run has the plan {stamp.plan}.",
-        "one plan for all tables of a batch: schema, reading, transform and sinks.",
-        "finish the batch with the configuration that began it, then change it; nothing was "
+    raise TableMismatchError(
+        f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} with the "
+        f"fingerprint {recorded.fingerprint_hash} (run {recorded.run}); this run has "
+        f"{stamp.fingerprint_hash}",
+        "the schema, the input, the transform or a sink has changed within the batch.",
+        "finish the batch with the configuration that started it, then change it. Nothing was "
         "written.",
     )
 
 
-def current(log: BatchLog, stamp: Stamp) -> None:
-    """Refuse a table that is ahead of the batch that a run begins with.
+def require_table_not_ahead(log: BatchLog, stamp: Stamp) -> None:
+    """Refuse a table that is ahead of the first batch of a run.
 
-    The heart of `require_current`, for any BatchLog.
+    This is the core of `require_current`, for any BatchLog.
     """
-    last = log.done(stamp.app_id)
-    if last is not None and last > stamp.batch:
-        raise ReplayMismatchError(
-            f"{getattr(log, 'path', 'the table')} has batch {last} of {stamp.app_id}; "
-            f"the checkpoint goes on with batch {stamp.batch}.",
-            "a checkpoint as new as its tables.",
-            "restore its newest copy, or start with a new one and new tables; nothing was written.",
+    last_batch = log.last_batch(stamp.app_id)
+    if last_batch is not None and last_batch > stamp.batch:
+        raise TableMismatchError(
+            f"{getattr(log, 'path', 'the table')} has batch {last_batch} of {stamp.app_id}, but "
+            f"the checkpoint continues with batch {stamp.batch}",
+            "the checkpoint is older than its tables.",
+            "restore its newest copy; or use a new checkpoint and new tables. Nothing was written.",
         )
-    _has(log, stamp)
+    _is_committed(log, stamp)

@@ -1,22 +1,22 @@
-"""Bytes -> typed rows: JSON, Avro, Protobuf, and the envelopes of databases' changes."""
+"""Formats that decode Kafka values to typed rows: JSON, Avro, Protobuf, Debezium and Maxwell."""
 
 from .avro import avro_format
-from .debezium import debezium
+from .debezium import debezium_format
 from .format import Format
-from .headed import headed
-from .json import json_format, keyed_json
-from .maxwell import maxwell
+from .json import json_format, upsert_json_format
+from .maxwell import maxwell_format
 from .protobuf import protobuf_format
-from .registry import Registry
+from .schema_header import with_schema_header
+from .schema_registry import SchemaRegistry
 
 __all__ = [
     "Format",
-    "Registry",
+    "SchemaRegistry",
     "avro_format",
-    "debezium",
-    "headed",
+    "debezium_format",
     "json_format",
-    "keyed_json",
-    "maxwell",
+    "maxwell_format",
     "protobuf_format",
+    "upsert_json_format",
+    "with_schema_header",
 ]

@@ -1,4 +1,4 @@
-"""Changes as Debezium's connectors write them."""
+"""Changelogs written by Debezium's connectors."""
 
 from __future__ import annotations
 
@@ -8,76 +8,91 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ..changes.change import CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE, change_type, row_type
+from ..changelogs.change_schema import (
+    CREATE,
+    DELETE,
+    SNAPSHOT,
+    TRUNCATE,
+    UPDATE,
+    change_type,
+    row_type,
+)
 from ..errors import ColumnError
-from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
-from ._positions import DEBEZIUM_SOURCE, debezium_position
+from ._change_envelope import ChangeFormat, Dialect, Position
+from ._log_positions import DEBEZIUM_SOURCE, debezium_position
 from .format import Format
 from .json import json_format
 
-_OPS = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
+_OP_BY_CODE = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
 
-def debezium(
+def debezium_format(
     columns: str | StructType,
     *,
     key: str | Sequence[str],
-    using: Callable[[StructType], Format] | None = None,
+    value_format: Callable[[StructType], Format] | None = None,
     position: Position = "log",
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
-    An event may come with its schema part ({"schema": ..., "payload": ...}) or without it. Columns
-    that `columns` does not name are left out. NOT NULL is asked of the row after a change alone,
-    since `before` often has nothing but the key. The row shape is that of all changelogs:
+    An event may have a schema part ({"schema": ..., "payload": ...}) or not. Columns that `columns`
+    does not name are ignored. NOT NULL is checked only for the row after a change, because `before`
+    often has only the key. All changelogs have the same columns:
 
-    | field | what it is |
+    | column | content |
     |---|---|
-    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t); "tombstone" |
-    | key | struct of the key columns, out of `after`, else `before`, else the record's own key |
-    | before, after | structs of all columns; null where there is no row, or none was logged |
-    | position | array of bigint that compares as the log goes on, see below |
-    | event_time | source.ts_us, else source.ts_ms, else ts_ms; Kafka's timestamp of a tombstone |
+    | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t), "tombstone" |
+    | key | struct of the key columns: from `after`, else `before`, else the key of the record |
+    | before, after | structs of all columns; null if there is no row, or it was not logged |
+    | position | array of bigint that sorts in log order, see below |
+    | event_time | source.ts_us, else source.ts_ms, else ts_ms; for tombstones Kafka's timestamp |
     | place | struct of topic, partition and offset |
 
-    `position="log"` is the offset. Debezium puts all changes of a key into one partition, so that
-    offsets give the order of each key's changes. When a connector starts again it may send a
-    stretch of its log a second time, at later offsets: tables then go back to the beginning of that
-    stretch, and are right again at its end.
+    `position="log"` uses the offset. Debezium writes all changes of a key to one partition, so
+    offsets order the changes of each key. After a restart a connector may send some changes again,
+    at later offsets: tables then return to an earlier state, and are correct again at the end of
+    the repeated changes.
 
-    `position="source"` is the database's own position (PostgreSQL lsn; MySQL, MariaDB file, pos,
-    row; SQL Server, Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn). A change that is sent
-    again is then older than what is known, and changes nothing; partitions may be added to the
-    topic; truncates have their place. Positions stop being comparable where the log begins anew: in
-    a restored database, or a MySQL server whose binlog has other files. A tombstone has no source
-    position, and stands right after the newest change of its key that came before it.
+    `position="source"` uses the position in the log of the database (PostgreSQL lsn; MySQL and
+    MariaDB file, pos, row; SQL Server and Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn).
+    Repeated changes are then older than the current row and have no effect, the topic may get more
+    partitions, and truncates are ordered. Positions are not comparable across a restored database
+    or a MySQL server with another binlog. A tombstone has no source position; it follows the
+    newest preceding change of its key.
 
-    | record | what becomes of it |
+    | record | result |
     |---|---|
-    | no value, a readable key | op "tombstone" |
-    | neither value nor key, or a tombstone whose key cannot be read | dead letter |
-    | delete without `before` | the row of the record's own key, else a dead letter |
-    | create, update or snapshot without `after`; a key column that is null | dead letter |
-    | op "m" (a message, not a row), any other op, or none | dead letter |
-    | a column that holds `__debezium_unavailable_value` | dead letter "value left out: ..." |
-    | truncate | with position="source" a change without a key; with "log" a dead letter |
-    | no usable source position, with position="source" | dead letter |
-    | bytes that cannot be read, values of another type | dead letter with the format's reason |
+    | null value, valid key | op "tombstone" |
+    | null value and null key | dead letter "no key and no value" |
+    | null value, invalid key | dead letter "tombstone with an unreadable key" |
+    | delete without `before` | a row with the key of the record |
+    | create, update or snapshot without `after` | dead letter "missing row after the change" |
+    | a key column that is null | dead letter "missing key: <columns>" |
+    | op "m" (a message, not a row) | dead letter "not a row change: m" |
+    | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
+    | `__debezium_unavailable_value` in a column | dead letter "unavailable value: <columns>" |
+    | truncate | with position="source" a change without a key, otherwise a dead letter |
+    | no valid source position | with position="source" dead letter "missing source position" |
+    | unreadable bytes, values of other types | dead letter with the reason of the value format |
 
-    Debezium sends `__debezium_unavailable_value` for a large value that has not changed, which
-    PostgreSQL logs with REPLICA IDENTITY FULL alone.
+    Debezium sends `__debezium_unavailable_value` for an unchanged large value, unless the
+    PostgreSQL table has REPLICA IDENTITY FULL.
 
-    Not decoded: decimals as bytes (set decimal.handling.mode to string and declare DECIMAL, since
-    some of the default's base64 texts are digits alone and would pass for numbers); numbers of
-    days, milliseconds or microseconds since 1970 (declare INT or BIGINT and convert them, since a
-    number in a TIMESTAMP column would be taken for seconds); geometry; MongoDB's documents. A
-    `timestamp with time zone` is text and can be declared TIMESTAMP.
+    Not decoded:
+
+    - Decimals as bytes. Set decimal.handling.mode to string and declare DECIMAL; some of the base64
+      texts of the default mode consist only of digits and would be read as numbers.
+    - Days, milliseconds and microseconds since 1970. Declare INT or BIGINT and convert them; a
+      number in a TIMESTAMP column would be read as seconds. A `timestamp with time zone` is text
+      and can be declared TIMESTAMP.
+    - Geometry types and MongoDB documents.
 
     Args:
-        columns: the table's columns, as DDL text or StructType; no maps and variants.
-        key: the columns of its primary key. None can be called "payload", the name in which
-            Debezium may wrap a record's own key.
-        using: how bytes become fields, as `avro_format` does; JSON where nothing is said.
+        columns: the columns of the table, as DDL text or StructType, without maps and variants.
+        key: the columns of the primary key. A key column cannot be named "payload", which is the
+            name in which Debezium may wrap the key of a record.
+        value_format: function from a schema to the format of keys and values, such as
+            `json_format` (default) or `avro_format`.
         position: what orders the changes of a key.
 
     Raises:
@@ -85,67 +100,68 @@ def debezium(
 
     Source: Debezium 3, "Data change events" of its connectors.
 
-    >>> customers = debezium("id INT NOT NULL, name STRING", key="id")
+    >>> customers = debezium_format("id INT NOT NULL, name STRING", key="id")
     >>> customers.schema.names
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
-    given, keys = row_type(columns, key)
-    _require_key(keys)
-    row = change_type(given, keys)
+    row_schema, keys = row_type(columns, key)
+    for name in keys:
+        if name.lower() == "payload":
+            raise ColumnError(
+                f"invalid key: {name!r}",
+                "other column names; Debezium may wrap the key of a record in payload",
+                "rename the column in the connector, with Debezium's transform ReplaceField",
+            )
+    change_schema = change_type(row_schema, keys)
     envelope = StructType(
         [
             StructField("op", StringType()),
-            StructField("before", row["before"].dataType),
-            StructField("after", given),
+            StructField("before", change_schema["before"].dataType),
+            StructField("after", row_schema),
             StructField("source", DEBEZIUM_SOURCE),
             StructField("ts_ms", LongType()),
         ]
     )
-    own = row["key"].dataType
+    key_schema = change_schema["key"].dataType
     dialect = Dialect(
+        plan_name="debezium",
         envelope=StructType([*envelope, StructField("payload", envelope)]),
-        keys=StructType([*own, StructField("payload", own)]),  # type: ignore[misc]
-        parts=_parts,
-        key=_key,
-        ops=_OPS,
-        none=("m",),
+        key_schema=StructType([*key_schema, StructField("payload", key_schema)]),  # type: ignore[misc]
+        extract_parts=_extract_parts,
+        extract_key=_extract_key,
+        op_by_code=_OP_BY_CODE,
+        ignored_codes=("m",),
     )
-    return ChangeFormat(given, tuple(keys), dialect, using or json_format, checked(position))
+    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
 
 
-def _require_key(keys: Sequence[str]) -> None:
-    for name in keys:
-        if name.lower() == "payload":
-            raise ColumnError(
-                f"key names {name!r}, in which Debezium may wrap a record's own key.",
-                "key columns of other names.",
-                "rename the column where it is captured (Debezium: the transform ReplaceField).",
-            )
-
-
-def _parts(record: Column) -> Parts:
-    def of(name: str) -> Column:
+def _extract_parts(record: Column) -> dict[str, Column]:
+    def field(name: str) -> Column:
         return F.coalesce(record["payload"][name], record[name])
 
-    source = of("source")
-    times = [_known(source["ts_us"]), _micros(_known(source["ts_ms"])), _micros(of("ts_ms"))]
-    return Parts(
-        code=of("op"),
-        before=of("before"),
-        after=of("after"),
-        micros=F.coalesce(*times),
-        at=debezium_position(source),
-    )
+    source = field("source")
+    times = [
+        _null_if_zero(source["ts_us"]),
+        _to_micros(_null_if_zero(source["ts_ms"])),
+        _to_micros(field("ts_ms")),
+    ]
+    return {
+        "code": field("op"),
+        "before": field("before"),
+        "after": field("after"),
+        "micros": F.coalesce(*times),
+        "source_position": debezium_position(source),
+    }
 
 
-def _key(record: Column, name: str) -> Column:
+def _extract_key(record: Column, name: str) -> Column:
     return F.coalesce(record["payload"].getField(name), record.getField(name))
 
 
-def _micros(milliseconds: Column) -> Column:
+def _to_micros(milliseconds: Column) -> Column:
     return F.try_multiply(milliseconds, F.lit(1_000))
 
 
-def _known(time: Column) -> Column:
-    """Return null for a time of 0, which some connectors write in the rows of a snapshot."""
+def _null_if_zero(time: Column) -> Column:
+    """Return null for a time of 0, which some connectors write in snapshots."""
     return F.nullif(time, F.lit(0).cast("bigint"))

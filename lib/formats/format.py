@@ -1,4 +1,4 @@
-"""What a format is: raw rows come in; a record, or the fact that there is none, comes out."""
+"""The interface of formats: raw rows in, records or dead letters out."""
 
 from __future__ import annotations
 
@@ -10,27 +10,44 @@ from pyspark.sql.types import StructType
 
 
 class Format(Protocol):
-    """How the bytes of a value become typed fields, by Spark expressions alone.
+    """Decodes the bytes of a Kafka record into typed fields, with Spark expressions.
 
-    Both methods take and return DataFrames, batch or stream, and keep the columns of the raw rows.
-    No row is dropped, and none raises an error. Every row of a stream is decoded, so that `decode`
-    must be quick; `diagnose` is asked about bad rows alone.
+    Both methods take and return a batch or streaming DataFrame, and preserve its columns and rows.
+    Invalid values must not raise errors. `decode` runs for every row; `explain_failures` runs only
+    for dead letters, so that it may be slower.
+
+    An example that reads each value as UTF-8 text:
+
+    >>> from pyspark.sql import functions as F
+    >>> from pyspark.sql.types import StringType, StructField, StructType
+    >>> class TextFormat:
+    ...     schema = StructType([StructField("text", StringType())])
+    ...     required_columns = ()
+    ...
+    ...     def decode(self, raw):
+    ...         text = F.col("value").cast("string")
+    ...         bad = F.coalesce(~F.is_valid_utf8(text), F.lit(True))
+    ...         return raw.withColumns({"record": F.struct(text.alias("text")), "bad": bad})
+    ...
+    ...     def explain_failures(self, dead_letters):
+    ...         return dead_letters.withColumn("reason", F.lit("invalid UTF-8"))
+    >>> text_format: Format = TextFormat()
     """
 
     @property
     def schema(self) -> StructType:
-        """The record's fields."""
+        """The fields of a record."""
 
     @property
-    def needs(self) -> Sequence[str]:
-        """Kafka's columns that are read beside the value; raw rows need have no others.
+    def required_columns(self) -> Sequence[str]:
+        """The Kafka columns that the format reads in addition to `value`.
 
-        To a format that does not say so all are given but the headers, which take Kafka's reader
-        time for each row.
+        A format without this property receives all columns except `headers`, which cost time per
+        row.
         """
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, a struct of the fields, and `bad`: whether the value could not be read."""
+        """Add `record`, a struct of the fields, and `bad`, whether the value is invalid."""
 
-    def diagnose(self, dead: DataFrame) -> DataFrame:
-        """Add `reason`, a text, to rows that `decode` found bad."""
+    def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
+        """Add the text column `reason` to rows that `decode` marked as bad."""

@@ -1,4 +1,4 @@
-"""Changes as Maxwell's daemon writes them."""
+"""Changelogs written by Maxwell's daemon."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ..changes.change import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_type
-from ._decoder import ChangeFormat, Dialect, Parts, Position, checked
-from ._positions import maxwell_position
+from ..changelogs.change_schema import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_type
+from ._change_envelope import ChangeFormat, Dialect, Position
+from ._log_positions import maxwell_position
 from .format import Format
-from .json import fields, json_format
+from .json import inner_object_fields, json_format
 
-_OPS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
-_NONE = (
+_OP_BY_CODE = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
+_IGNORED_TYPES = (
     "bootstrap-start",
     "bootstrap-complete",
     "table-create",
@@ -27,47 +27,47 @@ _NONE = (
 )
 
 
-def maxwell(
+def maxwell_format(
     columns: str | StructType,
     *,
     key: str | Sequence[str],
-    using: Callable[[StructType], Format] | None = None,
+    value_format: Callable[[StructType], Format] | None = None,
     position: Position = "log",
 ) -> ChangeFormat:
     """Read the changes of one MySQL table, as Maxwell's daemon writes them.
 
-    The row shape is that of `debezium`:
+    The columns are those of `debezium_format`, with these contents:
 
-    | field | what it is |
+    | column | content |
     |---|---|
     | op | "create" (insert), "update", "delete", "snapshot" (bootstrap-insert), "tombstone" |
-    | after | `data`, but of a delete, where `data` is `before` |
-    | before, of an update | `data` with the values of `old` in their places |
-    | event_time | `ts`, whole seconds |
+    | before | for an update `data` with the values of `old`; for a delete `data` |
+    | after | `data`, except for a delete |
+    | event_time | `ts`, in seconds |
 
-    Values of `old` that are of another type than the column's are null. An update that changes the
-    key is one record: `newest` and `versions` take it for the end of the old key as well.
+    Values of `old` of another type than their column are null. An update that changes the key is a
+    single record; `latest_changes` and `history_rows` also delete the row of the old key.
 
-    `position="log"` is the offset, which gives the order of a key's changes where Maxwell
-    partitions by primary key, table or database. `position="source"` is `position` (file and pos)
-    and `xoffset`, for which Maxwell is started with output_binlog_position and output_xoffset. As
-    for `debezium`, a change that is sent again is then older than what is known, and a tombstone
-    has no source position. Maxwell writes no truncates.
+    `position="log"` uses the offset, which orders the changes of a key if Maxwell partitions by
+    primary key, table or database. `position="source"` uses `position` (file and pos) and
+    `xoffset`; start Maxwell with output_binlog_position and output_xoffset. Repeated changes and
+    tombstones behave as in `debezium_format`. Maxwell writes no truncates.
 
-    The topic holds one table (kafka_topic = "%{database}.%{table}"): rows of other tables would be
-    read as rows of this one.
+    The topic must contain only this table (kafka_topic = "%{database}.%{table}"); rows of other
+    tables would be read as rows of this one.
 
-    Dead letters, with their reasons: records that are about no row (bootstrap-start,
-    bootstrap-complete, changes of tables), any other type, no `data`, no key, a tombstone whose key
-    cannot be read, no source position with position="source", and what the format cannot read.
+    Dead letters: bootstrap-start, bootstrap-complete and schema changes ("not a row change:
+    <type>"), unknown types, changes without `data` or key, tombstones with an unreadable key,
+    missing source positions with position="source", and values that the value format rejects.
 
     Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
-    and of which 0000-00-00 is no TIMESTAMP.
+    and whose value 0000-00-00 is not a valid TIMESTAMP.
 
     Args:
-        columns: the table's columns, as DDL text or StructType; no maps and variants.
-        key: the columns of its primary key.
-        using: how bytes become fields, as `avro_format` does; JSON where nothing is said.
+        columns: the columns of the table, as DDL text or StructType, without maps and variants.
+        key: the columns of the primary key.
+        value_format: function from a schema to the format of keys and values, such as
+            `json_format` (default) or `avro_format`.
         position: what orders the changes of a key.
 
     Raises:
@@ -75,53 +75,56 @@ def maxwell(
 
     Source: Maxwell's daemon, "Data format".
 
-    >>> customers = maxwell("id INT, name STRING", key="id")
+    >>> customers = maxwell_format("id INT, name STRING", key="id")
     >>> customers.schema["key"].dataType.simpleString()
     'struct<id:int>'
     """
-    given, keys = row_type(columns, key)
-    row = change_type(given, keys)
+    row_schema, keys = row_type(columns, key)
+    change_schema = change_type(row_schema, keys)
     envelope = StructType(
         [
             StructField("type", StringType()),
             StructField("ts", LongType()),
             StructField("position", StringType()),
             StructField("xoffset", LongType()),
-            StructField("data", given),
+            StructField("data", row_schema),
             StructField("old", StringType()),
         ]
     )
-    own = row["key"].dataType
+    key_schema = change_schema["key"].dataType
     dialect = Dialect(
+        plan_name="maxwell",
         envelope=envelope,
-        keys=StructType([StructField(f"pk.{field.name}", field.dataType) for field in own]),  # type: ignore[attr-defined]
-        parts=lambda record: _parts(record, row["before"].dataType),  # type: ignore[arg-type]
-        key=lambda record, name: record.getField(f"pk.{name}"),
-        ops=_OPS,
-        none=_NONE,
+        key_schema=StructType(
+            [StructField(f"pk.{key_field.name}", key_field.dataType) for key_field in key_schema]  # type: ignore[attr-defined]
+        ),
+        extract_parts=lambda record: _extract_parts(record, change_schema["before"].dataType),  # type: ignore[arg-type]
+        extract_key=lambda record, name: record.getField(f"pk.{name}"),
+        op_by_code=_OP_BY_CODE,
+        ignored_codes=_IGNORED_TYPES,
     )
-    return ChangeFormat(given, tuple(keys), dialect, using or json_format, checked(position))
+    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
 
 
-def _parts(record: Column, row: StructType) -> Parts:
-    data = record["data"].cast(row)
-    updated = _before(data, record["old"], row)
-    return Parts(
-        code=record["type"],
-        before=F.when(record["type"] == F.lit("delete"), data).otherwise(updated),
-        after=data,
-        micros=F.try_multiply(record["ts"], F.lit(1_000_000)),
-        at=maxwell_position(record["position"], record["xoffset"]),
-    )
+def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:
+    data = record["data"].cast(row_schema)
+    updated = _row_before(data, record["old"], row_schema)
+    return {
+        "code": record["type"],
+        "before": F.when(record["type"] == F.lit("delete"), data).otherwise(updated),
+        "after": data,
+        "micros": F.try_multiply(record["ts"], F.lit(1_000_000)),
+        "source_position": maxwell_position(record["position"], record["xoffset"]),
+    }
 
 
-def _before(data: Column, old: Column, row: StructType) -> Column:
-    """Return the row before an update: a value that stands in `old` counts, even a null."""
-    changed = F.json_object_keys(old)
-    values = fields(old, row)
+def _row_before(data: Column, old: Column, row_schema: StructType) -> Column:
+    """Return the row before an update: the values in `old`, even nulls, else those in `data`."""
+    changed_names = F.json_object_keys(old)
+    values = inner_object_fields(old, row_schema)
 
     def value(name: str) -> Column:
-        is_old = F.array_contains(changed, name)
+        is_old = F.array_contains(changed_names, name)
         return F.when(is_old, values[name]).otherwise(data.getField(name)).alias(name)
 
-    return F.when(changed.isNotNull(), F.struct(*map(value, row.names)))
+    return F.when(changed_names.isNotNull(), F.struct(*map(value, row_schema.names)))

@@ -1,4 +1,4 @@
-"""A topic's events with the rows of a Delta table, by configuration alone."""
+"""The job `enrich`: join a topic's events with a Delta table."""
 
 from __future__ import annotations
 
@@ -6,57 +6,60 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..joins import Lookup, TableJoin
-from ..runtime.config import Config, FilteredSection, Names, Section
-from ..runtime.job import Job
-from ..sinks import Snapshot
-from ..sources.event_time import EVENT_TIME
-from .tables import LaidOutSection
+from ..config import Config, FilteredInputSection, Names, Section
+from ..job.job import Job
+from ..joins import LookupJoin, LookupJoinType
+from ..sinks import SnapshotJoin
+from ..sources.event_time_column import EVENT_TIME
+from .output_sections import TargetOutputSection
 
-ABOUT = "Give each event of a topic the row of a Delta table, from Kafka to Delta."
+DESCRIPTION = "Join each event of a topic with a row of a Delta table, from Kafka to Delta."
 
 
 class EnrichSection(Section):
-    """[enrich]: the table, the key, and which of its rows an event meets.
+    """[enrich]: the table, the key columns, and the join mode.
 
-    "snapshot" is the table as it is when the batch is written. "history" is the table as it was at
-    the event's time: its rows are versions, with valid_from and valid_to.
+    "snapshot" joins with the table's current rows when the batch is written. "history" joins with
+    its rows as of the event time; the table has valid_from and valid_to.
     """
 
-    table: str = Field(description="the Delta table: its path, or its name, as shop.pages")
+    table: str = Field(description="path of the Delta table, or its name, such as shop.pages")
     on: Names
-    way: Literal["snapshot", "history"] = "snapshot"
-    how: TableJoin = "left"
+    mode: Literal["snapshot", "history"] = "snapshot"
+    how: LookupJoinType = "left"
     order: Names = Field(
-        default=[], description="columns that order versions which began at one instant"
+        default=[], description="tie-breaker columns of history rows with the same valid_from"
     )
-    version: str = Field(
-        default="table_version", description="the column that tells the table's version"
+    version_column: str = Field(
+        default="table_version", description="column with the version of the table"
     )
-
-    @property
-    def as_of(self) -> str | None:
-        """The events' time, for a table that is a history."""
-        return EVENT_TIME if self.way == "history" else None
 
 
 class Enrich(Config, name="enrich"):
-    """The job's configuration: conf/jobs/enrich.toml tells each key."""
+    """The job's configuration; conf/jobs/enrich.toml documents each key.
 
-    input: FilteredSection
+    >>> from tidegate.config import load_config
+    >>> from tidegate.spark.jars import project_root
+    >>> file = project_root() / "conf" / "jobs" / "enrich.toml"
+    >>> job(load_config(Enrich, file, [], {}).config).name
+    'enrich'
+    """
+
+    input: FilteredInputSection
     enrich: EnrichSection
-    output: LaidOutSection
+    output: TargetOutputSection
 
 
 def job(config: Enrich) -> Job:
     """Return the job of a configuration."""
     enrich = config.enrich
+    as_of = EVENT_TIME if enrich.mode == "history" else None
     return config.as_job(
         inputs={"input": config.as_input(config.input)},
-        sink=Snapshot(
+        sink=SnapshotJoin(
             table=enrich.table,
-            join=Lookup(enrich.on, how=enrich.how, as_of=enrich.as_of, order=enrich.order),
-            sink=config.output.append(EVENT_TIME),
-            version=enrich.version,
+            join=LookupJoin(enrich.on, how=enrich.how, as_of=as_of, order=enrich.order),
+            sink=config.output.append_sink(EVENT_TIME),
+            version_column=enrich.version_column,
         ),
     )

@@ -1,56 +1,55 @@
-"""Two topics joined by key and time, by configuration alone."""
+"""The job `join`: an interval join of two topics."""
 
 from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from ..errors import ConfigError, TidegateError
+from ..config import Config, FilteredInputSection, Names, Section, Table, config_errors
+from ..errors import ConfigError
+from ..job.job import Job
 from ..joins import IntervalJoin
-from ..joins.stream_stream import How, JoinEmission
-from ..runtime.config import Config, FilteredSection, Names, Section, Table
-from ..runtime.job import Job
-from ..sources.event_time import EVENT_TIME
-from .tables import LaidOutSection
+from ..joins.interval_join import IntervalJoinType, JoinEmit
+from ..sources.event_time_column import EVENT_TIME
+from .output_sections import TargetOutputSection
 
-ABOUT = "Join two topics by key and time, from Kafka to Delta."
+DESCRIPTION = "Join two topics by key and time, from Kafka to Delta."
 
 
 class JoinSection(Section):
-    """[join]: the columns that are equal, how far apart in time rows may be, and which come out."""
+    """[join]: the equality columns, the time interval, and when results are emitted."""
 
     on: Names
     before: str = Field(default="0 seconds", description="how long before the left row")
     after: str = Field(description="how long after the left row")
-    how: How = "inner"
-    emission: JoinEmission = Field(default="early", description="when rows come out")
+    how: IntervalJoinType = "inner"
+    emit: JoinEmit = Field(default="early", description="when results are emitted")
     suffixes: Names = Field(
-        default=["_left", "_right"], description="of a column that both sides have"
+        default=["_left", "_right"], description="suffixes of columns that both inputs have"
     )
 
     @model_validator(mode="after")
-    def _ranged(self) -> JoinSection:
+    def _validate_join(self) -> JoinSection:
         if len(self.suffixes) != 2:
-            raise ConfigError(f"suffixes is {self.suffixes}.", "two: the left one, the right one.")
-        try:
-            self.value()
-        except TidegateError as error:
-            raise ConfigError(f"[join]: {error.given}", error.allowed, error.hint) from None
+            raise ConfigError(
+                f"invalid suffixes: {self.suffixes}", "two: of the left and of the right columns"
+            )
+        with config_errors("join"):
+            self.to_join()
         return self
 
-    def value(self) -> IntervalJoin:
+    def to_join(self) -> IntervalJoin:
         """Return the join."""
         left, right = self.suffixes
-        within = (self.before, self.after)
         return IntervalJoin(
             self.on,
-            within=within,
+            within=(self.before, self.after),
             how=self.how,
             suffixes=(left, right),
-            emission=self.emission,
+            emit=self.emit,
         )
 
 
-class JoinTables(LaidOutSection):
+class JoinTables(TargetOutputSection):
     """[output]: the joined rows, and the late rows of each topic."""
 
     late_left: Table = "late_left"
@@ -58,10 +57,17 @@ class JoinTables(LaidOutSection):
 
 
 class Join(Config, name="join"):
-    """The job's configuration: conf/jobs/join.toml tells each key."""
+    """The job's configuration; conf/jobs/join.toml documents each key.
 
-    left: FilteredSection
-    right: FilteredSection
+    >>> from tidegate.config import load_config
+    >>> from tidegate.spark.jars import project_root
+    >>> file = project_root() / "conf" / "jobs" / "join.toml"
+    >>> job(load_config(Join, file, [], {}).config).name
+    'join'
+    """
+
+    left: FilteredInputSection
+    right: FilteredInputSection
     join: JoinSection
     output: JoinTables
 
@@ -71,7 +77,7 @@ def job(config: Join) -> Job:
     output = config.output
     return config.as_job(
         inputs={"left": config.as_input(config.left), "right": config.as_input(config.right)},
-        transform=config.join.value(),
-        sink=output.append(EVENT_TIME),
-        late={"left": output.late_left, "right": output.late_right},
+        transform=config.join.to_join(),
+        sink=output.append_sink(EVENT_TIME),
+        late_rows={"left": output.late_left, "right": output.late_right},
     )

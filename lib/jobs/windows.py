@@ -1,37 +1,77 @@
-"""Aggregates of any topic's columns, in event-time windows, by configuration alone."""
+"""The job `windows`: windowed aggregates of a topic's columns."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
+from pyspark.sql import DataFrame
 
-from ..columns import require_free
-from ..errors import ColumnError, ConfigError
-from ..runtime.config import Config, InputSection, Table, WindowSection
-from ..runtime.config.aggregate_text import Aggregates, aggregates_of
-from ..runtime.job import Job
-from ..sinks import Corrected, FanOut, Sink
-from ..windows import Windowed
-from .mirrored import BOUNDS, MirrorSection
-from .tables import DATE, LaidOutSection
+from ..config import Config, InputSection, OptionValue, Section, Table, WindowSection, config_errors
+from ..config.aggregate_text import Aggregates, parse_aggregates
+from ..errors import ConfigError
+from ..job.job import Job
+from ..secrets import resolve_secrets
+from ..sinks import CorrectedWindows, FanOut, MapRows, Mirror, Sink
+from ..stores import PostgresStore
+from ..transform import plan_name
+from ..windows import WindowAggregation
+from .output_sections import DATE, TargetOutputSection
 
-ABOUT = "Aggregate a topic's columns in event-time windows, from Kafka to Delta."
+DESCRIPTION = "Aggregate a topic's columns in event-time windows, from Kafka to Delta."
 _WINDOW = "window"
-_OF_CHANGES = ("version", "final", "partials")
+_CHANGE_COLUMNS = ("version", "final", "partials")
+WINDOW_BOUNDS = ("window_start", "window_end")
+"""The columns of the mirrored table that replace the struct `window`."""
 
 
-class WindowTables(LaidOutSection):
-    """[output]: the windows, the late rows, the log of corrections, and the batches mirrored."""
+class MirrorSection(Section):
+    """[mirror]: a PostgreSQL table with one row per window and its by columns."""
 
-    late: Table = "late_rows"
+    table: str = Field(description="name of the table, optionally with its schema")
+    host: str = "localhost"
+    port: int = Field(default=5432, ge=1, le=65_535)
+    database: str = "postgres"
+    user: str = "postgres"
+    password: OptionValue | None = Field(default=None, description="env:NAME or file:PATH")
+    tls: bool = Field(default=False, description="require TLS and verify the server")
+    certificates: str | None = Field(
+        default=None, description="PEM file of the certificate authorities of the server"
+    )
+
+    def sink(self, path: str, by: Sequence[str]) -> Sink:
+        """Return the sink of final windows, with its secret resolved.
+
+        path: the table of batches that PostgreSQL already has.
+        """
+        store_options = self.model_dump()
+        if self.password is not None:
+            store_options |= resolve_secrets({"password": str(self.password)}, "mirror")
+        with config_errors("mirror"):
+            store = PostgresStore(**store_options)
+        mirror = Mirror(path, store=store, key=[*WINDOW_BOUNDS, *by])
+        return MapRows(rows=_flatten_window, sink=mirror)
+
+
+class WindowTables(TargetOutputSection):
+    """[output]: the windows, late rows, the log of corrections, and the mirrored batches."""
+
+    late_rows: Table = "late_rows"
     corrections: Table = "corrections"
-    mirrored: Table = "mirrored"
+    mirror_batches: Table = "mirrored"
     sink: Literal["append", "upsert"] = "append"
 
 
 class Windows(Config, name="windows"):
-    """The job's configuration: conf/jobs/windows.toml tells each key."""
+    """The job's configuration; conf/jobs/windows.toml documents each key.
+
+    >>> from tidegate.config import load_config
+    >>> from tidegate.spark.jars import project_root
+    >>> file = project_root() / "conf" / "jobs" / "windows.toml"
+    >>> job(load_config(Windows, file, [], {}).config).name
+    'windows'
+    """
 
     input: InputSection
     window: WindowSection
@@ -40,48 +80,42 @@ class Windows(Config, name="windows"):
     output: WindowTables
 
     @model_validator(mode="after")
-    def _keyed(self) -> Windows:
+    def _require_matching_sections(self) -> Windows:
         if self.window.kind == "sliding" and self.output.sink == "upsert":
             raise ConfigError(
-                "output.sink is 'upsert', and window.kind 'sliding'; events at one instant would "
-                "replace each other.",
-                "append for sliding windows.",
+                "invalid output.sink: 'upsert' with window.kind = 'sliding'; events with the same "
+                "time would replace each other",
+                "'append' for sliding windows",
                 "--set output.sink=append",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _mirrored(self) -> Windows:
-        if self.mirror is not None and (self.window.changing or self.window.kind == "sliding"):
+        if self.mirror is not None and (self.window.can_change or self.window.kind == "sliding"):
             raise ConfigError(
-                "there is [mirror], and the windows change after they came out, or slide.",
-                "final windows, which have one row for each window and its by columns.",
-                "a job of your own: tidegate.sinks.Mirror with a position.",
+                "invalid section: [mirror] with sliding windows, or windows that can change",
+                "final windows, with one row per window and by columns",
+                "a job with tidegate.sinks.Mirror(..., position=...)",
             )
         return self
 
     @model_validator(mode="after")
-    def _named_once(self) -> Windows:
-        taken = [_WINDOW, *self.window.by, *(BOUNDS if self.mirror else ())]
-        taken += _OF_CHANGES if self.window.changing else [DATE] if self.output.dated else []
-        try:
-            require_free(taken, self.aggregates)
-        except ColumnError:
-            clash = [name for name in self.aggregates if name.lower() in map(str.lower, taken)]
+    def _require_valid_columns(self) -> Windows:
+        reserved = [_WINDOW, *self.window.by, *(WINDOW_BOUNDS if self.mirror else ())]
+        if self.window.can_change:
+            reserved += _CHANGE_COLUMNS
+        elif self.output.has_date:
+            reserved.append(DATE)
+        lowered = {name.lower() for name in reserved}
+        for name in self.aggregates:
+            if name.lower() in lowered:
+                raise ConfigError(
+                    f"invalid aggregates.{name}: duplicate column name",
+                    f"names other than {', '.join(reserved)}",
+                    f"{name}_value",
+                )
+            lowered.add(name.lower())
+        if self.output.has_date and self.window.can_change:
             raise ConfigError(
-                f"aggregates.{clash[0]} is the name of another column of the result.",
-                f"names other than {', '.join(taken)}.",
-                f"{clash[0]}_value",
-            ) from None
-        return self
-
-    @model_validator(mode="after")
-    def _parted(self) -> Windows:
-        if self.output.dated and self.window.changing:
-            raise ConfigError(
-                f"[output] names {DATE}, and windows change after they came out: their table has "
-                "no such column.",
-                "a table of final windows, or a layout by window.start or the by columns.",
+                f"invalid layout in [output]: the table of windows that can change has no {DATE}",
+                "a table of final windows, or a layout by window.start or the by columns",
                 "--set output.cluster_by=window.start",
             )
         self.output.require_columns([_WINDOW, *self.window.by, *self.aggregates])
@@ -91,47 +125,54 @@ class Windows(Config, name="windows"):
 def job(config: Windows) -> Job:
     """Return the job of a configuration.
 
-    Raises ConfigError for columns that the input's schema does not have.
+    Raises ConfigError for columns that the input does not have.
     """
     window = config.window
-    given = config.as_input(config.input)
-    fields = given.reading.format.schema.fieldNames()
-    _require_fields(window.by, fields)
-    views = Windowed(
-        window.value(),
+    input_stream = config.as_input(config.input)
+    fields = input_stream.format.schema.fieldNames()
+    unknown = [name for name in window.by if name not in fields]
+    if unknown:
+        raise ConfigError(
+            f"invalid window.by: unknown columns {', '.join(unknown)}",
+            f"fields of the input: {', '.join(fields)}",
+        )
+    aggregation = WindowAggregation(
+        window.to_window(),
         by=window.by,
-        aggs=aggregates_of(config.aggregates, fields),
+        aggs=parse_aggregates(config.aggregates, fields),
         where=window.where,
     )
     return config.as_job(
-        inputs={"input": given},
-        transform=views,
-        sink=sink(config, views),
-        emission=window.emission,
-        corrections=window.corrections,
-        late=config.output.late,
+        inputs={"input": input_stream},
+        transform=aggregation,
+        sink=sink(config, aggregation),
+        emit=window.emit,
+        allowed_lateness=window.allowed_lateness,
+        late_rows=config.output.late_rows,
     )
 
 
-def sink(config: Windows, views: Windowed) -> Sink:
-    """Return the sink: one that changes windows after they came out, where the job asks for it."""
+def sink(config: Windows, aggregation: WindowAggregation) -> Sink:
+    """Return the sink: `CorrectedWindows` if windows can change, else an append or upsert."""
     window = config.window
     output = config.output
-    if window.changing:
-        log = None if window.corrections is None else output.corrections
-        return Corrected(output.table, windowed=views, log=log, layout=output.layout)
+    if window.can_change:
+        log = None if window.allowed_lateness is None else output.corrections
+        return CorrectedWindows(
+            output.table, aggregation=aggregation, log=log, layout=output.layout
+        )
     start = f"{_WINDOW}.start"
-    upserted = output.sink == "upsert"
-    target = output.upsert([_WINDOW, *window.by], start) if upserted else output.append(start)
+    target = output.append_sink(start)
+    if output.sink == "upsert":
+        target = output.upsert_sink([_WINDOW, *window.by], start)
     if config.mirror is None:
         return target
-    return FanOut(target, also=[config.mirror.sink(output.mirrored, window.by)])
+    return FanOut(target, other_sinks=[config.mirror.sink(output.mirror_batches, window.by)])
 
 
-def _require_fields(by: list[str], fields: list[str]) -> None:
-    unknown = [name for name in by if name not in fields]
-    if unknown:
-        raise ConfigError(
-            f"window.by names {', '.join(unknown)}.",
-            f"the fields of the input: {', '.join(fields)}.",
-        )
+@plan_name("flatten_window")
+def _flatten_window(rows: DataFrame) -> DataFrame:
+    """Replace the struct `window` by one column per bound."""
+    values = [f"`{name}`" for name in rows.columns if name != "window"]
+    start, end = WINDOW_BOUNDS
+    return rows.selectExpr(f"window.start AS {start}", f"window.end AS {end}", *values)

@@ -1,21 +1,26 @@
-"""Two inputs -> one."""
+"""Joins: two streams by key and time, a stream with a table, and two changing tables."""
 
-from ._as_of import VALID_FROM, VALID_TO
-from .lookup import Lookup
-from .stream_stream import IntervalJoin, JoinEmission, stream_stream
-from .stream_table import TableJoin, stream_table, versions
-from .table_table import WEIGHT, table_table
+from .incremental_join import WEIGHT, table_table
+from .interval_join import IntervalJoin, JoinEmit, stream_stream
+from .lookup_join import (
+    VALID_FROM,
+    VALID_TO,
+    LookupJoin,
+    LookupJoinType,
+    stream_table,
+    validity_periods,
+)
 
 __all__ = [
     "VALID_FROM",
     "VALID_TO",
     "WEIGHT",
     "IntervalJoin",
-    "JoinEmission",
-    "Lookup",
-    "TableJoin",
+    "JoinEmit",
+    "LookupJoin",
+    "LookupJoinType",
     "stream_stream",
     "stream_table",
     "table_table",
-    "versions",
+    "validity_periods",
 ]

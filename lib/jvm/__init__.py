@@ -1,88 +1,97 @@
-"""The only folder that reaches into the JVM: Delta's log, file systems, a query's numbers.
+"""The only package that calls the JVM: Delta's log, file systems, and metrics of queries.
 
-Nothing here works under Spark Connect, which is why transforms may not use it and sinks must.
+It does not work under Spark Connect, so only sinks use it, and no transform does.
 """
 
-from .connections import close_connection
 from .delta import (
     CHANGE_FEED,
     TRANSACTION_RETENTION,
+    CommitTransaction,
     DeltaState,
     checkpoint_table,
-    commit_file,
+    clear_table_cache,
+    commit_file_name,
     delta_state,
-    forget_tables,
+    run_before_commit,
+    touch_transaction,
 )
-from .errors import LOST_ROWS, conditions, innermost, message
-from .files import Folder, WholeFiles, delete_folder, names_in, numbers_in, read_bytes
-from .kafka import KafkaClient, Kept, TopicState
-from .queries import (
-    between_batches,
-    dropped_behind_watermark,
-    executions,
-    is_kept,
-    lost_executors,
-    observed,
-    release,
-    scans,
-)
-from .session import end_jvm, find_at_once, has_class, java_version, reads_state, repartition_state
+from .files import AtomicFiles, HadoopFolder, delete_folder, list_names, list_numbers, read_bytes
+from .kafka_client import KafkaClient, Retention, TopicState
 from .settings import (
-    reading_all,
+    read_all_rows,
     require_all_files,
-    require_same_values,
+    require_standard_semantics,
     require_statistics,
-    tell_tasks,
+    set_task_property,
     with_settings,
 )
-from .signals import SignalHandler, jvm_signals
-from .transactions import Numbered, at_the_commit, touch_transaction
+from .spark_internals import (
+    LOST_ROWS_CONDITION,
+    close_connection,
+    condition_names,
+    enable_state_reading,
+    error_text,
+    handle_jvm_signals,
+    has_class,
+    import_python_utils,
+    java_version,
+    repartition_state,
+    root_cause_text,
+    stop_jvm,
+)
+from .streaming_queries import (
+    count_lost_executors,
+    has_all_checkpointed_rows,
+    observed_metrics,
+    pause_between_batches,
+    release_checkpointed_rows,
+    rows_dropped_by_watermark,
+    without_ordering,
+)
 
 __all__ = [
     "CHANGE_FEED",
-    "LOST_ROWS",
+    "LOST_ROWS_CONDITION",
     "TRANSACTION_RETENTION",
+    "AtomicFiles",
+    "CommitTransaction",
     "DeltaState",
-    "Folder",
+    "HadoopFolder",
     "KafkaClient",
-    "Kept",
-    "Numbered",
-    "SignalHandler",
+    "Retention",
     "TopicState",
-    "WholeFiles",
-    "at_the_commit",
-    "between_batches",
     "checkpoint_table",
+    "clear_table_cache",
     "close_connection",
-    "commit_file",
-    "conditions",
+    "commit_file_name",
+    "condition_names",
+    "count_lost_executors",
     "delete_folder",
     "delta_state",
-    "dropped_behind_watermark",
-    "end_jvm",
-    "executions",
-    "find_at_once",
-    "forget_tables",
+    "enable_state_reading",
+    "error_text",
+    "handle_jvm_signals",
+    "has_all_checkpointed_rows",
     "has_class",
-    "innermost",
-    "is_kept",
+    "import_python_utils",
     "java_version",
-    "jvm_signals",
-    "lost_executors",
-    "message",
-    "names_in",
-    "numbers_in",
-    "observed",
+    "list_names",
+    "list_numbers",
+    "observed_metrics",
+    "pause_between_batches",
+    "read_all_rows",
     "read_bytes",
-    "reading_all",
-    "reads_state",
-    "release",
+    "release_checkpointed_rows",
     "repartition_state",
     "require_all_files",
-    "require_same_values",
+    "require_standard_semantics",
     "require_statistics",
-    "scans",
-    "tell_tasks",
+    "root_cause_text",
+    "rows_dropped_by_watermark",
+    "run_before_commit",
+    "set_task_property",
+    "stop_jvm",
     "touch_transaction",
     "with_settings",
+    "without_ordering",
 ]

@@ -1,19 +1,24 @@
-"""Delta's log: what it says of a table."""
+"""Delta's log of a table: its newest state, and hooks into the transactions that change it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from .files import Folder
-from .session import java_class, jvm_session
+from ..errors import TableError
+from .files import HadoopFolder, delete_files
+from .spark_internals import java_class, java_object, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
 _CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
+_OBSERVER = "org.apache.spark.sql.delta.TransactionExecutionObserver"
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 """The property of a table that records what its commits change."""
@@ -32,39 +37,29 @@ class DeltaState:
 
     @property
     def folder(self) -> str:
-        """The table's folder, as its file system names it."""
+        """The folder of the table, as its file system spells it."""
         return self.log_path.rpartition("/")[0]
 
-    def transaction(self, app_id: str) -> int | None:
-        """Return the last transaction number of an application id; None where it never wrote."""
-        return self.transactions().get(app_id)
+    def txn_version(self, app_id: str) -> int | None:
+        """Return the last transaction version of an application id; None without one."""
+        return self.txn_versions().get(app_id)
 
-    def transactions(self) -> dict[str, int]:
-        """Return the last transaction number of every application id that the table has.
+    def txn_versions(self) -> dict[str, int]:
+        """Return the last transaction version of each application id.
 
-        They stand in the check sum that Delta writes beside a commit. Where that is missing, and
-        where the table forgets numbers after some time, Delta works them out from the log by two
-        Spark queries, once for each version.
+        Delta writes them into the checksum file of a commit. If it is missing, or if the table
+        forgets transactions after some time, Delta runs two Spark queries per version.
         """
-        noted = self._noted_transactions()
-        said = self._snapshot.setTransactions() if noted is None else noted
-        each = (said.apply(at) for at in range(said.size()))
-        return {str(one.appId()): int(one.version()) for one in each}
-
-    def _noted_transactions(self) -> Any:
-        check_sum = self._check_sum()
-        if check_sum is None or self.property(TRANSACTION_RETENTION) is not None:
-            return None
-        noted = check_sum.setTransactions()
-        return None if noted.isEmpty() else noted.get()
-
-    def _check_sum(self) -> Any:
-        """Return what Delta has written beside the commit; None where that is missing."""
-        found = self._snapshot.checksumOpt()
-        return None if found.isEmpty() else found.get()
+        checksum = _value_or_none(self._snapshot.checksumOpt())
+        transactions = None
+        if checksum is not None and self.property(TRANSACTION_RETENTION) is None:
+            transactions = _value_or_none(checksum.setTransactions())
+        if transactions is None:
+            transactions = self._snapshot.setTransactions()
+        return {str(each.appId()): int(each.version()) for each in _items(transactions)}
 
     def table_id(self) -> str:
-        """Return the id that the table got when it was made."""
+        """Return the id of the table, which is assigned at its creation."""
         return str(self._snapshot.metadata().id())
 
     def schema(self) -> StructType:
@@ -73,110 +68,261 @@ class DeltaState:
 
     def properties(self) -> dict[str, str]:
         """Return the table's properties."""
-        found = self._snapshot.metadata().configuration().iterator()
-        pairs = {}
-        while found.hasNext():
-            pair = found.next()
-            pairs[str(pair._1())] = str(pair._2())
-        return pairs
+        pairs = _items(self._snapshot.metadata().configuration().toSeq())
+        return {str(pair._1()): str(pair._2()) for pair in pairs}
 
     def clustering_columns(self) -> list[str]:
-        """Return the columns by which Delta clusters the table, fields of structs by a dot."""
-        found = self._clusters.extractLogicalNames(self._snapshot)
-        return [str(found.apply(i)) for i in range(found.size())]
+        """Return the clustering columns, with dots for fields of structs."""
+        return [str(name) for name in _items(self._clusters.extractLogicalNames(self._snapshot))]
 
     def property(self, name: str) -> str | None:
-        """Return one of the table's properties; None where it is not set."""
-        found = self._snapshot.metadata().configuration().get(name)
-        return None if found.isEmpty() else str(found.get())
+        """Return a property of the table; None if it is not set."""
+        value = _value_or_none(self._snapshot.metadata().configuration().get(name))
+        return None if value is None else str(value)
 
-    def size(self) -> int:
-        """Return how many bytes the table's files have, those that it no longer needs apart.
+    def size_in_bytes(self) -> int:
+        """Return the size of the current files of the table.
 
-        It stands in the check sum; where that is missing a Spark query tells.
+        It is in the checksum file; without one Delta runs a Spark query.
         """
-        check_sum = self._check_sum()
-        told = self._snapshot.sizeInBytes() if check_sum is None else check_sum.tableSizeBytes()
-        return int(told)
+        checksum = _value_or_none(self._snapshot.checksumOpt())
+        return int(self._snapshot.sizeInBytes() if checksum is None else checksum.tableSizeBytes())
 
-    def is_same(self, other: DeltaState) -> bool:
-        """Return whether nothing was written between this look at the table and another one.
+    def is_same_version(self, other: DeltaState) -> bool:
+        """Return whether both states are the same version of the table.
 
-        Delta holds a version's state until it finds a newer one, or another commit in its place.
+        Delta caches the state of a version until it finds a newer one, or another commit of it.
         """
         return bool(self._snapshot.equals(other._snapshot))
 
-    def keeps_changes(self) -> bool:
+    def has_change_feed(self) -> bool:
         """Return whether the table records what its commits change, row by row."""
         return (self.property(CHANGE_FEED) or "").lower() == "true"
 
-    def has_vectors(self) -> bool:
-        """Return whether files hold rows that are marked as deleted; a Spark job."""
-        found = self._snapshot.numDeletionVectorsOpt()
-        return found.isEmpty() or int(found.get()) > 0
+    def has_deletion_vectors(self) -> bool:
+        """Return whether files have deletion vectors; runs a Spark job."""
+        count = self._snapshot.numDeletionVectorsOpt()
+        return count.isEmpty() or int(count.get()) > 0
 
     def partition_columns(self) -> list[str]:
-        """Return the columns by which the table's files are partitioned."""
-        columns = self._snapshot.metadata().partitionColumns()
-        return [columns.apply(i) for i in range(columns.size())]
+        """Return the partition columns."""
+        return list(_items(self._snapshot.metadata().partitionColumns()))
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Iterate over a Scala sequence."""
+    return (sequence.apply(index) for index in range(sequence.size()))
+
+
+def _value_or_none(option: Any) -> Any:
+    """Return the value of a Scala option; None for an empty one."""
+    return None if option.isEmpty() else option.get()
 
 
 def delta_state(spark: SparkSession, path: str) -> DeltaState:
-    """Read a table's log up to its newest version.
+    """Return the newest state of a table.
 
-    Where nothing has changed it costs a look at two files.
+    An unchanged table costs a check of two files.
     """
     log = delta_log(spark, path)
-    snapshot = _newest(spark, log)
+    snapshot = _newest_snapshot(spark, log)
     clusters = java_class(spark, _CLUSTERS)
     return DeltaState(int(snapshot.version()), str(log.logPath().toString()), snapshot, clusters)
 
 
 def checkpoint_table(spark: SparkSession, path: str) -> int:
-    """Write Delta's checkpoint of a table's newest version; return the version."""
+    """Write Delta's checkpoint of the newest version of a table, and return the version."""
     log = delta_log(spark, path)
-    snapshot = _newest(spark, log)
+    snapshot = _newest_snapshot(spark, log)
     log.checkpoint(snapshot, java_class(spark, "scala.Option").empty())
     return int(snapshot.version())
 
 
-def forget_tables(spark: SparkSession) -> None:
-    """Forget what the session knows of every table, as after a folder got another name."""
+def clear_table_cache(spark: SparkSession) -> None:
+    """Clear Delta's cache of all tables, for example after a folder was renamed."""
     java_class(spark, _LOG).clearCache()
 
 
-def commit_file(version: int) -> str:
-    """Return the name of a version's commit in a table's log."""
+def commit_file_name(version: int) -> str:
+    """Return the name of the commit file of a version."""
     return f"{version:020d}.json"
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:
-    """Return Delta's own log of a table, as far as it has been read."""
+    """Return Delta's log object of a table, with the versions that it has read."""
     return java_class(spark, _LOG).forTable(jvm_session(spark), path)
 
 
-def _newest(spark: SparkSession, log: Any) -> Any:
-    known = log.unsafeVolatileSnapshot()
-    if _is_newest(spark, log, known):
-        return known
-    nothing = java_class(spark, "scala.Option").empty()
-    return log.update(False, nothing, nothing)
+def _newest_snapshot(spark: SparkSession, log: Any) -> Any:
+    snapshot = log.unsafeVolatileSnapshot()
+    if _is_newest(spark, log, snapshot):
+        return snapshot
+    no_value = java_class(spark, "scala.Option").empty()
+    return log.update(False, no_value, no_value)
 
 
-def _is_newest(spark: SparkSession, log: Any, known: Any) -> bool:
-    """Return whether a version's commit is there as it was, and none after it.
+def _is_newest(spark: SparkSession, log: Any, snapshot: Any) -> bool:
+    """Return whether the commit file of a version is unchanged and the next one does not exist.
 
-    False where two files of the log do not say so. Delta lists all of the log, in which each commit
-    of thirty days has a file or more.
+    If not, Delta lists the log, which has at least one file for each commit of thirty days.
     """
-    version = int(known.version())
-    elsewhere = known.isCatalogOwned() or known.tableCommitCoordinatorClientOpt().isDefined()
-    if version < 0 or elsewhere:
+    version = int(snapshot.version())
+    if version < 0 or snapshot.isCatalogOwned():
         return False
-    seen = int(known.logSegment().lastCommitFileModificationTimestamp())
+    if snapshot.tableCommitCoordinatorClientOpt().isDefined():
+        return False
+    recorded_time = int(snapshot.logSegment().lastCommitFileModificationTimestamp())
+    with suppress(OSError):
+        folder = HadoopFolder(spark, str(log.logPath().toString()))
+        is_unchanged = folder.modified_at(commit_file_name(version)) == recorded_time
+        return is_unchanged and folder.modified_at(commit_file_name(version + 1)) is None
+    return False
+
+
+@dataclass(frozen=True)
+class CommitTransaction:
+    """The transaction version that a commit sets for an application id.
+
+    log_path: the log of the table, as Delta spells it.
+    on_rows_added: called with the number of rows that the commit adds, before the other checks. If
+        it raises, the files of the commit are deleted.
+    """
+
+    log_path: str
+    app_id: str
+    txn_version: int
+    on_rows_added: Callable[[int], None] | None = None
+
+
+class _CommitObserver:
+    """Delta's observer of a thread's transactions, which runs checks right before each commit.
+
+    The transaction is open by then, so a commit of another writer after the checks is a conflict.
+    """
+
+    def __init__(self, spark: SparkSession, before_commit: Callable[[], None]) -> None:
+        self._spark = spark
+        self._before_commit = before_commit
+        self._transaction: Any = None
+        self.next_transaction: CommitTransaction | None = None
+        self.failure: BaseException | None = None
+
+    # Delta calls these methods by name.
+    def createChild(self) -> _CommitObserver:  # noqa: N802
+        return self
+
+    def startingTransaction(self, start: Any) -> Any:  # noqa: N802
+        self._transaction = start.apply()
+        return self._transaction
+
+    def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        try:
+            return self._checked_actions(prepare.apply())
+        except BaseException as error:
+            # Delta passes it on as text only.
+            self.failure = error
+            raise
+
+    def _checked_actions(self, actions: Any) -> Any:
+        """Return the actions of a commit, with the transaction version if one is set.
+
+        Delta can run a compaction after the commit in the same thread.
+        """
+        transaction, self.next_transaction = self.next_transaction, None
+        if transaction is None:
+            self._before_commit()
+            return actions
+        log_path = str(self._transaction.deltaLog().logPath().toString())
+        if log_path != transaction.log_path:
+            raise TableError(
+                f"invalid commit to {log_path} in batch {transaction.txn_version} of "
+                f"{transaction.app_id}",
+                f"one commit, to {transaction.log_path}",
+                "a separate output for each table; nothing was written",
+            )
+        if transaction.on_rows_added is not None:
+            self._report_rows(actions, transaction.on_rows_added)
+        self._before_commit()
+        # As a transaction that has read the version: a commit that sets another is a conflict.
+        app_id = transaction.app_id
+        self._transaction.readTxn().addOne(app_id)
+        return actions.appended(
+            _set_transaction_action(self._spark, app_id, transaction.txn_version)
+        )
+
+    def _report_rows(self, actions: Any, on_rows_added: Callable[[int], None]) -> None:
+        files = [each for each in _items(actions) if each.getClass().getSimpleName() == "AddFile"]
+        try:
+            on_rows_added(sum(int(file.numLogicalRecords().get()) for file in files))
+        except BaseException:
+            # Otherwise each refused start of a job would leave the files of a batch.
+            log = self._transaction.deltaLog()
+            delete_files(self._spark, [file.absolutePath(log) for file in files])
+            raise
+
+    def beginDoCommit(self) -> None:  # noqa: N802
+        return None
+
+    beginBackfill = beginPostCommit = transactionCommitted = beginDoCommit  # noqa: N815
+    transactionAborted = advanceToNextThreadObserver = beginDoCommit  # noqa: N815
+
+    def clear(self) -> None:
+        """Release all references to transactions.
+
+        The JVM's proxy of this observer lives until a garbage collection of old objects, and would
+        keep the objects of a batch alive until then.
+        """
+        self._before_commit = lambda: None
+        self._transaction = self.next_transaction = self.failure = None
+
+    class Java:
+        """The Java interface, for py4j."""
+
+        implements = (_OBSERVER,)
+
+
+@contextmanager
+def run_before_commit(
+    spark: SparkSession, before_commit: Callable[[], None]
+) -> Iterator[Callable[[CommitTransaction], None]]:
+    """Call `before_commit` within every Delta transaction of this thread, right before its commit.
+
+    An error in it is raised here, and nothing is committed.
+
+    Yields a function that sets the transaction version of the next commit. With Delta's options
+    txnAppId and txnVersion each write would read all transaction versions of the table, by Spark
+    queries that take several times as long as a small write.
+    """
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    observers = java_object(spark, _OBSERVER)
+    previous_observer = observers.getObserver()
+    observer = _CommitObserver(spark, before_commit)
+    observers.setObserver(observer)
     try:
-        folder = Folder(spark, str(log.logPath().toString()))
-        written = folder.modified(commit_file(version))
-        return written == seen and folder.modified(commit_file(version + 1)) is None
-    except OSError:
-        return False
+        yield lambda numbered: setattr(observer, "next_transaction", numbered)
+    except Exception as error:
+        raise (observer.failure or error) from error
+    finally:
+        observers.setObserver(previous_observer)
+        observer.clear()
+
+
+def _set_transaction_action(spark: SparkSession, app_id: str, txn_version: int) -> Any:
+    """Return the action that sets the transaction version of an application id."""
+    now = java_class(spark, "java.lang.System").currentTimeMillis()
+    set_transaction = java_class(spark, "org.apache.spark.sql.delta.actions.SetTransaction")
+    return set_transaction(app_id, txn_version, java_class(spark, "scala.Option").apply(now))
+
+
+def touch_transaction(spark: SparkSession, path: str, app_id: str, txn_version: int) -> None:
+    """Commit the transaction version of an application id again, without rows.
+
+    An open transaction that has read the version of this id fails with a conflict.
+    """
+    actions = java_class(spark, "java.util.ArrayList")()
+    actions.add(_set_transaction_action(spark, app_id, txn_version))
+    transaction = delta_log(spark, path).startTransaction()
+    # After a "manual update" Delta would compute the checksum of the table again.
+    empty = java_object(spark, "org.apache.spark.sql.delta.DeltaOperations$EmptyCommit")
+    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
+    transaction.commit(converters.asScala(actions).toSeq(), empty)

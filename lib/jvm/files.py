@@ -1,89 +1,39 @@
-"""Files through Hadoop's file systems, and written as Spark writes its checkpoints."""
+"""Files on Hadoop's file systems, with the atomic writes of Spark's checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from .session import java_class, java_object, jvm_session
+from .spark_internals import java_class, java_object, jvm_session, raising_os_errors
 
 _PATH = "org.apache.hadoop.fs.Path"
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
-    """Return a file's bytes through the Hadoop file system of its scheme; None without such a file.
+    """Return the content of a file on its Hadoop file system; None without such a file.
 
-    Raises OSError for a file that is there and cannot be read: no permission, or a check sum that
-    does not fit.
+    Raises OSError for a file that cannot be read, for example without permission or with a wrong
+    checksum.
     """
-    file = java_class(spark, _PATH)(path)
-    conf = jvm_session(spark).sessionState().newHadoopConf()
-    return _read(spark, file, lambda: file.getFileSystem(conf))
+    return _read_file(spark, java_class(spark, _PATH)(path))
 
 
-class Folder:
-    """A folder of which files are read again and again.
-
-    The settings of the file system, some thousand, are copied once, and not at all for a path that
-    begins with file:. Of a folder on this machine no more than the file itself is read. Each method
-    raises OSError for what cannot be read.
-    """
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
-        self._path = java_class(spark, _PATH)(path)
-        place = self._path.toUri()
-        if place.getScheme() == "file":
-            self._local: Path | None = Path(place.getPath())
-            return
-        conf = jvm_session(spark).sessionState().newHadoopConf()
-        try:
-            self._system = self._path.getFileSystem(conf)
-        except Py4JJavaError as error:
-            told = error.java_exception.toString()
-            raise OSError(f"{path} cannot be used: {told}") from error
-        local = self._system.getUri().getScheme() == "file"
-        self._local = Path(place.getPath()) if local else None
-
-    def modified(self, name: str) -> int | None:
-        """Return when a file was written, in milliseconds since 1970; None without such a file."""
-        if self._local is None:
-            return self._modified_there(name)
-        try:
-            return (self._local / name).stat().st_mtime_ns // 1_000_000
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def _modified_there(self, name: str) -> int | None:
-        file = java_class(self._spark, _PATH)(self._path, name)
-        try:
-            return int(self._system.getFileStatus(file).getModificationTime())
-        except Py4JJavaError as error:
-            told = error.java_exception.toString()
-            if told.startswith("java.io.FileNotFoundException"):
-                return None
-            raise OSError(f"{file.toString()} cannot be looked at: {told}") from error
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None without such a file."""
-        if self._local is None:
-            file = java_class(self._spark, _PATH)(self._path, name)
-            return _read(self._spark, file, lambda: self._system)
-        try:
-            return (self._local / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+def _file_system(spark: SparkSession, path: Any) -> Any:
+    # A copy of all settings, about a thousand.
+    return path.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
 
 
-def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | None:
-    try:
-        system = opened()
+def _read_file(spark: SparkSession, file: Any, system: Any = None) -> bytes | None:
+    with raising_os_errors(file, "cannot be read"):
+        system = system or _file_system(spark, file)
         if not system.exists(file):
             return None
         stream = system.open(file)
@@ -91,48 +41,112 @@ def _read(spark: SparkSession, file: Any, opened: Callable[[], Any]) -> bytes | 
             return bytes(java_class(spark, "org.apache.commons.io.IOUtils").toByteArray(stream))
         finally:
             stream.close()
-    except Py4JJavaError as error:
-        told = error.java_exception.toString()
-        raise OSError(f"{file.toString()} cannot be read: {told}") from error
+
+
+def list_numbers(spark: SparkSession, folder: str) -> list[int]:
+    """Return the sorted numbers among the names in a folder; raises OSError like `list_names`."""
+    return sorted(int(name) for name in list_names(spark, folder) if name.isdecimal())
+
+
+def list_names(spark: SparkSession, folder: str) -> list[str]:
+    """Return the names in a folder; an empty list for a missing folder."""
+    path = java_class(spark, _PATH)(folder)
+    with raising_os_errors(folder, "cannot be listed"):
+        system = _file_system(spark, path)
+        if not system.exists(path):
+            return []
+        return [status.getPath().getName() for status in system.listStatus(path)]
+
+
+def delete_folder(spark: SparkSession, folder: str) -> None:
+    """Delete a folder with its content if it exists."""
+    path = java_class(spark, _PATH)(folder)
+    with raising_os_errors(folder, "cannot be deleted"):
+        _file_system(spark, path).delete(path, True)
 
 
 def delete_files(spark: SparkSession, paths: Sequence[Any]) -> None:
-    """Delete files that nobody knows of, by their paths as Hadoop has them; what fails stays."""
-    conf = jvm_session(spark).sessionState().newHadoopConf()
+    """Delete uncommitted files by their Hadoop paths, and ignore failures."""
     for path in paths:
         with suppress(Py4JJavaError):
-            path.getFileSystem(conf).delete(path, False)
+            _file_system(spark, path).delete(path, False)
 
 
-class WholeFiles:
-    """A folder of small files, each written whole or not at all, as Spark writes its checkpoints.
+class HadoopFolder:
+    """A folder whose files are read repeatedly; its file system is opened once.
 
-    Hadoop's check sums beside them are not looked at: of a writer that was killed they may be those
-    of the content before. The files must bear a hash of their own. Each method raises OSError.
+    Local files are read without Hadoop. Each method raises OSError for a file that cannot be read.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = java_class(spark, _PATH)(path)
+        uri = self._path.toUri()
+        scheme = uri.getScheme()
+        if scheme != "file":
+            with raising_os_errors(path, "cannot be used"):
+                self._file_system = _file_system(spark, self._path)
+            scheme = self._file_system.getUri().getScheme()
+        self._local = Path(uri.getPath()) if scheme == "file" else None
+
+    def modified_at(self, name: str) -> int | None:
+        """Return the modification time of a file in milliseconds since 1970, or None."""
+        if self._local is None:
+            return self._remote_modified_at(name)
+        try:
+            return (self._local / name).stat().st_mtime_ns // 1_000_000
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _remote_modified_at(self, name: str) -> int | None:
+        file = java_class(self._spark, _PATH)(self._path, name)
+        try:
+            return int(self._file_system.getFileStatus(file).getModificationTime())
+        except Py4JJavaError as error:
+            reason = error.java_exception.toString()
+            if reason.startswith("java.io.FileNotFoundException"):
+                return None
+            raise OSError(f"{file.toString()} cannot be accessed: {reason}") from error
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None without such a file."""
+        if self._local is None:
+            file = java_class(self._spark, _PATH)(self._path, name)
+            return _read_file(self._spark, file, self._file_system)
+        try:
+            return (self._local / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+class AtomicFiles:
+    """A folder of small files with atomic writes, as in Spark's checkpoints.
+
+    Hadoop's checksum files are ignored, because a killed writer can leave those of the previous
+    content. The content must include a hash. Each method raises OSError.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
-        self._made = java_class(spark, _PATH)
-        self._folder = self._made(folder)
+        self._path_class = java_class(spark, _PATH)
+        self._folder = self._path_class(folder)
         # A copy of all settings, which is made once.
         self._conf = jvm_session(spark).sessionState().newHadoopConf()
-        made = java_object(spark, _MANAGER)
-        with self._explaining(self._folder):
-            self._manager = made.create(self._folder, self._conf)
+        manager_factory = java_object(spark, _MANAGER)
+        with raising_os_errors(self._folder, "cannot be used"):
+            self._manager = manager_factory.create(self._folder, self._conf)
             scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()
         self._local = Path(self._folder.toUri().getPath()) if scheme == "file" else None
 
     def write(self, name: str, content: bytes, *, replace: bool) -> bool:
-        """Write a file; return False where it is there and is not to be replaced."""
+        """Write a file; return False if it exists and `replace` is false."""
         if replace and self._local is not None:
-            # Hadoop replaces a local file by deleting it first: for a moment it would be gone, and
-            # for ever where the process is killed then.
-            part = self._local / f".{name}.part"
-            part.write_bytes(content)
-            part.replace(self._local / name)
+            # Hadoop deletes a local file before it replaces it; a kill in between would lose it.
+            part_file = self._local / f".{name}.part"
+            part_file.write_bytes(content)
+            part_file.replace(self._local / name)
             return True
-        file = self._made(self._folder, name)
+        file = self._path_class(self._folder, name)
         try:
             if not replace:
                 self._manager.mkdirs(self._folder)
@@ -144,77 +158,39 @@ class WholeFiles:
                 raise
             stream.close()
         except Py4JJavaError as error:
-            told = error.java_exception
-            if "FileAlreadyExists" in told.getClass().getName():
+            exception = error.java_exception
+            if "FileAlreadyExists" in exception.getClass().getName():
                 return False
-            raise OSError(f"{file.toString()} cannot be written: {told.toString()}") from error
+            raise OSError(f"{file.toString()} cannot be written: {exception.toString()}") from error
         return True
 
-    def names(self) -> list[str]:
-        """Return the names of the files; none where there is no such folder."""
+    def list_names(self) -> list[str]:
+        """Return the names of the files; an empty list for a missing folder.
+
+        Hadoop's checksum files are left out.
+        """
         if self._local is not None:
-            return self._names_here(self._local)
-        with self._explaining(self._folder):
+            with suppress(FileNotFoundError):
+                names = [each.name for each in self._local.iterdir()]
+                return [name for name in names if not re.fullmatch(r"\..*\.crc", name)]
+            return []
+        with raising_os_errors(self._folder, "cannot be used"):
             if not self._manager.exists(self._folder):
                 return []
             return [status.getPath().getName() for status in self._manager.list(self._folder)]
 
-    def _names_here(self, folder: Path) -> list[str]:
-        """Return what Hadoop lists of a folder of this machine: its check sums are left out."""
-        try:
-            found = [each.name for each in folder.iterdir()]
-        except FileNotFoundError:
-            return []
-        return [name for name in found if not (name.startswith(".") and name.endswith(".crc"))]
-
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None without such a file."""
-        # The file system that Spark's session shares must go on to look at check sums.
+        """Return the content of a file; None without such a file."""
+        # A new instance, because the shared file system must continue to verify checksums.
         systems = java_class(self._spark, "org.apache.hadoop.fs.FileSystem")
-        own = systems.newInstance(self._folder.toUri(), self._conf)
+        unverified_system = systems.newInstance(self._folder.toUri(), self._conf)
         try:
-            own.setVerifyChecksum(False)
-            return _read(self._spark, self._made(self._folder, name), lambda: own)
+            unverified_system.setVerifyChecksum(False)
+            return _read_file(self._spark, self._path_class(self._folder, name), unverified_system)
         finally:
-            own.close()
+            unverified_system.close()
 
     def delete(self, name: str) -> None:
-        """Delete a file; nothing happens where there is none."""
-        with self._explaining(self._folder):
-            self._manager.delete(self._made(self._folder, name))
-
-    @contextmanager
-    def _explaining(self, path: Any) -> Iterator[None]:
-        try:
-            yield
-        except Py4JJavaError as error:
-            told = error.java_exception.toString()
-            raise OSError(f"{path.toString()} cannot be used: {told}") from error
-
-
-def numbers_in(spark: SparkSession, folder: str) -> list[int]:
-    """Return the numbers that files of a folder have for names, in order; as `names_in` else."""
-    return sorted(int(name) for name in names_in(spark, folder) if name.isdecimal())
-
-
-def names_in(spark: SparkSession, folder: str) -> list[str]:
-    """Return the names of a folder's files; none where there is no such folder."""
-    place = java_class(spark, _PATH)(folder)
-    try:
-        system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
-        if not system.exists(place):
-            return []
-        return [status.getPath().getName() for status in system.listStatus(place)]
-    except Py4JJavaError as error:
-        raise OSError(f"{folder} cannot be listed: {error.java_exception.toString()}") from error
-
-
-def delete_folder(spark: SparkSession, folder: str) -> None:
-    """Delete a folder with all that is in it; nothing happens where there is none."""
-    place = java_class(spark, _PATH)(folder)
-    try:
-        system = place.getFileSystem(jvm_session(spark).sessionState().newHadoopConf())
-        system.delete(place, True)
-    except Py4JJavaError as error:
-        told = error.java_exception.toString()
-        raise OSError(f"{folder} cannot be deleted: {told}") from error
+        """Delete a file if it exists."""
+        with raising_os_errors(self._folder, "cannot be used"):
+            self._manager.delete(self._path_class(self._folder, name))

@@ -1,166 +1,155 @@
-"""Settings of a session: for a while, and those with which no answer can be trusted."""
+"""Temporary settings of a session, and settings that make results wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
 
 
-@dataclass(frozen=True)
-class _Untrusted:
-    """A value of a setting with which no answer can be trusted.
-
-    told: what would become of an answer. right: a value that is right.
-    """
+class _UnsafeSetting(NamedTuple):
+    """A value of a setting that makes results wrong, its consequence, and a safe value."""
 
     name: str
     value: str
-    told: str
-    right: str
-    allowed: str
-    also: str = ""
+    consequence: str
+    safe_value: str
+    expected: str = ""
 
 
-_EVERY_FILE = (
-    "true",
-    "a table's files that are gone or damaged would be left out unsaid",
-    "false",
-    "a session that reads every file or stops.",
+_SKIPPED = "missing or corrupt files of a table would be skipped without an error"
+_ALL_FILES = "a session that reads every file or fails"
+_FILE_SETTINGS = (
+    _UnsafeSetting("spark.sql.files.ignoreMissingFiles", "true", _SKIPPED, "false", _ALL_FILES),
+    _UnsafeSetting("spark.sql.files.ignoreCorruptFiles", "true", _SKIPPED, "false", _ALL_FILES),
 )
-_LEAVING_OUT = (
-    _Untrusted("spark.sql.files.ignoreMissingFiles", *_EVERY_FILE),
-    _Untrusted("spark.sql.files.ignoreCorruptFiles", *_EVERY_FILE),
-)
-_ALTERING = (
-    _Untrusted(
+_VALUE_SETTINGS = (
+    _UnsafeSetting(
         "spark.sql.ansi.enabled",
         "false",
-        "a sum that does not fit its type would be another number",
+        "a sum that overflows its type would be a wrong number",
         "true",
-        "true.",
     ),
-    _Untrusted(
+    _UnsafeSetting(
         "spark.sql.legacy.timeParserPolicy",
         "LEGACY",
-        "a text could be read as another time than by other readers",
+        "a text could be parsed as another time than by other readers",
         "CORRECTED",
-        "CORRECTED or EXCEPTION.",
+        "CORRECTED or EXCEPTION",
     ),
-    _Untrusted(
+    _UnsafeSetting(
         "spark.sql.parquet.outputTimestampType",
         "TIMESTAMP_MILLIS",
         "times would lose their microseconds in the tables",
         "TIMESTAMP_MICROS",
-        "TIMESTAMP_MICROS or INT96.",
+        "TIMESTAMP_MICROS or INT96",
     ),
-    _Untrusted(
+    _UnsafeSetting(
         "spark.sql.streaming.multipleWatermarkPolicy",
         "max",
         "rows of one input would be late by the times of another",
         "min",
-        "min.",
     ),
-    _Untrusted(
+    _UnsafeSetting(
         "spark.sql.timestampType",
         "TIMESTAMP_NTZ",
-        "a TIMESTAMP would be a time without a zone, and no instant",
+        "a TIMESTAMP would be a time without a zone instead of an instant",
         "TIMESTAMP_LTZ",
-        "TIMESTAMP_LTZ.",
     ),
 )
-_UNCOUNTED = _Untrusted(
+_STATISTICS_SETTING = _UnsafeSetting(
     "spark.databricks.delta.stats.collect",
     "false",
-    "how many rows a commit adds could not be told",
+    "the number of rows of a commit would be unknown",
     "true",
-    "a session that has Delta note the rows of each file.",
-    "; the property delta.dataSkippingNumIndexedCols = 0 leaves out all other statistics of a "
-    "table.",
+    "a session in which Delta records the number of rows of each file",
+)
+_STATISTICS_HINT = (
+    "; the table property delta.dataSkippingNumIndexedCols = 0 disables all other statistics"
 )
 
-_LEFT_OUT = "spark.sql.adaptive.optimizer.excludedRules"
-_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-_CHANGING = Lock()
+_EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
+_EMPTY_RELATION_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+_RULES_LOCK = Lock()
 
 
 @contextmanager
-def with_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Let the session have these settings while the block runs."""
-    before = {key: spark.conf.get(key, None) for key in wanted}
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings of the session for the block."""
+    previous = {key: spark.conf.get(key, None) for key in settings}
     try:
-        for key, value in wanted.items():
+        for key, value in settings.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+        for key, previous_value in previous.items():
+            spark.conf.unset(key) if previous_value is None else spark.conf.set(key, previous_value)
 
 
 @contextmanager
-def reading_all(spark: SparkSession) -> Iterator[None]:
-    """Let the queries that begin in this block read all rows, also where none will come out.
+def read_all_rows(spark: SparkSession) -> Iterator[None]:
+    """Make queries that start in this block read all rows, also if their result is empty.
 
-    Spark leaves out the rest of a query, what is counted of its rows too, once it sees that an
-    input without rows leaves nothing of the others. Of several such blocks at once each adds the
-    rule once more, and takes one away: so it stays until the last of them has ended.
+    Otherwise Spark skips the rest of a query, and its observed counts, when an empty input makes
+    the result empty. Each of several concurrent blocks excludes the rule once more and removes one
+    exclusion, so the rule is excluded until the last block ends.
     """
-    with _CHANGING:
-        _leave_out(spark, [*_left_out(spark), _EMPTY])
+    with _RULES_LOCK:
+        _set_excluded_rules(spark, [*_excluded_rules(spark), _EMPTY_RELATION_RULE])
     try:
         yield
     finally:
-        with _CHANGING:
-            rules = _left_out(spark)
-            if _EMPTY in rules:
-                rules.remove(_EMPTY)
-            _leave_out(spark, rules)
+        with _RULES_LOCK:
+            rules = _excluded_rules(spark)
+            if _EMPTY_RELATION_RULE in rules:
+                rules.remove(_EMPTY_RELATION_RULE)
+            _set_excluded_rules(spark, rules)
 
 
-def _left_out(spark: SparkSession) -> list[str]:
-    return [rule for rule in (spark.conf.get(_LEFT_OUT, None) or "").split(",") if rule]
+def _excluded_rules(spark: SparkSession) -> list[str]:
+    return [rule for rule in (spark.conf.get(_EXCLUDED_RULES, None) or "").split(",") if rule]
 
 
-def _leave_out(spark: SparkSession, rules: Sequence[str]) -> None:
+def _set_excluded_rules(spark: SparkSession, rules: Sequence[str]) -> None:
     if rules:
-        spark.conf.set(_LEFT_OUT, ",".join(rules))
+        spark.conf.set(_EXCLUDED_RULES, ",".join(rules))
     else:
-        spark.conf.unset(_LEFT_OUT)
+        spark.conf.unset(_EXCLUDED_RULES)
 
 
 def require_all_files(spark: SparkSession) -> None:
-    """Refuse a session that leaves out files which are gone or damaged, as if they had no rows."""
-    _refuse(spark, *_LEAVING_OUT)
+    """Refuse a session that ignores missing or corrupt files."""
+    _require_safe(spark, *_FILE_SETTINGS)
 
 
-def require_same_values(spark: SparkSession) -> None:
-    """Refuse a session in which values are computed, read or stored otherwise, and unsaid."""
-    _refuse(spark, *_ALTERING)
+def require_standard_semantics(spark: SparkSession) -> None:
+    """Refuse a session that silently computes, parses or stores other values."""
+    _require_safe(spark, *_VALUE_SETTINGS)
 
 
 def require_statistics(spark: SparkSession) -> None:
-    """Refuse a session that writes tables without saying how many rows their files have."""
-    _refuse(spark, _UNCOUNTED)
+    """Refuse a session that writes tables without the row counts of their files."""
+    _require_safe(spark, _STATISTICS_SETTING, extra_hint=_STATISTICS_HINT)
 
 
-def _refuse(spark: SparkSession, *settings: _Untrusted) -> None:
-    for each in settings:
-        if (spark.conf.get(each.name, None) or "").lower() == each.value.lower():
+def _require_safe(spark: SparkSession, *settings: _UnsafeSetting, extra_hint: str = "") -> None:
+    for setting in settings:
+        if (spark.conf.get(setting.name, None) or "").lower() == setting.value.lower():
             raise ConfigError(
-                f"{each.name} is {each.value}: {each.told}.",
-                each.allowed,
-                f'spark.conf.set("{each.name}", "{each.right}"){each.also}',
+                f"invalid {setting.name}: {setting.value!r}, {setting.consequence}",
+                setting.expected or setting.safe_value,
+                f'spark.conf.set("{setting.name}", "{setting.safe_value}"){extra_hint}',
             )
 
 
-def tell_tasks(spark: SparkSession, name: str, value: str) -> None:
-    """Let the tasks of all Spark jobs that this thread begins from now on know a value.
+def set_task_property(spark: SparkSession, name: str, value: str) -> None:
+    """Set a local property for the tasks of all Spark jobs that this thread starts from now on.
 
-    A task has it as a local property of its context. A thread that this one starts has it too.
+    Threads that this thread starts inherit it.
     """
     spark.sparkContext.setLocalProperty(name, value)

@@ -1,56 +1,60 @@
-"""Patterns in streams: sequences within a time, deviations from the past, standing queries."""
+"""Pattern matching (CEP), anomaly detection against past windows, and standing queries."""
 
-from .comparison import Deviation, Deviations, Past, deviations
-from .language import directly, not_, sequence, step, then
-from .measures import Comparison, Measure, Taken, compare, of
-from .pattern import Absent, Condition, Pattern, Step
-from .sequences import Sequences, match_sequence
-from .standing import (
-    And,
-    Not,
-    Or,
-    Prefix,
-    Query,
-    Range,
-    SearchFields,
-    Words,
-    matches,
-    parse_query,
-    query_format,
-    read_queries,
+from .deviation import DeviationDetection, DeviationRule, PastWindows, deviations
+from .language import (
+    Comparison,
+    Condition,
+    Measure,
+    Negation,
+    Pattern,
+    Step,
+    StepEvents,
+    compare,
+    events_of,
+    followed_by,
+    next_,
+    not_followed_by,
+    sequence,
+    step,
 )
+from .match_sequence import MatchSequence, match_sequence
+from .percolator.parser import parse_query
+from .percolator.percolate import compile_queries, percolate
+from .percolator.query_format import query_format
+from .percolator.query_terms import And, Not, Or, Phrase, Prefix, Query, Range
+from .percolator.search_fields import SearchFields
 
 __all__ = [
-    "Absent",
     "And",
     "Comparison",
     "Condition",
-    "Deviation",
-    "Deviations",
+    "DeviationDetection",
+    "DeviationRule",
+    "MatchSequence",
     "Measure",
+    "Negation",
     "Not",
     "Or",
-    "Past",
+    "PastWindows",
     "Pattern",
+    "Phrase",
     "Prefix",
     "Query",
     "Range",
     "SearchFields",
-    "Sequences",
     "Step",
-    "Taken",
-    "Words",
+    "StepEvents",
     "compare",
+    "compile_queries",
     "deviations",
-    "directly",
+    "events_of",
+    "followed_by",
     "match_sequence",
-    "matches",
-    "not_",
-    "of",
+    "next_",
+    "not_followed_by",
     "parse_query",
+    "percolate",
     "query_format",
-    "read_queries",
     "sequence",
     "step",
-    "then",
 ]

@@ -1,57 +1,56 @@
-"""Rows -> Delta tables, exactly once; and to Kafka, at least once."""
+"""Sinks: write batches to Delta tables exactly once, or send them to Kafka or webhooks."""
 
-from ..commit.layout import Layout
-from ..commit.outcome import Outcome
-from ..frames import sole
-from .alarms import Alarms
+from ..commit.protocol import Outcome
+from ..delta.table_layout import TableLayout
+from ..input_frames import only_frame
 from .append import Append
-from .corrected import Corrected
-from .current import Current
-from .dead_topic import DeadTopic
-from .decided import Decided
-from .fan_out import FanOut, Mapped
-from .first_seen import FirstSeen
-from .folded import Folded
-from .history import History
-from .matched import Matched, standing_versions
-from .mirror import Mirror
-from .once import Once
-from .publish import Publish
-from .rebuilt import rebuilt
-from .side_table import SideTable
-from .sink import Sink
-from .snapshot import Snapshot
-from .temporal_join import TemporalJoin
+from .append_unique import AppendUnique
+from .base import SendingSink, Sink, WrappingSink
+from .changelog.current_table import CurrentTable
+from .changelog.history_table import HistoryTable
+from .changelog.percolator_sink import Percolator, read_query_versions
+from .changelog.temporal_join import TemporalJoin
+from .changelog.versioned_table import VersionedTable
+from .event_sourcing import CommandHandler, Projection
+from .external.mirror import Mirror
+from .external.webhook import Webhook
+from .fan_out import FanOut, MapRows
+from .kafka.idempotent_receiver import IdempotentReceiver
+from .kafka.kafka_sink import DeadLetterTopic, KafkaSink
+from .side_table import SideOutputTable
+from .snapshot_join import SnapshotJoin
 from .upsert import Upsert
-from .version_table import VersionTable
-from .webhook import Webhook
+from .windows.alarms import Alarms
+from .windows.corrected_windows import CorrectedWindows, windows_from_log
 
 __all__ = [
     "Alarms",
     "Append",
-    "Corrected",
-    "Current",
-    "DeadTopic",
-    "Decided",
+    "AppendUnique",
+    "CommandHandler",
+    "CorrectedWindows",
+    "CurrentTable",
+    "DeadLetterTopic",
     "FanOut",
-    "FirstSeen",
-    "Folded",
-    "History",
-    "Layout",
-    "Mapped",
-    "Matched",
+    "HistoryTable",
+    "IdempotentReceiver",
+    "KafkaSink",
+    "MapRows",
     "Mirror",
-    "Once",
     "Outcome",
-    "Publish",
-    "SideTable",
+    "Percolator",
+    "Projection",
+    "SendingSink",
+    "SideOutputTable",
     "Sink",
-    "Snapshot",
+    "SnapshotJoin",
+    "TableLayout",
     "TemporalJoin",
     "Upsert",
-    "VersionTable",
+    "VersionedTable",
     "Webhook",
-    "rebuilt",
-    "sole",
-    "standing_versions",
+    "WrappingSink",
+    "only_frame",
+    "read_query_versions",
+    "windows_from_log",
 ]

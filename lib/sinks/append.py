@@ -1,75 +1,63 @@
-"""Append to a Delta table, each batch exactly once."""
+"""Append rows to a Delta table, each batch exactly once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from ..commit import table
-from ..commit.batch import Batch
-from ..commit.layout import ANY, Layout
-from ..commit.once import commit_once
-from ..commit.options import CommitOptions
-from ..commit.outcome import Outcome
-from ..frames import sole
-from ._targets import require_target
+from ..commit.batch import CommitContext
+from ..delta import delta_table as table
+from ..delta.commit_options import CommitOptions
+from ..delta.table_layout import ANY_LAYOUT, TableLayout
+from ..input_frames import only_frame
+from .base import TableSink, require_target
 
 
 @dataclass(frozen=True)
-class Append:
+class Append(TableSink):
     """Append each batch's rows to a Delta table: the sink for rows that never change.
 
-    Rows of closed windows are such rows. The first batch makes the table, with its columns and
-    `layout`. Afterwards a column that is missing, new or of another type is refused before
-    anything is written; `evolve` lets new columns in. An empty batch commits too, without files, so
-    that the table's log has every batch number. `step` tells a job's writes apart: each needs its
-    own.
+    Results of closed windows are such rows. The first batch creates the table with its columns and
+    `layout`. Later batches must have the same columns and types; `evolve` allows new columns. An
+    empty batch commits without files, so that the table's log contains every batch number.
 
-    Costs beside a bare append: see `commit_once`.
+    Args:
+        path: path of the Delta table.
+        layout: partitioning, clustering and properties of the table.
+        output: name of the commits in the application id; unique within a job.
+        evolve: whether batches may add columns.
 
     Raises:
-        ColumnError, TableError (other columns), ReplayMismatchError, ConflictError: for a batch.
+        ColumnError, TableError: for a batch, if columns, types or the layout differ.
+        TableMismatchError, ConflictError: for a batch, as `commit_once`.
 
-    >>> from tidegate.sinks import Layout
-    >>> Append("/data/page_views", layout=Layout(partition_by=["day"])).step
+    >>> from tidegate.sinks import TableLayout
+    >>> Append("/data/page_views", layout=TableLayout(partition_by=["day"])).output
     'append'
     """
 
+    plan_name: ClassVar[str] = "append"
+    reads_once = True
+    result_keys = ()
+
     path: str
     _: KW_ONLY
-    layout: Layout = ANY
-    step: str = "append"
+    layout: TableLayout = ANY_LAYOUT
+    output: str = "append"
     evolve: bool = False
-    reads_once: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.layout)
+        require_target(self.path, self.output, self.layout)
 
-    def tables(self) -> list[tuple[str, str]]:
-        """Return the one table."""
-        return [(self.path, self.step)]
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of a batch against the table."""
+        rows = only_frame(frames())
+        table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)
+        return True
 
-    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
-        """Refuse rows of other columns than the table has, by their types alone."""
-        table.existing(sole(frames), self.path, self.layout, evolve=self.evolve)
-
-    def write(
-        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
-    ) -> Outcome:
-        """Append the rows, or skip them when the table already has this batch."""
-        frame = sole(frames)
-
-        def commit(options: CommitOptions) -> None:
-            self.require_fits(frames)
-            table.append(frame, self.path, options, self.layout, evolve=self.evolve)
-
-        spark = frame.sparkSession
-        return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
-
-
-def counts(rows_out: int | None) -> Mapping[str, int]:
-    """Return the stamp's count of written rows, where it is known."""
-    return {} if rows_out is None else {"out": rows_out}
+    def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
+        table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)
+        table.append(rows, self.path, options, self.layout, evolve=self.evolve)

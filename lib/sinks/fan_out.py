@@ -1,103 +1,98 @@
-"""One batch into several tables, each exactly once."""
+"""Write each batch to several sinks, or rows derived from it to one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from ..commit.batch import Batch
-from ..commit.outcome import Outcome
+from ..commit.batch import CommitContext
+from ..commit.protocol import Outcome
 from ..errors import ArgumentError
-from ..frames import ROWS, sole
-from ._wrapping import Wrapping
-from .sink import Sink, remade, require_fits
+from ..input_frames import ROWS, only_frame
+from .base import Sink, WrappingSink
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mapped(Wrapping):
-    """Write rows that are made of a batch's rows, such as its minutes, or hours made of minutes.
+class MapRows(WrappingSink):
+    """Write rows that a function derives from each batch.
 
-    The rows are made once and kept while `sink` writes them, to several tables where it is a
-    `FanOut`.
+    The derived rows are cached while `sink` writes them, so that a FanOut computes them once.
 
     >>> from tidegate.sinks import Append
-    >>> Mapped(rows=lambda clicks: clicks.where("ms > 1000"), sink=Append("/data/slow")).path
+    >>> MapRows(rows=lambda clicks: clicks.where("ms > 1000"), sink=Append("/data/slow")).path
     '/data/slow'
     """
 
+    plan_name: ClassVar[str] = "map_rows"
+    supports_backfill = True
+
+    sink: Sink
     rows: Callable[[DataFrame], DataFrame]
 
     def write(
-        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+        self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
     ) -> Outcome:
-        """Make the rows and write them; their number is not known beforehand."""
-        made = self.rows(sole(frames)).persist()
+        """Apply the function and write its rows, whose number is unknown in advance."""
+        mapped_rows = self.rows(only_frame(frames)).persist()
         try:
-            return self.sink.write({ROWS: made}, batch)
+            return self.sink.write({ROWS: mapped_rows}, batch)
         finally:
-            made.unpersist()
+            mapped_rows.unpersist()
 
 
 @dataclass(frozen=True)
-class FanOut:
-    """Write each batch to the sinks in `also`, in the order given, and then to the job's target.
+class FanOut(WrappingSink):
+    """Write each batch to `other_sinks`, in their order, and then to the target.
 
-    Each table has its own commit and stamp: a batch that runs again after a crash between two
-    tables is written only to those that miss it. A reader may see the other tables a batch ahead of
-    the target; a batch that the target has is in all of them.
+    Each table has its own commit and stamp. If a batch runs again after a failure, only tables that
+    do not contain it are written. The other tables may be one batch ahead of the target, never
+    behind.
 
     Raises:
-        ArgumentError: at construction, for two tables of one path and step.
-        And what the sinks raise.
+        ArgumentError: at construction, if two tables have the same path and output.
+        TidegateError: as the sinks raise.
 
     >>> from tidegate.sinks import Append
-    >>> FanOut(Append("/data/clicks"), also=[Append("/data/archive", step="archive")]).tables()
+    >>> archive = Append("/data/archive", output="archive")
+    >>> FanOut(Append("/data/clicks"), other_sinks=[archive]).tables()
     [('/data/archive', 'archive'), ('/data/clicks', 'append')]
     """
 
+    plan_name: ClassVar[str] = "fan_out"
+    supports_backfill = True  # The inner sinks decide.
+
     target: Sink
     _: KW_ONLY
-    also: Sequence[Sink]
+    other_sinks: Sequence[Sink]
 
     def __post_init__(self) -> None:
         tables = self.tables()
         if len(set(tables)) < len(tables):
             raise ArgumentError(
-                f"the tables and their steps are {tables}.",
-                "for each table a path or a step of its own.",
-                'step="hours"',
+                f"invalid other_sinks: tables {tables}",
+                "a different path or output for each table",
+                'output="hours"',
             )
 
     @property
-    def path(self) -> str:
-        """The target's path."""
-        return self.target.path
+    def inner_sinks(self) -> Sequence[Sink]:
+        """The other sinks, then the target."""
+        return (*self.other_sinks, self.target)
 
-    @property
-    def step(self) -> str:
-        """The target's step."""
-        return self.target.step
-
-    @property
-    def remade(self) -> frozenset[str]:
-        """The steps that the sinks make anew by themselves."""
-        return frozenset().union(*(remade(sink) for sink in (*self.also, self.target)))
-
-    def tables(self) -> list[tuple[str, str]]:
-        """Return the tables of all sinks, those of the target last."""
-        return [table for sink in (*self.also, self.target) for table in sink.tables()]
-
-    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
-        """Refuse rows that one of the sinks refuses, of those that know it before a batch."""
-        for sink in (*self.also, self.target):
-            require_fits(sink, lambda: frames)
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of a batch against the tables of all sinks."""
+        batch_frames = frames()
+        for sink in self.inner_sinks:
+            sink.check_schema(lambda: batch_frames)
+        return True
 
     def write(
-        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+        self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
     ) -> Outcome:
-        """Write the batch to each table that does not have it; the outcome is the target's."""
-        for sink in self.also:
+        """Write the batch to all sinks; return the outcome of the target."""
+        for sink in self.other_sinks:
             sink.write(frames, batch, rows_out=rows_out)
         return self.target.write(frames, batch, rows_out=rows_out)

@@ -1,99 +1,134 @@
-"""Rows that did not get into the target: dead letters and late rows, each kind in its own table."""
+"""Tables of side outputs: dead letters, late rows and offset gaps."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StringType, StructType
 
-from ..commit import table
-from ..commit.batch import Batch
-from ..commit.counted import require_counted
-from ..commit.layout import ANY, Layout
-from ..commit.once import commit_once
-from ..commit.options import CommitOptions
-from ..commit.outcome import Outcome
+from ..commit.batch import CommitContext
+from ..commit.delta_commit import commit_once
+from ..commit.protocol import Outcome, require_counted_rows
+from ..delta import delta_table as table
+from ..delta.commit_options import CommitOptions
+from ..delta.table_layout import ANY_LAYOUT, TableLayout
+from ..errors import ColumnError
 from ..jvm import delta_state
-from ._targets import require_target
-from .dead_topic import DeadTopic
+from .base import require_target
+from .kafka.kafka_sink import DeadLetterTopic
+
+_SHARED_COLUMNS = StructType().add("topic", StringType()).add("partition", IntegerType())
+
+
+def require_shared_columns(layout: TableLayout, fields: StructType | None = None) -> None:
+    """Refuse a layout of side outputs by columns that not every side table has.
+
+    fields: the fields of an input. A late row has these columns, so an input field `topic` replaces
+        the topic of the record in that table.
+
+    Raises ColumnError and ColumnTypeError.
+    """
+    shared = _SHARED_COLUMNS.fieldNames()
+    for argument in ("partition_by", "cluster_by"):
+        unknown = [name for name in getattr(layout, argument) if name not in shared]
+        if unknown:
+            raise ColumnError(
+                f"invalid {argument}: {', '.join(unknown)}",
+                f"{' and '.join(shared)}: the columns that all side outputs have",
+                f'{argument}=["topic"]',
+            )
+    own_fields = {field.name.lower(): field for field in fields or ()}
+    side_fields = [own_fields.get(each.name, each) for each in _SHARED_COLUMNS]
+    layout.require_column_types(StructType(side_fields))
 
 
 @dataclass(frozen=True)
-class SideTable:
-    """Append a batch's side output, exactly once, and exactly as many rows as were counted.
+class SideOutputTable:
+    """Append a side output of each batch exactly once, and verify the number of rows.
 
-    step: tells a job's writes apart: "dead", "late", or "late" and an input's name.
-    also: a topic that dead letters are sent to before the table has them.
+    Batches may add columns.
 
-    Columns that a later version adds are let in.
+    Args:
+        path: path of the Delta table.
+        output: name of the commits: "dead_letters", "late", or "late" and the name of an input.
+        layout: partitioning, clustering and properties of the table.
+        dead_letter_topic: a topic that dead letters are sent to before the table commits them.
 
     Raises:
-        AccountingError: before the commit, where there are not `expected` rows: the range reads
-            differently than it did in the stream, or Spark ran part of the stream twice.
-        ReplayMismatchError, ConflictError: as for `Append`.
+        AccountingError: before the commit, if the number of rows is not `expected`: the source
+            returned other records than it did to the stream, or Spark evaluated a part of the
+            stream twice.
+        TableMismatchError, ConflictError: as for `Append`.
 
-    >>> SideTable("/data/late_clicks", step="late").path
+    >>> SideOutputTable("/data/late_clicks", output="late").path
     '/data/late_clicks'
     """
 
     path: str
     _: KW_ONLY
-    step: str = "dead"
-    layout: Layout = ANY
-    also: DeadTopic | None = None
+    output: str = "dead_letters"
+    layout: TableLayout = ANY_LAYOUT
+    dead_letter_topic: DeadLetterTopic | None = None
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.layout)
+        require_target(self.path, self.output, self.layout)
 
-    def require_fits(self, frame: DataFrame) -> None:
-        """Refuse rows that lack a column of the table or have one of another type.
+    def check_schema(self, frame: DataFrame) -> None:
+        """Refuse rows that lack a column of the table or have a different type.
 
         Raises TableError.
         """
         remedy = (
-            f"the schema as it was; or move the table's folder away and start with --recreate "
-            f"{self.step}, which begins an empty table."
+            f"the previous schema; or move the folder of the table and start with --recreate "
+            f"{self.output}, which creates an empty table"
         )
-        table.existing(frame, self.path, self.layout, evolve=True, remedy=remedy)
+        table.require_matching_schema(frame, self.path, self.layout, evolve=True, hint=remedy)
 
-    def is_made_apart(self, spark: SparkSession) -> bool:
-        """Return whether the table is yet to be made, by a commit of its own before its rows."""
-        return self.layout.is_made_apart(delta_state(spark, self.path))
+    def is_created_separately(self, spark: SparkSession) -> bool:
+        """Return whether a commit without rows has to create the table first."""
+        return self.layout.needs_separate_creation(delta_state(spark, self.path))
 
-    def write(self, frame: DataFrame, batch: Batch, *, expected: int | None = None) -> Outcome:
-        """Append the rows, or skip them when the table already has this batch."""
-        sent: list[str] = []
+    def write(
+        self, frame: DataFrame, batch: CommitContext, *, expected: int | None = None
+    ) -> Outcome:
+        """Append the rows, or skip the batch if the table already contains it."""
+        senders: list[str] = []
 
         def commit(options: CommitOptions) -> None:
-            self.require_fits(frame)
-            if self.also is None:
+            self.check_schema(frame)
+            if self.dead_letter_topic is None:
                 table.append(frame, self.path, options, self.layout, evolve=True)
                 return
-            # The rows are read to be counted, to be sent and to be written.
-            kept = frame.persist()
+            # Counting, sending and writing each evaluate the rows.
+            persisted = frame.persist()
             try:
-                # After a conflict on the table the rows were sent already.
-                if not sent:
-                    sent.append(self._sent(kept, self.also, batch, expected))
-                table.append(kept, self.path, options, self.layout, evolve=True)
+                # A retry after a commit conflict must not send the rows again.
+                if not senders:
+                    senders.append(self._send(persisted, self.dead_letter_topic, batch, expected))
+                table.append(persisted, self.path, options, self.layout, evolve=True)
             finally:
-                kept.unpersist()
+                persisted.unpersist()
 
         spark = frame.sparkSession
-        rows: dict[str, int] = {} if expected is None else {self.step: expected}
-        return commit_once(spark, self.path, batch, self.step, commit, rows, adds=expected)
+        counts = {} if expected is None else {self.output: expected}
+        return commit_once(
+            spark, self.path, batch, self.output, commit, counts, expected_rows=expected
+        )
 
-    def _sent(self, rows: DataFrame, to: DeadTopic, batch: Batch, expected: int | None) -> str:
-        """Send the rows to a topic; return the sender, by which they are told there."""
+    def _send(
+        self, rows: DataFrame, topic: DeadLetterTopic, batch: CommitContext, expected: int | None
+    ) -> str:
+        """Send the rows to a topic; return the sender, the prefix of their ids."""
         if expected is not None:
-            # What has been sent cannot be taken back at the commit.
-            require_counted(
+            # Sent rows cannot be recalled if the count turns out wrong at the commit.
+            require_counted_rows(
                 rows.count(),
                 counted=expected,
-                step=self.step,
-                batch=batch.number,
+                output=self.output,
+                batch=batch.plan.number,
                 path=self.path,
             )
-        sender = f"{batch.job}/{batch.query_id}/{self.step}/{batch.number}"
-        to.send(rows, sender)
+        sender = f"{batch.plan.app_id(self.output)}/{batch.plan.number}"
+        topic.send(rows, sender)
         return sender

@@ -1,192 +1,171 @@
-"""Upsert into a Delta table by key: replace rows, or add partials up."""
+"""Upsert rows into a Delta table by key, or merge partial aggregates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..aggregates import Aggregate, merged, merges
-from ..columns import escaped, names, quoted, quoted_in, require, same_key
-from ..commit import table
-from ..commit.batch import Batch
-from ..commit.guarded import NEW, OLD, guarded, set_to
-from ..commit.layout import ANY, Layout
-from ..commit.once import commit_once
-from ..commit.options import CommitOptions
-from ..commit.outcome import Outcome
+from ..aggregates import Aggregate, merge_columns, merge_partials
+from ..columns import (
+    quote_name,
+    quoted_column,
+    quoted_column_in,
+    require_column_names,
+    require_columns,
+    same_key,
+)
+from ..commit.batch import CommitContext
+from ..delta import delta_table as table
+from ..delta.commit_options import CommitOptions
+from ..delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments, merge_assignments
+from ..delta.table_layout import ANY_LAYOUT, TableLayout
 from ..errors import ArgumentError, ColumnError
-from ..frames import sole
-from ._targets import require_target
-from .append import counts
+from ..input_frames import only_frame
+from .base import TableSink, require_target
 
-_SEEN = "__tidegate_seen"
-_PRINT = "__tidegate_print"
+_IS_STORED = "__tidegate_is_stored"
+_ROW_HASH = "__tidegate_row_hash"
 
 
 @dataclass(frozen=True)
-class Upsert:
-    """Write each batch's rows over the rows of the same key, exactly once.
+class Upsert(TableSink):
+    """Upsert each batch's rows by key, exactly once.
 
-    Without `aggs` a row replaces the row that has its key; two rows of one key in a batch are an
-    error. With `aggs`, {column: Aggregate}, the frame holds the keys and one partial for each
-    aggregate, and the table holds the merged partials of all batches: the rows that a batch touches
-    are read, merged with the batch's and written back. A reader sees the answers by
-    `Aggregate.finish` of the columns. Null keys are a key as any other.
+    Without `aggs` a row replaces the stored row that has its key; a key may occur once per batch.
+    With `aggs`, {column: Aggregate}, rows contain the keys and one partial for each aggregate, and
+    the table stores the merged partials of all batches; read results by `Aggregate.finish` of the
+    columns. Null is a key like any other value.
 
-    The merge is guarded: where another writer changes a touched row between its reading and the
-    commit, nothing is written. Each batch scans the table for its keys, so partition or cluster the
-    table by what keys have in common, such as a window's day. Columns and `evolve` are as for
-    `Append`.
+    The merge is guarded: if another writer changes an affected row between reading and commit,
+    nothing is written. Each batch scans the table for its keys, so partition or cluster it by a
+    column that keys of a batch share, such as the day of a window.
+
+    Args:
+        path: path of the Delta table.
+        keys: the key columns.
+        aggs: the aggregates of the partials; None replaces rows.
+        layout, output, evolve: as for `Append`.
 
     Raises:
-        ArgumentError: at construction.
-        ColumnError (duplicate keys), TableError (other columns), ReplayMismatchError,
-            ConflictError: for a batch.
+        ArgumentError, ColumnError: at construction.
+        ColumnError: for a batch with duplicate keys.
+        TableError: for a table with different columns.
+        TableMismatchError, ConflictError: for a batch.
 
-    >>> Upsert("/data/views", keys=["page"]).step
+    >>> Upsert("/data/views", keys=["page"]).output
     'upsert'
     """
 
+    plan_name: ClassVar[str] = "upsert"
     path: str
     _: KW_ONLY
     keys: Sequence[str]
     aggs: Mapping[str, Aggregate] | None = None
-    layout: Layout = ANY
-    step: str = "upsert"
+    layout: TableLayout = ANY_LAYOUT
+    output: str = "upsert"
     evolve: bool = False
 
     def __post_init__(self) -> None:
-        require_target(self.path, self.step, self.layout, self)
-        if isinstance(self.keys, str) or not names(self.keys, "keys"):
+        require_target(self.path, self.output, self.layout, self)
+        if isinstance(self.keys, str) or not require_column_names(self.keys, "keys"):
             raise ArgumentError(
-                f"keys is {self.keys!r}.", "a list of at least one column.", 'keys=["page"]'
+                f"invalid keys: {self.keys!r}", "a list of at least one column", 'keys=["page"]'
             )
-        both = sorted(set(self.keys) & set(self.aggs or ()))
-        if both:
-            raise ColumnError(f"{', '.join(both)} is a key and an aggregate.", "one of the two.")
+        overlap = sorted(set(self.keys) & set(self.aggs or ()))
+        if overlap:
+            raise ColumnError(f"invalid aggs: {', '.join(overlap)}", "columns that are not in keys")
 
-    def tables(self) -> list[tuple[str, str]]:
-        """Return the one table."""
-        return [(self.path, self.step)]
+    @property
+    def result_keys(self) -> Sequence[str]:
+        """The key columns."""
+        return self.keys
 
-    def require_fits(self, frames: Mapping[str, DataFrame]) -> None:
-        """Refuse rows of other columns than the table has, by their types alone."""
-        rows = self._rows(sole(frames))
-        table.existing(rows, self.path, self.layout, evolve=self.evolve)
+    @property
+    def adds_results(self) -> bool:
+        """Whether the rows are partial aggregates."""
+        return bool(self.aggs)
 
-    def write(
-        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
-    ) -> Outcome:
-        """Upsert the rows, or skip them when the table already has this batch."""
-        frame = sole(frames)
-        rows = self._rows(frame)
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of a batch against the table."""
+        rows = self._rows(only_frame(frames()))
+        table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)
+        return True
 
-        def commit(options: CommitOptions) -> None:
-            if self.aggs:
-                self._add(rows, self.aggs, options)
-            else:
-                self._replace(rows, options)
-
-        spark = frame.sparkSession
-        return commit_once(spark, self.path, batch, self.step, commit, counts(rows_out))
-
-    def _rows(self, frame: DataFrame) -> DataFrame:
-        """Return the columns that are written."""
-        written = [*self.keys, *(self.aggs or ())]
-        require(frame, written, "keys and aggs")
-        rows = table.plain(frame)
-        return rows.select(*map(quoted, written)) if self.aggs else rows
-
-    def _replace(self, rows: DataFrame, options: CommitOptions) -> None:
-        """Write rows in place of those of the same key."""
-        state = table.existing(rows, self.path, self.layout, evolve=self.evolve)
-        self._require_single(rows)
+    def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
+        """Insert rows, and replace stored rows or add to stored partials that have the same key."""
+        written = self._rows(rows)
+        state = table.require_matching_schema(written, self.path, self.layout, evolve=self.evolve)
+        if not self.aggs:
+            self._require_unique_keys(written)
         if state is None:
-            table.append(rows, self.path, options, self.layout)
-            return
-        values = set_to(rows.columns)
-        updated = self._but_keys(values)
-        self._merge(rows, updated, values, options)
-
-    def _add(self, rows: DataFrame, aggs: Mapping[str, Aggregate], options: CommitOptions) -> None:
-        """Write rows of partials, merged with those that the table has."""
-        state = table.existing(rows, self.path, self.layout, evolve=self.evolve)
-        if state is None:
-            first = merged(rows, self.keys, aggs)
+            first = merge_partials(written, self.keys, self.aggs) if self.aggs else written
             table.append(first, self.path, options, self.layout)
             return
-        target = DeltaTable.forPath(rows.sparkSession, self.path).toDF()
-        source = self._added(target, rows, aggs)
-
-        # One aggregate's value bears the guard of the whole row.
-        guard = next(iter(aggs))
-        value = quoted_in(NEW, guard)
-        kind = rows.schema[guard].dataType
-        unchanged = _print(OLD, aggs).eqNullSafe(quoted_in(NEW, _PRINT))
-        updated = self._but_keys(set_to(rows.columns))
-        updated[escaped(guard)] = guarded(value, unchanged, kind)
-        inserted = set_to(rows.columns)
-        inserted[escaped(guard)] = guarded(value, ~quoted_in(NEW, _SEEN), kind)
-        self._merge(source, updated, inserted, options)
-
-    def _merge(
-        self,
-        source: DataFrame,
-        updated: dict[str, str | Column],
-        inserted: dict[str, str | Column],
-        options: CommitOptions,
-    ) -> None:
-        spark = source.sparkSession
-        target = DeltaTable.forPath(spark, self.path)
-        merge = target.alias(OLD).merge(source.alias(NEW), same_key(self.keys, OLD, NEW))
+        source, inserted = written, merge_assignments(written.columns)
+        updated = inserted
+        if self.aggs:
+            source = self._merged_partials(written, self.aggs)
+            # The assignment of one aggregate carries the guard of the row.
+            guard = next(iter(self.aggs))
+            data_type = written.schema[guard].dataType
+            row_hash = quoted_column_in(SOURCE_ALIAS, _ROW_HASH)
+            unchanged = _row_hash(TARGET_ALIAS, self.aggs).eqNullSafe(row_hash)
+            is_new = ~quoted_column_in(SOURCE_ALIAS, _IS_STORED)
+            updated = guarded_assignments(written.columns, guard, unchanged, data_type)
+            inserted = guarded_assignments(written.columns, guard, is_new, data_type)
+        spark = rows.sparkSession
+        merge = table.start_merge(spark, self.path, source, same_key(self.keys))
         if self.evolve:
             merge = merge.withSchemaEvolution()
-        if updated:
-            merge = merge.whenMatchedUpdate(set=updated)
+        key_names = set(map(quote_name, self.keys))
+        changed = {name: value for name, value in updated.items() if name not in key_names}
+        if changed:
+            merge = merge.whenMatchedUpdate(set=changed)
         options.merge(spark, self.path, merge.whenNotMatchedInsert(values=inserted))
 
-    def _added(
-        self, target: DataFrame, rows: DataFrame, aggs: Mapping[str, Aggregate]
-    ) -> DataFrame:
-        """Return, for each key of the batch, its partials merged with the table's.
+    def _rows(self, frame: DataFrame) -> DataFrame:
+        written = [*self.keys, *(self.aggs or ())]
+        require_columns(frame, written, "keys and aggs")
+        rows = table.without_column_metadata(frame)
+        return rows.select(*map(quoted_column, written)) if self.aggs else rows
 
-        Beside them: whether the table had the key, and a print of what it had.
+    def _merged_partials(self, rows: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
+        """Return the merged partials of each key of the batch.
+
+        Further columns: whether the table contains the key, and a hash of its stored partials.
         """
-        touched = target.alias(OLD).join(
-            rows.alias(NEW), same_key(self.keys, OLD, NEW), "left_semi"
-        )
+        target = DeltaTable.forPath(rows.sparkSession, self.path).toDF().alias(TARGET_ALIAS)
+        touched = target.join(rows.alias(SOURCE_ALIAS), same_key(self.keys), "left_semi")
         old = touched.select(
-            *[quoted(name) for name in rows.columns],
-            F.lit(True).alias(_SEEN),
-            _print(OLD, aggs).alias(_PRINT),
+            *map(quoted_column, rows.columns),
+            F.lit(True).alias(_IS_STORED),
+            _row_hash(TARGET_ALIAS, aggs).alias(_ROW_HASH),
         )
-        new = rows.withColumns({_SEEN: F.lit(False), _PRINT: F.lit(None).cast("bigint")})
-        both = old.unionByName(new)
-        merging = [merge.alias(name) for name, merge in merges(rows, aggs).items()]
-        told = [F.max(name).alias(name) for name in (_SEEN, _PRINT)]
-        return both.groupBy(*map(quoted, self.keys)).agg(*merging, *told)
+        new = rows.withColumns({_IS_STORED: F.lit(False), _ROW_HASH: F.lit(None).cast("bigint")})
+        old_and_new = old.unionByName(new)
+        merged = [merge.alias(name) for name, merge in merge_columns(rows, aggs).items()]
+        flags = [F.max(name).alias(name) for name in (_IS_STORED, _ROW_HASH)]
+        return old_and_new.groupBy(*map(quoted_column, self.keys)).agg(*merged, *flags)
 
-    def _but_keys(self, values: Mapping[str, str | Column]) -> dict[str, str | Column]:
-        """Return what is set in a row that has its key already."""
-        keys = {escaped(name) for name in self.keys}
-        return {name: value for name, value in values.items() if name not in keys}
-
-    def _require_single(self, rows: DataFrame) -> None:
-        twice = rows.groupBy(*map(quoted, self.keys)).count().where(F.col("count") > 1).head()
-        if twice is not None:
-            key = {name: twice[at] for at, name in enumerate(self.keys)}
+    def _require_unique_keys(self, rows: DataFrame) -> None:
+        duplicate = (
+            rows.groupBy(*map(quoted_column, self.keys)).count().where(F.col("count") > 1).head()
+        )
+        if duplicate is not None:
+            key = {name: duplicate[index] for index, name in enumerate(self.keys)}
             raise ColumnError(
-                f"the batch has {twice[-1]} rows of the key {key}; nothing was written to "
-                f"{self.path}.",
-                "one row a key.",
-                "aggregate or deduplicate before the sink, or give aggs= to add partials up.",
+                f"duplicate key in a batch: {duplicate[-1]} rows have the key {key}; nothing was "
+                f"written to {self.path}",
+                "one row per key",
+                "aggregate or deduplicate in the transform, or merge partials with aggs=...",
             )
 
 
-def _print(alias: str, aggs: Mapping[str, Aggregate]) -> Column:
-    """Return a hash of a row's partials, by which two states of the row are told apart."""
-    return F.xxhash64(*[quoted_in(alias, name) for name in aggs])
+def _row_hash(alias: str, aggs: Mapping[str, Aggregate]) -> Column:
+    """Return a hash of the partials of a row, to detect changes by another writer."""
+    return F.xxhash64(*[quoted_column_in(alias, name) for name in aggs])

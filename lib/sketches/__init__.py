@@ -1,42 +1,52 @@
-"""Sketches: small summaries of many values that merge, with known bounds of their error."""
+"""Sketches: small, mergeable summaries of many values, with known error bounds."""
 
-from .bloom import bloom, fullness, might_contain
+from ._envelope import HEADER_BYTES, LABEL_BYTES, MAGIC, is_valid_sketch, sketch_fault
+from .bloom import bloom_filter, bloom_filter_stats, might_contain
 from .bloom_size import BloomSize
 from .bloom_table import BloomTable
-from .datasketch import to_datasketch
-from .heavy_hitters import count_error, top
-from .hyperloglog import distinct, distinct_bounds, distinct_estimate
-from .minhash import signature, to_minhash
+from .datasketch_bridge import to_datasketch_hll
+from .heavy_hitters import approx_top_k, top_k_count_error
+from .hyperloglog import approx_count_distinct, hll_bounds, hll_estimate
+from .minhash import minhash, to_datasketch_minhash
 from .near_duplicates import NearDuplicates, near_duplicates
-from .quantiles import quantile, quantile_bounds, rank_error
-from .stored import is_sound, reason
-from .theta import difference, intersection, theta, theta_bounds, theta_estimate, union
+from .quantiles import approx_quantile, quantile_bounds, rank_error
+from .theta import (
+    theta_bounds,
+    theta_difference,
+    theta_estimate,
+    theta_intersection,
+    theta_sketch,
+    theta_union,
+)
 
 __all__ = [
+    "HEADER_BYTES",
+    "LABEL_BYTES",
+    "MAGIC",
     "BloomSize",
     "BloomTable",
     "NearDuplicates",
-    "bloom",
-    "count_error",
-    "difference",
-    "distinct",
-    "distinct_bounds",
-    "distinct_estimate",
-    "fullness",
-    "intersection",
-    "is_sound",
+    "approx_count_distinct",
+    "approx_quantile",
+    "approx_top_k",
+    "bloom_filter",
+    "bloom_filter_stats",
+    "hll_bounds",
+    "hll_estimate",
+    "is_valid_sketch",
     "might_contain",
+    "minhash",
     "near_duplicates",
-    "quantile",
     "quantile_bounds",
     "rank_error",
-    "reason",
-    "signature",
-    "theta",
+    "sketch_fault",
     "theta_bounds",
+    "theta_difference",
     "theta_estimate",
-    "to_datasketch",
-    "to_minhash",
-    "top",
-    "union",
+    "theta_intersection",
+    "theta_sketch",
+    "theta_union",
+    "to_datasketch_hll",
+    "to_datasketch_minhash",
+    "top_k_count_error",
 ]

@@ -1,28 +1,33 @@
-"""The arithmetic of Bloom filters: how many bits, and how often an unknown key passes for known."""
+"""Size and false positive rate of Bloom filters."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import expm1, log1p, log2, sqrt
 
 from ..errors import ArgumentError
 
 SLICE_BITS = 32_768
-"""What one of Spark's bitmaps holds, and so the longest slice."""
+"""The bits of one Spark bitmap, and so the maximum size of a slice."""
 BLOCK_BITS = 32_768
-"""The largest block of many: a join copies a block for each key that is asked for, so that smaller
-blocks are faster. A block holds some 3,400 keys at 0.01, enough that the uneven fill of blocks
-costs no more than a thousandth of the bits."""
-RAREST = 1e-9
-"""The least rate of false positives that can be asked for."""
+"""The maximum size of a block in a table of blocks.
+
+A join copies one block per probed key, so smaller blocks are faster. A block stores some 3,400 keys
+at a rate of 0.01; the uneven fill of blocks then costs at most 0.1 % of the bits."""
+MIN_FPP = 1e-9
+"""The minimum false positive probability."""
 
 
 @dataclass(frozen=True)
 class BloomSize:
-    """The measures of a filter: `blocks` blocks, each of `slices` bitmaps of `bits` bits.
+    """The size of a filter: `blocks` blocks, each of `slices` bitmaps of `bits` bits.
 
-    A key belongs to one block and sets one bit in each of its slices. It is taken for known when
-    all of these bits are set.
+    A key belongs to one block and sets one bit in each slice. The filter reports a key as present
+    if all of its bits are set.
+
+    >>> BloomSize(blocks=1, slices=7, bits=1371).total_bytes
+    1204
     """
 
     blocks: int
@@ -31,111 +36,109 @@ class BloomSize:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all bitmaps."""
+        """The total bytes of all bitmaps."""
         return self.blocks * self.slices * slice_bytes(self.bits)
 
-    def rate(self, keys: int) -> float:
-        """Return the rate of false positives that is to be expected with `keys` different keys.
+    def false_positive_rate(self, item_count: int) -> float:
+        """Return the expected false positive rate with `item_count` distinct keys.
 
-        The rate of one block is fill^slices, exactly in the mean, since slices fill independently.
-        The rate of many blocks is the mean over the blocks, whose numbers of keys are binomial:
-        three points (Gauss-Hermite) stand for that distribution.
+        The expected rate of a block is fill^slices, because slices fill independently. The rate of
+        several blocks is the mean over the binomial distribution of keys per block, approximated by
+        Gauss-Hermite quadrature with three points.
         """
-        mean = keys / self.blocks
-        spread = sqrt(3 * mean * (1 - 1 / self.blocks))
+        avg_items = item_count / self.blocks
+        spread = sqrt(3 * avg_items * (1 - 1 / self.blocks))
         rates = [
-            1 / 6 * self._block_rate(max(0.0, mean - spread)),
-            2 / 3 * self._block_rate(mean),
-            1 / 6 * self._block_rate(mean + spread),
+            1 / 6 * self._block_rate(max(0.0, avg_items - spread)),
+            2 / 3 * self._block_rate(avg_items),
+            1 / 6 * self._block_rate(avg_items + spread),
         ]
         return sum(rates)
 
-    def _block_rate(self, keys: float) -> float:
-        return self._fill(keys) ** self.slices
+    def _block_rate(self, item_count: float) -> float:
+        return self._fill(item_count) ** self.slices
 
-    def _fill(self, keys: float) -> float:
-        """Return the share of a slice's bits that is set, 1 - (1 - 1 / bits)^keys."""
+    def _fill(self, item_count: float) -> float:
+        """Return the expected fraction of set bits in a slice, 1 - (1 - 1 / bits)^keys."""
         if self.bits == 1:
-            return float(keys > 0)
-        return -expm1(keys * log1p(-1 / self.bits))
+            return float(item_count > 0)
+        return -expm1(item_count * log1p(-1 / self.bits))
 
 
 def slice_bytes(bits: int) -> int:
-    """Return the bytes of a slice."""
+    """Return the number of bytes of a slice."""
     return (bits + 7) // 8
 
 
-def one_block(keys: int, false_positives: float) -> BloomSize:
-    """Return the smallest single block that holds the keys at the rate.
+def fit_single_block(expected_items: int, fpp: float) -> BloomSize:
+    """Return the smallest single block with at most this rate for the expected keys.
 
     Raises:
-        ArgumentError: for more keys than a block can hold, or an argument out of its range.
+        ArgumentError: for more keys than one block can store, or an argument out of range.
 
-    >>> one_block(1_000, 0.01)
+    >>> fit_single_block(1_000, 0.01)
     BloomSize(blocks=1, slices=7, bits=1371)
     """
-    found = _fitted(keys, false_positives, 1, _slices(keys, false_positives), SLICE_BITS)
-    if found is None:
+    size = _fit_size(expected_items, fpp, 1, _slice_count(expected_items, fpp), SLICE_BITS)
+    if size is None:
         raise ArgumentError(
-            f"keys is {keys:,}, at false_positives={false_positives:g}.",
-            f"at most {most_keys(false_positives):,} keys in one value.",
-            "a filter in a table: BloomTable(key=..., keys=...) of tidegate.sketches.",
+            f"invalid expected_items: {expected_items}",
+            f"at most {max_items(fpp):,} keys in one value at fpp={fpp:g}",
+            f"tidegate.sketches.BloomTable(key=..., expected_items={expected_items})",
         )
-    return found
+    return size
 
 
-def many_blocks(keys: int, false_positives: float) -> BloomSize:
-    """Return the smallest filter of as many blocks as the keys need at the rate.
+def fit_blocks(expected_items: int, fpp: float) -> BloomSize:
+    """Return the smallest filter of several blocks with at most this rate for the expected keys.
 
-    >>> many_blocks(20_000_000, 0.01)
+    >>> fit_blocks(20_000_000, 0.01)
     BloomSize(blocks=5860, slices=7, bits=4680)
     """
-    slices = _slices(keys, false_positives)
-    longest = BLOCK_BITS // slices
-    blocks = max(1, keys * SLICE_BITS // (longest * most_keys(false_positives)))
-    while (found := _fitted(keys, false_positives, blocks, slices, longest)) is None:
+    slices = _slice_count(expected_items, fpp)
+    max_bits = BLOCK_BITS // slices
+    blocks = max(1, expected_items * SLICE_BITS // (max_bits * max_items(fpp)))
+    while (size := _fit_size(expected_items, fpp, blocks, slices, max_bits)) is None:
         blocks += max(1, blocks // 1_000)
-    return found
+    return size
 
 
-def most_keys(false_positives: float) -> int:
-    """Return how many keys one block can hold at the rate.
+def max_items(fpp: float) -> int:
+    """Return the maximum number of keys in one block at this rate.
 
-    >>> most_keys(0.01)
+    >>> max_items(0.01)
     23910
     """
-    fill = false_positives ** (1 / _slices(1, false_positives))
+    fill = fpp ** (1 / _slice_count(1, fpp))
     return int(log1p(-fill) / log1p(-1 / SLICE_BITS))
 
 
-def _fitted(
-    keys: int, false_positives: float, blocks: int, slices: int, longest: int
+def _fit_size(
+    expected_items: int, fpp: float, blocks: int, slices: int, max_bits: int
 ) -> BloomSize | None:
-    """Return the size of the fewest bits that keep the rate; None where `longest` are too few."""
-    if BloomSize(blocks, slices, longest).rate(keys) > false_positives:
+    """Return the size with the fewest bits for this rate; None if it exceeds `max_bits`."""
+    if BloomSize(blocks, slices, max_bits).false_positive_rate(expected_items) > fpp:
         return None
-    least = 1
-    most = longest
-    while least < most:
-        middle = (least + most) // 2
-        if BloomSize(blocks, slices, middle).rate(keys) > false_positives:
-            least = middle + 1
-        else:
-            most = middle
-    return BloomSize(blocks, slices, most)
+    larger_sizes = bisect_left(
+        range(1, max_bits),
+        -fpp,
+        key=lambda bits: -BloomSize(blocks, slices, bits).false_positive_rate(expected_items),
+    )
+    return BloomSize(blocks, slices, 1 + larger_sizes)
 
 
-def _slices(keys: int, false_positives: float) -> int:
-    if isinstance(keys, bool) or not isinstance(keys, int) or keys < 1:
+def _slice_count(expected_items: int, fpp: float) -> int:
+    is_integer = isinstance(expected_items, int) and not isinstance(expected_items, bool)
+    if not is_integer or expected_items < 1:
         raise ArgumentError(
-            f"keys is {keys!r}.",
-            "how many different keys there will be, 1 or more.",
-            "keys=1_000_000",
+            f"invalid expected_items: {expected_items!r}",
+            "an integer of 1 or more",
+            "expected_items=1_000_000",
         )
-    if not RAREST <= false_positives < 1:
+    if not MIN_FPP <= fpp < 1:
         raise ArgumentError(
-            f"false_positives is {false_positives!r}.",
-            f"a share from {RAREST:g} to below 1.",
-            "false_positives=0.01",
+            f"invalid fpp: {fpp!r}",
+            f"a probability from {MIN_FPP:g} to below 1",
+            "fpp=0.01",
         )
-    return max(1, round(-log2(false_positives)))
+    return max(1, round(-log2(fpp)))

@@ -1,22 +1,29 @@
-"""Bloom filters of any size: a table of blocks, each a small filter of its own."""
+"""Bloom filters of any size: a table of blocks, each of them a small filter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import ClassVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..aggregates import Aggregate, merged
-from ..columns import names, quoted, require, require_free
+from ..aggregates import Aggregate, merge_partials
+from ..columns import quoted_column, require_column_names, require_columns, require_no_name_clash
 from ..errors import ArgumentError, ColumnTypeError
-from ._bloom_filter import HashedKey, filter_aggregate, has_key, key_hash, typed_label
-from .bloom import fullness
-from .bloom_size import BloomSize, many_blocks
-from .stored import opened
+from ._envelope import decode_sketch
+from .bloom import (
+    bloom_filter_stats,
+    build_filter,
+    filter_aggregate,
+    has_key,
+    key_hash,
+    typed_label,
+)
+from .bloom_size import BloomSize, fit_blocks
 
 BLOCK = "block"
 FILTER = "filter"
@@ -27,131 +34,132 @@ _BITMAPS = "__tidegate_bitmaps"
 
 @dataclass(frozen=True, kw_only=True)
 class BloomTable:
-    """The plan of a large Bloom filter, whose table is any DataFrame of its blocks.
+    """A large Bloom filter whose table is any DataFrame of its blocks.
 
-    key: the columns that make up a key, in this order, of all types but maps and variants.
-    keys: how many different keys are planned for; `report` tells how many there are.
-    false_positives: the rate that is allowed with `keys` keys, 1e-9 to below 1.
+    key: the key columns, in this order, of any type but maps and variants.
+    expected_items: the expected number of distinct keys; `stats` returns the current number.
+    fpp: the false positive probability with `expected_items` keys, from 1e-9 to below 1.
 
-    A row of the table is a block: its number (`block`, a bigint) and a filter (`filter`, bytes) for
-    the keys whose hash belongs to it, some 3,400 at 0.01. Blocks without keys have no row. The
-    table takes 9.6 bits a key at 0.01: 1.2 MB for 1 million, 24 MB for 20 million. A key is in one
-    block, so a row to be probed meets one row of the table.
+    A row of the table is a block: its number (`block`, bigint) and a filter (`filter`, binary) of
+    the keys whose hash belongs to it, some 3,400 at fpp=0.01. Blocks without keys have no row. The
+    table takes 9.6 bits per key at 0.01: 1.2 MB for 1 million, 24 MB for 20 million. A key is in
+    one block, so a lookup joins one row of the table.
 
-    A key with a null is equal to nothing: it is not added, and never found. Nulls inside a struct
-    or an array are passed over. A table made for another number of keys, another rate or columns of
-    other types is refused when its blocks are read.
+    The filter ignores keys with a null, and nulls inside structs and arrays. Reading a table with
+    another number of expected keys, another rate or other column types fails.
 
-    To keep the table: `Upsert(..., keys=["block"], aggs=plan.aggs)` adds the blocks of each batch
-    exactly once.
+    To store the table, use `Upsert(..., keys=["block"], aggs=bloom_table.aggs)`, which adds the
+    blocks of each batch exactly once.
 
     Raises:
-        ArgumentError: for a key of no column, and for keys or a rate out of range.
+        ArgumentError: for a key without columns, and for arguments out of range.
         ColumnError: for a key that names a column twice.
 
     Source: Bloom (1970); blocks as in Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient
     Bloom Filters (2007).
 
-    >>> known = BloomTable(key="user", keys=1_000_000)
-    >>> blocks = known.blocks(clicks.where("user = 'u1'"))
-    >>> users = known.probe(clicks, blocks, into="known").select("user", "known").distinct()
-    >>> sorted(map(tuple, users.collect()))
+    >>> seen = BloomTable(key="user", expected_items=1_000_000)
+    >>> blocks = seen.blocks(clicks.where("user = 'u1'"))
+    >>> rows = seen.might_contain_rows(clicks, blocks, result_column="known")
+    >>> sorted(map(tuple, rows.select("user", "known").distinct().collect()))
     [('u0', False), ('u1', True)]
     """
 
+    plan_name: ClassVar[str] = "bloom_table"
     key: str | Sequence[str]
-    keys: int
-    false_positives: float = 0.01
+    expected_items: int
+    fpp: float = 0.01
 
     def __post_init__(self) -> None:
-        if not names(self.key, "key"):
-            raise ArgumentError("key names no column.", "one column or more.", 'key="event_id"')
-        many_blocks(self.keys, self.false_positives)
+        if not require_column_names(self.key, "key"):
+            raise ArgumentError(
+                f"invalid key: {self.key!r}", "one or more columns", 'key="event_id"'
+            )
+        fit_blocks(self.expected_items, self.fpp)
 
     @cached_property
     def size(self) -> BloomSize:
-        """The measures of the filter."""
-        return many_blocks(self.keys, self.false_positives)
+        """The size of the filter."""
+        return fit_blocks(self.expected_items, self.fpp)
 
     @property
     def aggs(self) -> Mapping[str, Aggregate]:
-        """The aggregate that merges blocks of one number, by the name of its column."""
-
-        def keyed() -> HashedKey:
-            columns = [quoted(name) for name in names(self.key, "key")]
-            return HashedKey(key_hash(columns), F.max(typed_label(self.size, columns)))
-
-        return {FILTER: filter_aggregate(self.size, keyed, names(self.key, "key"))}
+        """The aggregate that merges the filters of one block number, by column name."""
+        agg = filter_aggregate(self.size, require_column_names(self.key, "key"))
+        return {FILTER: replace(agg, plan_name="bloom_blocks", plan_arguments={"of": self})}
 
     def blocks(self, rows: DataFrame) -> DataFrame:
-        """Return the blocks of the rows' keys; columns: block, filter."""
-        hashed = rows.select(self._hash(rows).alias(_HASH)).where(quoted(_HASH).isNotNull())
-        blocks = hashed.groupBy(self._block().alias(BLOCK))
-        agg = filter_aggregate(self.size, lambda: HashedKey(quoted(_HASH), self._label(rows)))
-        return blocks.agg(agg.partial(F.lit(None)).alias(FILTER))
+        """Return the blocks of the keys of the rows; columns: block, filter."""
+        key_hashes = rows.select(self._key_hash(rows).alias(_HASH))
+        hashed = key_hashes.where(quoted_column(_HASH).isNotNull())
+        block_filter = build_filter(self.size, quoted_column(_HASH), self._typed_label(rows))
+        return hashed.groupBy(self._block_number().alias(BLOCK)).agg(block_filter.alias(FILTER))
 
-    def merged(self, *tables: DataFrame) -> DataFrame:
-        """Return one table of several: the filter of the keys of all of them."""
+    def merge(self, *tables: DataFrame) -> DataFrame:
+        """Return the union of several tables: the filter of the keys of all tables."""
         if not tables:
-            raise ArgumentError("merged was given no table.", "one or more.")
-        together = reduce(DataFrame.unionByName, [table.select(BLOCK, FILTER) for table in tables])
-        return merged(together, BLOCK, self.aggs)
+            raise ArgumentError("invalid tables: ()", "one or more tables", "merge(first, second)")
+        combined = reduce(DataFrame.unionByName, [table.select(BLOCK, FILTER) for table in tables])
+        return merge_partials(combined, BLOCK, self.aggs)
 
-    def probe(self, rows: DataFrame, table: DataFrame, *, into: str = "known") -> DataFrame:
-        """Return the rows with the column `into`: whether the table may hold their key.
+    def might_contain_rows(
+        self, rows: DataFrame, table: DataFrame, *, result_column: str = "known"
+    ) -> DataFrame:
+        """Return the rows with the column `result_column`: whether the table may contain their key.
 
-        False is certain. `rows` may be a stream. `table` has one row a block: where several writers
-        have appended to it, `merged(table)` makes it so. Spark joins rows and table on the block,
-        and sends a table that is small enough to all executors; `F.broadcast(table)` asks for
-        it.
+        False is certain. `rows` may be a stream. `table` must have one row per block; after appends
+        by several writers, use `merge(table)`. Spark joins rows and table on the block, and
+        broadcasts a small table; `F.broadcast(table)` forces a broadcast.
         """
-        require_free(rows.columns, [into, _HASH, _BLOCK, _BITMAPS], "into")
-        hashed = rows.withColumn(_HASH, self._hash(rows)).withColumn(_BLOCK, self._block())
-        # Below the join, so that a block is checked once and not once for each key.
-        bitmaps = opened(quoted(FILTER), self._label(rows))
-        sound = table.select(quoted(BLOCK).alias(_BLOCK), bitmaps.alias(_BITMAPS))
-        found = F.coalesce(has_key(quoted(_BITMAPS), quoted(_HASH), self.size), F.lit(False))
-        asked = hashed.join(sound, _BLOCK, "left")
-        return asked.select(*map(quoted, rows.columns), found.alias(into))
+        new_names = [result_column, _HASH, _BLOCK, _BITMAPS]
+        require_no_name_clash(rows.columns, new_names, "result_column")
+        hashed = rows.withColumn(_HASH, self._key_hash(rows))
+        # Before the join, to check each block once instead of once per key.
+        bitmaps = decode_sketch(quoted_column(FILTER), self._typed_label(rows))
+        decoded = table.select(quoted_column(BLOCK).alias(_BLOCK), bitmaps.alias(_BITMAPS))
+        candidates = hashed.withColumn(_BLOCK, self._block_number()).join(decoded, _BLOCK, "left")
+        may_contain = has_key(quoted_column(_BITMAPS), quoted_column(_HASH), self.size)
+        known = F.coalesce(may_contain, F.lit(False)).alias(result_column)
+        return candidates.select(*map(quoted_column, rows.columns), known)
 
-    def report(self, table: DataFrame) -> DataFrame:
-        """Return one row that says how full a table is.
+    def stats(self, table: DataFrame) -> DataFrame:
+        """Return one row with the fill of a table.
 
-        keys: about how many different keys it holds (bigint, the standard error is below 1 %).
-        planned: how many keys it was made for.
-        fill: the share of bits set.
-        false_positives: the rate at which it finds keys that were not there, as it is now.
-        allowed: the rate that it was made for.
+        keys: the estimated number of distinct keys (bigint, the standard error is below 1 %).
+        planned: `expected_items`.
+        fill: the fraction of bits set.
+        false_positives: the current probability of a false positive.
+        allowed: `fpp`.
         """
-        full = table.select(fullness(FILTER).alias("full")).select("full.*")
-        return full.agg(
+        block_stats = table.select(bloom_filter_stats(FILTER).alias("stats")).select("stats.*")
+        return block_stats.agg(
             F.coalesce(F.sum("keys"), F.lit(0).cast("bigint")).alias("keys"),
-            F.lit(self.keys).cast("bigint").alias("planned"),
-            self._mean_of_blocks("fill").alias("fill"),
-            self._mean_of_blocks("false_positives").alias("false_positives"),
-            F.lit(self.false_positives).alias("allowed"),
+            F.lit(self.expected_items).cast("bigint").alias("planned"),
+            self._avg_over_blocks("fill").alias("fill"),
+            self._avg_over_blocks("false_positives").alias("false_positives"),
+            F.lit(self.fpp).alias("allowed"),
         )
 
-    def _mean_of_blocks(self, name: str) -> Column:
-        """Return the mean over all blocks; those without keys have no row and count as 0."""
+    def _avg_over_blocks(self, name: str) -> Column:
+        """Return the mean over all blocks; blocks without keys have no row and count as 0."""
         return F.coalesce(F.sum(name), F.lit(0.0)) / F.lit(float(self.size.blocks))
 
-    def _hash(self, rows: DataFrame) -> Column:
-        require(rows, names(self.key, "key"), "key")
-        hashed = key_hash([quoted(name) for name in names(self.key, "key")])
+    def _key_hash(self, rows: DataFrame) -> Column:
+        names = require_column_names(self.key, "key")
+        require_columns(rows, names, "key")
+        hashed = key_hash([quoted_column(name) for name in names])
         try:
             _ = rows.select(hashed).schema
         except AnalysisException as fault:
-            said = str(fault).split(" SQLSTATE", 1)[0]
+            message = str(fault).split(" SQLSTATE", 1)[0]
             raise ColumnTypeError(
-                f"key is of a type that cannot be hashed: {said}",
-                "all types but maps and variants.",
+                f"invalid type of key: {message}", "hashable types: all but maps and variants"
             ) from fault
         return hashed
 
-    def _label(self, rows: DataFrame) -> Column:
-        types = [rows.schema[name].dataType for name in names(self.key, "key")]
+    def _typed_label(self, rows: DataFrame) -> Column:
+        types = [rows.schema[name].dataType for name in require_column_names(self.key, "key")]
         return typed_label(self.size, [F.lit(None).cast(type_) for type_ in types])
 
-    def _block(self) -> Column:
-        return F.pmod(quoted(_HASH), F.lit(self.size.blocks))
+    def _block_number(self) -> Column:
+        return F.pmod(quoted_column(_HASH), F.lit(self.size.blocks))

@@ -1,4 +1,4 @@
-"""The most frequent values: Spark's own items sketch (`approx_top_k`), in a checked envelope."""
+"""The most frequent values, by the items sketch of Spark (`approx_top_k`)."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import column, require_whole
+from ..columns import as_column, require_integer
 from ..errors import ArgumentError
-from ._bounds import unsigned
-from .stored import LARGEST, once, opened, sealed
+from ._envelope import MAX_BYTES, compute_once, decode_sketch, encode_sketch, read_unsigned
 
 KIND = "top"
-MOST_CAPACITY = 999_999
+MAX_CAPACITY = 999_999
 
 
-def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
-    """Find the n most frequent values, with their counts.
+def approx_top_k(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
+    """Return the n most frequent values with their counts, approximately.
 
-    An array of structs: `value`, its `count`, and `error`: the value came at least count - error
-    and at most count times. The most frequent value comes first; of equally frequent values the
-    smallest. While there were no more than `capacity` different values, counts are exact and error
-    is 0. Past that, the error is at most `count_error(capacity)` of all values that were counted. A
-    value is listed only where it is surely more frequent than the error, so that there may be fewer
-    than n, and none where no value stands out. Which of two values that are closer than the error
-    comes first may depend on the order of the rows.
+    The result is an array of structs `value`, `count` and `error`, in order of descending count,
+    then ascending value. The true count is between count - error and count. Up to `capacity`
+    distinct values, counts are exact and error is 0; beyond that, error is at most
+    `top_k_count_error(capacity)` times the number of values. The array contains only values whose
+    count certainly exceeds the error, so it can have fewer than n elements. The order of values
+    with counts closer than the error can depend on the order of the rows.
 
-    Nulls are not listed. Values are numbers (0.0 and -0.0 are two), text, booleans, dates and
-    timestamps; take binary by `F.hex`, and others as text. A partial is a struct: `sketch`, binary,
-    and `of`, a null that bears the values' type. It takes up to some 2 * capacity times the size of
-    a value and 8 bytes; past 16 MiB it is an error. Merging sketches of different capacity or type
-    is an error. Merge by a key, as windows, `merged` with `by` and `Upsert` do: Spark's merge fails
-    in an aggregation without groups where a task has no rows.
+    Nulls are ignored. Values are numbers (0.0 and -0.0 are distinct), text, booleans, dates and
+    timestamps; convert binary by `F.hex`, and other types to text. A partial is a struct: `sketch`,
+    binary, and `of`, a null of the type of the values. It takes up to some 2 * capacity times the
+    size of a value plus 8 bytes; more than 16 MiB is an error. Merging sketches of different
+    capacity or type is an error. Merge by a key, as windows, `merge_partials` with `by` and
+    `Upsert` do: the merge of Spark fails in a global aggregation if a task has no rows.
 
     Args:
         value: the column.
-        n: how many values, at least one.
-        capacity: how many different values are counted, n to 999,999.
+        n: the maximum number of values, at least 1.
+        capacity: the number of distinct values to count, from n to 999,999.
 
     Raises:
         ArgumentError: for n or capacity out of range.
@@ -47,132 +45,136 @@ def top(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
     Streams (2017).
 
     >>> from tidegate.windows import tumbling
-    >>> tumbling(clicks, "1 minute", aggs={"users": top("user", 1)}).head().users
+    >>> tumbling(clicks, "1 minute", aggs={"users": approx_top_k("user", 1)}).head().users
     [Row(value='u0', count=5, error=0)]
     """
-    require_whole(capacity, "capacity", 1, MOST_CAPACITY)
+    require_integer(capacity, "capacity", 1, MAX_CAPACITY)
     if not isinstance(n, int) or not 1 <= n <= capacity:
         raise ArgumentError(
-            f"n is {n!r}, and capacity {capacity}.", "1 <= n <= capacity.", 'top("page", 10)'
+            f"invalid n: {n!r}",
+            f"an integer from 1 to capacity={capacity}",
+            'approx_top_k("page", 10)',
         )
 
     return Aggregate(
-        partial=lambda time: _counted(column(value), capacity),
-        merge=lambda partials: _merged(partials, capacity),
-        finish=lambda partial: once(partial, lambda whole: _finished(whole, n, capacity)),
+        partial=lambda time: _accumulate(as_column(value), capacity),
+        merge=lambda partials: _combine(partials, capacity),
+        finish=lambda partial: compute_once(partial, lambda state: _estimate(state, n, capacity)),
         inputs=((value, "any"),),
+        plan_name="approx_top_k",
+        plan_arguments={"value": value, "n": n, "capacity": capacity},
     )
 
 
-def count_error(capacity: int) -> float:
-    """Return how far a count is off, at most, as a share of all values counted.
+def top_k_count_error(capacity: int) -> float:
+    """Return the maximum error of a count of `approx_top_k`, as a fraction of all counted values.
 
-    Source: Apache DataSketches, frequent items: 3.5 / (size of the map). The size is the power of
-    two that holds 4/3 of `capacity`.
+    Source: Apache DataSketches, frequent items: 3.5 / (size of the map). The size is the smallest
+    power of two of at least 4/3 of `capacity`.
 
-    >>> round(count_error(1_000), 5)
+    >>> round(top_k_count_error(1_000), 5)
     0.00171
     """
-    require_whole(capacity, "capacity", 1, MOST_CAPACITY)
-    places = ceil(capacity / 0.75)
-    return 3.5 / max(8, 1 << ceil(log2(places)))
+    require_integer(capacity, "capacity", 1, MAX_CAPACITY)
+    slots = ceil(capacity / 0.75)
+    return 3.5 / max(8, 1 << ceil(log2(slots)))
 
 
-# The number of values counted stands before Spark's sketch.
-_SEEN_BYTES = 8
-# An empty sketch: length and version of its head, family, sizes as powers of two, "empty"; then the
-# count of nulls.
+# The payload starts with the number of counted values, before the sketch of Spark.
+_COUNT_BYTES = 8
+# An empty sketch: preamble length, version, family, log2 of the sizes, flag "empty"; then the
+# number of nulls.
 _EMPTY = bytes([1, 1, 10, 8, 3, 5]).ljust(16, b"\0")
-# The first and last byte, counted from 1, of how many values a sketch counted and of its error.
-_WEIGHT_AT = (_SEEN_BYTES + 17, _SEEN_BYTES + 24)
-_ERROR_AT = (_SEEN_BYTES + 25, _SEEN_BYTES + 32)
+# The first and last byte (1-based) of the number of values and of the error in a sketch.
+_WEIGHT_BYTES = (_COUNT_BYTES + 17, _COUNT_BYTES + 24)
+_ERROR_BYTES = (_COUNT_BYTES + 25, _COUNT_BYTES + 32)
 
 
-def _counted(values: Column, capacity: int) -> Column:
-    """Return the partial of a group's values, as an aggregate."""
+def _accumulate(values: Column, capacity: int) -> Column:
     state = F.call_function("approx_top_k_accumulate", values, F.lit(capacity))
-    return _stored(state, F.count(values), _label(capacity, state["itemDataType"]))
+    return _encode_partial(state, F.count(values), _label(capacity, state["itemDataType"]))
 
 
-def _merged(partials: Column, capacity: int) -> Column:
-    """Return the partial of a group's partials, as an aggregate."""
-    of = partials["of"]
-    payload = opened(partials["sketch"], _label(capacity, of))
-    given = _state(payload, of, capacity)
-    state = F.call_function("approx_top_k_combine", given, F.lit(capacity))
-    merged = _stored(state, F.sum(_seen(payload)), _label(capacity, F.max(of)))
-    return F.when(F.count(partials) > 0, merged)
+def _combine(partials: Column, capacity: int) -> Column:
+    item_type = partials["of"]
+    payload = decode_sketch(partials["sketch"], _label(capacity, item_type))
+    states = _spark_state(payload, item_type, capacity)
+    state = F.call_function("approx_top_k_combine", states, F.lit(capacity))
+    label = _label(capacity, F.max(item_type))
+    combined = _encode_partial(state, F.sum(_value_count(payload)), label)
+    return F.when(F.count(partials) > 0, combined)
 
 
-def _finished(partial: Column, n: int, capacity: int) -> Column:
-    """Return the list of a partial's values."""
-    of = partial["of"]
-    payload = opened(partial["sketch"], _label(capacity, of))
-    return once(payload, lambda payload: _listed(payload, of, n, capacity))
+def _estimate(partial: Column, n: int, capacity: int) -> Column:
+    item_type = partial["of"]
+    payload = decode_sketch(partial["sketch"], _label(capacity, item_type))
+    return compute_once(payload, lambda payload: _as_array(payload, item_type, n, capacity))
 
 
-def _label(capacity: int, of: Column) -> Column:
-    return F.concat(F.lit(f"{KIND} capacity={capacity} of="), F.typeof(of))
+def _label(capacity: int, item_type: Column) -> Column:
+    return F.concat(F.lit(f"{KIND} capacity={capacity} of="), F.typeof(item_type))
 
 
-def _seen(payload: Column) -> Column:
-    return F.conv(F.hex(F.substring(payload, 1, _SEEN_BYTES)), 16, 10).cast("bigint")
+def _value_count(payload: Column) -> Column:
+    return F.conv(F.hex(F.substring(payload, 1, _COUNT_BYTES)), 16, 10).cast("bigint")
 
 
-def _stored(state: Column, seen: Column, label: Column) -> Column:
-    """Return the partial that holds the struct of Spark's functions, and how many were counted."""
-    payload = F.concat(F.unhex(F.lpad(F.hex(seen), 2 * _SEEN_BYTES, "0")), state["sketch"])
-    return F.struct(sealed(payload, label).alias("sketch"), state["itemDataType"].alias("of"))
+def _encode_partial(state: Column, value_count: Column, label: Column) -> Column:
+    """Return the partial of a state of Spark's functions and the number of counted values."""
+    count = F.unhex(F.lpad(F.hex(value_count), 2 * _COUNT_BYTES, "0"))
+    sketch = encode_sketch(F.concat(count, state["sketch"]), label)
+    return F.struct(sketch.alias("sketch"), state["itemDataType"].alias("of"))
 
 
-def _state(payload: Column, of: Column, capacity: int) -> Column:
-    """Return the struct that Spark's functions take; an empty sketch for null."""
-    sketch = F.substring(payload, _SEEN_BYTES + 1, LARGEST)
+def _spark_state(payload: Column, item_type: Column, capacity: int) -> Column:
+    """Return the state that Spark's functions accept; an empty sketch for null."""
+    sketch = F.substring(payload, _COUNT_BYTES + 1, MAX_BYTES)
     return F.struct(
         F.coalesce(sketch, F.lit(_EMPTY)).alias("sketch"),
         F.lit(capacity).alias("maxItemsTracked"),
-        of.alias("itemDataType"),
-        F.concat(F.lit("item "), F.typeof(of), F.lit(" not null")).alias("itemDataTypeDDL"),
+        item_type.alias("itemDataType"),
+        F.concat(F.lit("item "), F.typeof(item_type), F.lit(" not null")).alias("itemDataTypeDDL"),
     )
 
 
 def _errors(payload: Column, capacity: int) -> Column:
-    """Return the error that Spark's sketch knows of, and the error of parts that it forgot.
+    """Return the error that Spark's sketch reports, and a bound of the error that it lost.
 
-    A sketch that has dropped all its values is stored, and merged, as an empty one: its error is
-    gone, and so is its share of the values counted. How many values are missing from all that were
-    counted tells how large the forgotten error can have been.
+    Spark stores and merges a sketch that has dropped all of its values as an empty sketch, without
+    its error and its number of values. The difference between the counted values and the number of
+    values in the sketch bounds the lost error.
     """
-    own = F.coalesce(unsigned(payload, *_ERROR_AT), F.lit(0)).cast("bigint")
-    weight = F.coalesce(unsigned(payload, *_WEIGHT_AT), F.lit(0)).cast("bigint")
-    forgotten = F.ceil((_seen(payload) - weight) * F.lit(count_error(capacity)))
-    return F.struct(own.alias("own"), forgotten.alias("forgotten"))
+    sketch_error = F.coalesce(read_unsigned(payload, *_ERROR_BYTES), F.lit(0)).cast("bigint")
+    weight = F.coalesce(read_unsigned(payload, *_WEIGHT_BYTES), F.lit(0)).cast("bigint")
+    lost = F.ceil((_value_count(payload) - weight) * F.lit(top_k_count_error(capacity)))
+    return F.struct(sketch_error.alias("sketch"), lost.alias("lost"))
 
 
-def _listed(payload: Column, of: Column, n: int, capacity: int) -> Column:
-    # One more than are counted, since Spark lists null among them.
-    most = capacity + 1
-    items = F.call_function("approx_top_k_estimate", _state(payload, of, most), F.lit(most))
+def _as_array(payload: Column, item_type: Column, n: int, capacity: int) -> Column:
+    # One more than the capacity, because the result of Spark can contain null.
+    limit = capacity + 1
+    state = _spark_state(payload, item_type, limit)
+    items = F.call_function("approx_top_k_estimate", state, F.lit(limit))
     errors = _errors(payload, capacity)
-    return F.when(payload.isNotNull(), once(errors, lambda e: _first(items, e, n)))
+    return F.when(payload.isNotNull(), compute_once(errors, lambda e: _top_items(items, e, n)))
 
 
-def _first(items: Column, errors: Column, n: int) -> Column:
-    """Return the n most frequent items that stand out from the error."""
-    error = errors["own"] + errors["forgotten"]
+def _top_items(items: Column, errors: Column, n: int) -> Column:
+    """Return the n most frequent items whose count exceeds the error."""
+    error = errors["sketch"] + errors["lost"]
 
-    def stands_out(item: Column) -> Column:
-        least = item["count"] - errors["own"]
-        return item["item"].isNotNull() & (least > error)
+    def is_significant(item: Column) -> Column:
+        min_count = item["count"] - errors["sketch"]
+        return item["item"].isNotNull() & (min_count > error)
 
-    # An array is sorted by its structs' fields in their order, upwards: so the count is negative.
-    def ranked(item: Column) -> Column:
-        negative = -item["count"] - errors["forgotten"]
+    # `sort_array` sorts structs by their fields, ascending; hence the negative count.
+    def sort_key(item: Column) -> Column:
+        negative = -item["count"] - errors["lost"]
         return F.struct(negative.alias("negative"), item["item"].alias("value"))
 
-    def answer(item: Column) -> Column:
+    def result(item: Column) -> Column:
         count = -item["negative"]
         return F.struct(item["value"].alias("value"), count.alias("count"), error.alias("error"))
 
-    ranking = F.sort_array(F.transform(F.filter(items, stands_out), ranked))
-    return F.transform(F.slice(ranking, 1, n), answer)
+    ranking = F.sort_array(F.transform(F.filter(items, is_significant), sort_key))
+    return F.transform(F.slice(ranking, 1, n), result)

@@ -1,4 +1,4 @@
-"""Distinct counts by HyperLogLog: Spark's own Apache DataSketches, in a checked envelope."""
+"""Distinct counts by HyperLogLog, with the Apache DataSketches library of Spark."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import column, require_whole
-from ._bounds import require_deviations, unsigned
-from .stored import once, opened, sealed
+from ..columns import as_column, require_integer
+from ._envelope import count_bounds, decode_sketch, encode_sketch, read_unsigned
 
 KIND = "distinct"
-LEAST_PRECISION = 4
-MOST_PRECISION = 21
+MIN_PRECISION = 4
+MAX_PRECISION = 21
 # The standard error of a count from registers, times sqrt(2^precision).
 _REGISTERS_ERROR = sqrt(3 * log(2) - 1)
-# The standard error of a count from the 26-bit hashes that a sketch of few values holds.
+# The standard error of a count from the 26-bit hashes that a sketch of few values stores.
 _HASHES_ERROR = 0.409 / 2**13
-# Bytes of DataSketches' HLL layout, counted from 1.
+# 1-based positions in the HLL layout of DataSketches.
 _PRECISION_BYTE = 4
 _FLAGS_BYTE = 6
 _MODE_BYTE = 8
@@ -27,113 +26,107 @@ _HAS_REGISTERS = b"\x0a"
 _OUT_OF_ORDER = b"\x10"
 
 
-def distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
-    """Count the different values that are not null, approximately.
+def approx_count_distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
+    """Count the distinct non-null values, approximately.
 
-    A bigint; 0 where there is none. The relative standard error is 1.039 / sqrt(2^precision): 1.6 %
-    at 12, 0.8 % at 14. While there are few values (9 in 100 of 2^precision, or seven where
-    precision is below 8), it is 0.005 %. The answer depends on the values alone, not on their order
-    or on how partials were merged. A partial takes 104 bytes to 2^precision + 104 bytes, growing
-    with the values.
+    The result is a bigint. The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12,
+    0.8 % at 14; it is 0.005 % for few values (up to 9 % of 2^precision, or seven if precision is
+    below 8). The result depends only on the values, not on their order or on how partials are
+    merged. A partial takes 104 to 2^precision + 104 bytes, depending on the number of values.
 
-    Values may be of every type that `F.xxhash64` takes (all but maps and variants). The empty text
-    and NaN are values as any other; 0.0 and -0.0 are one. Nulls inside a struct or an array are
-    passed over, so that ('a', null) and (null, 'a') count as one: take `F.to_json` of such values
-    where that matters. Equal numbers of different types, such as 1 as int and as bigint, are two
-    values: sketches that are merged must be of one type. Merging sketches of different precision is
-    an error.
+    Values have any type that `F.xxhash64` accepts (all but maps and variants). The empty string and
+    NaN count as values; 0.0 and -0.0 are equal. Nulls inside structs and arrays are ignored, so
+    ('a', null) and (null, 'a') are equal; use `F.to_json` to distinguish them. Equal numbers of
+    different types, such as 1 as int and as bigint, are distinct: merge only sketches of one type.
+    Merging sketches of different precision is an error.
 
     Args:
-        value: the column, or an expression of the events' columns.
-        precision: 4 to 21; each step more halves the variance and doubles the size.
+        value: the column, or an expression of columns.
+        precision: 4 to 21; each increment halves the variance and doubles the size.
 
     Raises:
-        ArgumentError: for another precision.
+        ArgumentError: for a precision out of range.
 
     Source: Flajolet et al., HyperLogLog (2007); errors as in Apache DataSketches, HLL sketch
     (`HllEstimators`).
 
     >>> from tidegate.windows import tumbling
-    >>> tumbling(clicks, "1 minute", aggs={"users": distinct("user")}).head().users
+    >>> tumbling(clicks, "1 minute", aggs={"users": approx_count_distinct("user")}).head().users
     2
     """
-    require_whole(precision, "precision", LEAST_PRECISION, MOST_PRECISION, "precision=12")
+    require_integer(precision, "precision", MIN_PRECISION, MAX_PRECISION, "precision=12")
     label = f"{KIND} precision={precision}"
 
     def partial(time: Column) -> Column:
-        return sealed(_unordered(F.hll_sketch_agg(hashed(value), precision)), label)
+        return encode_sketch(_mark_unordered(F.hll_sketch_agg(value_hash(value), precision)), label)
 
     def merge(partials: Column) -> Column:
-        union = F.hll_union_agg(opened(partials, label))
-        # Of no sketch at all Spark makes one of its own default precision.
-        return F.when(F.count(partials) > 0, sealed(_unordered(union), label))
+        union = F.hll_union_agg(decode_sketch(partials, label))
+        # Without any sketch, Spark returns an empty one of its default precision.
+        return F.when(F.count(partials) > 0, encode_sketch(_mark_unordered(union), label))
 
     return Aggregate(
         partial=partial,
         merge=merge,
-        finish=lambda partial: F.hll_sketch_estimate(opened(partial, label)),
+        finish=lambda partial: F.hll_sketch_estimate(decode_sketch(partial, label)),
         inputs=((value, "any"),),
+        plan_name="approx_count_distinct",
+        plan_arguments={"value": value, "precision": precision},
     )
 
 
-def distinct_estimate(stored: str | Column) -> Column:
-    """Return the distinct count of a stored partial of `distinct`, of any precision, as a bigint.
+def hll_estimate(stored: str | Column) -> Column:
+    """Return the distinct count of a stored partial of `approx_count_distinct`, as a bigint.
 
-    Null where there is no partial. An error, when the query runs, for bytes that are no sound
-    sketch.
+    Accepts any precision. Null for null. The query fails for bytes that are not a valid sketch.
+
+    >>> users = approx_count_distinct("user").partial(F.col("event_time"))
+    >>> clicks.groupBy().agg(users.alias("users")).select(hll_estimate("users")).head()[0]
+    2
     """
-    return F.hll_sketch_estimate(opened(column(stored), KIND))
+    return F.hll_sketch_estimate(decode_sketch(as_column(stored), KIND))
 
 
-def distinct_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
-    """Return a stored partial's count with its bounds, as a struct of low, estimate and high.
+def hll_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
+    """Return the distinct count of a stored partial with its bounds: low, estimate and high.
 
-    All three are bigint. The true count is within 1, 2 or 3 standard errors (`deviations`) of the
-    estimate in 68, 95 or 99.7 of 100 cases: from estimate / (1 + deviations * error) to
-    estimate / (1 - deviations * error), with the error that `distinct` states.
+    All three are bigint. The true count is between low and high with a probability of 68, 95 or
+    99.7 % for `std_devs` = 1, 2 or 3. The bounds are estimate / (1 + std_devs * error) and
+    estimate / (1 - std_devs * error), with the standard error of `approx_count_distinct`.
 
     Raises:
-        ArgumentError: for other deviations.
+        ArgumentError: unless `std_devs` is 1, 2 or 3.
 
-    >>> minutes = clicks.groupBy().agg(distinct("user").partial(F.col("event_time")).alias("users"))
-    >>> minutes.select(distinct_bounds("users").alias("users")).select("users.*").head()
+    >>> users = approx_count_distinct("user").partial(F.col("event_time"))
+    >>> stored = clicks.groupBy().agg(users.alias("users"))
+    >>> stored.select(hll_bounds("users").alias("users")).select("users.*").head()
     Row(low=2, estimate=2, high=2)
     """
-    require_deviations(deviations)
 
-    def bounds(sketch: Column) -> Column:
-        reach = F.lit(deviations) * _error(sketch)
+    def interval(sketch: Column) -> tuple[Column, Column, Column]:
+        margin = F.lit(std_devs) * _relative_error(sketch)
         estimate = F.hll_sketch_estimate(sketch)
-        made = F.struct(
-            F.round(estimate / (1 + reach)).cast("bigint").alias("low"),
-            estimate.cast("bigint").alias("estimate"),
-            F.round(estimate / (1 - reach)).cast("bigint").alias("high"),
-        )
-        return F.when(sketch.isNotNull(), made)
+        return F.round(estimate / (1 + margin)), estimate, F.round(estimate / (1 - margin))
 
-    return once(opened(column(stored), KIND), bounds)
+    return count_bounds(stored, KIND, interval, std_devs)
 
 
-def hashed(value: str | Column) -> Column:
-    """Return the 64-bit hash by which values of any type are counted; null for null.
-
-    Spark would give null a hash too.
-    """
-    return F.when(column(value).isNotNull(), F.xxhash64(column(value)))
+def value_hash(value: str | Column) -> Column:
+    """Return the 64-bit hash of a value of any hashable type; unlike `xxhash64`, null for null."""
+    return F.when(as_column(value).isNotNull(), F.xxhash64(as_column(value)))
 
 
-def _error(sketch: Column) -> Column:
-    precision = unsigned(sketch, _PRECISION_BYTE, _PRECISION_BYTE).cast("int")
-    of_registers = _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision))
-    return F.when(_has_registers(sketch), of_registers).otherwise(_HASHES_ERROR)
+def _relative_error(sketch: Column) -> Column:
+    precision = read_unsigned(sketch, _PRECISION_BYTE, _PRECISION_BYTE).cast("int")
+    registers_error = _REGISTERS_ERROR / F.sqrt(F.pow(F.lit(2), precision))
+    return F.when(_has_registers(sketch), registers_error).otherwise(_HASHES_ERROR)
 
 
-def _unordered(sketch: Column) -> Column:
-    """Mark a sketch so that it is counted from its registers alone.
+def _mark_unordered(sketch: Column) -> Column:
+    """Set the out-of-order flag, so that the estimate depends on the registers alone.
 
-    A sketch also keeps a running estimate, a fifth closer, which depends on the order in which
-    values came. The mark says that this estimate does not hold, as after a merge: so the answer
-    depends on the values alone.
+    A sketch also stores a running estimate, whose error is a fifth smaller but which depends on the
+    order of the values. The flag, which merges set too, invalidates this estimate.
     """
     marked = F.overlay(sketch, F.lit(_OUT_OF_ORDER), _FLAGS_BYTE, 1)
     return F.when(_has_registers(sketch), marked).otherwise(sketch)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from operator import eq
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import quoted, require, require_event_time
+from ..columns import quoted_column, require_columns, require_event_time
 from ..durations import microseconds
 from ..errors import ArgumentError
-from .minhash import signature
+from .minhash import minhash
 
 _TIME = "time"
 _KEY = "key"
@@ -23,103 +25,100 @@ _BUCKET = "__bucket"
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Pairs of documents whose text is nearly the same: the transform of a job.
+    """The transform of `near_duplicates`, which documents the arguments and the result.
 
-    The function `near_duplicates` says which pairs come out, and what the arguments are. The result
-    is bound to them: with another argument a job needs a new checkpoint.
+    A changed argument requires a new checkpoint.
 
     Raises:
-        ArgumentError, ColumnTypeError: at construction, for a value out of its range.
+        ArgumentError, ColumnTypeError: at construction, for an argument out of range.
 
     >>> pairs = NearDuplicates("text", key="id", threshold=0.8, within="1 hour")
-    >>> pairs.reach
+    >>> pairs.lookback
     datetime.timedelta(seconds=3600)
     """
 
+    plan_name: ClassVar[str] = "near_duplicates"
     text: str
     _: KW_ONLY
     key: str
     threshold: float
     within: str | timedelta
     time: str = "event_time"
-    words: int = 3
+    shingle_size: int = 3
     permutations: int = 128
     recall: float = 0.95
 
     def __post_init__(self) -> None:
-        microseconds(self.within, "within", least=0)
-        band_rows(self.threshold, permutations=self.permutations, recall=self.recall)
+        microseconds(self.within, "within", min_value=0)
+        rows_per_band(self.threshold, permutations=self.permutations, recall=self.recall)
 
     def __call__(self, documents: DataFrame) -> DataFrame:
-        """Return a row for each pair, as `near_duplicates` has it."""
+        """Return one row per pair."""
         require_event_time(documents, self.time)
-        require(documents, [self.text], "text")
-        require(documents, [self.key], "key")
+        require_columns(documents, [self.text], "text")
+        require_columns(documents, [self.key], "key")
         bands = self._bands(documents)
-        earlier = _renamed(bands, "earlier")
-        later = _renamed(bands, "later")
-        pairs = earlier.join(later, self._is_looked_at()).select(
+        earlier, later = (
+            bands.select(*[F.col(name).alias(f"{side}{name}") for name in bands.columns])
+            for side in ("earlier", "later")
+        )
+        equal = F.zip_with(_earlier(_SIGNATURE), _later(_SIGNATURE), eq)
+        equal_count = F.size(F.filter(equal, lambda is_equal: is_equal))
+        pairs = earlier.join(later, self._is_candidate_pair()).select(
             _later(_TIME).alias(self.time),
             _later(_KEY).alias("document"),
             _earlier(_KEY).alias("duplicate_of"),
-            self._similarity().alias("similarity"),
+            (equal_count / self.permutations).alias("similarity"),
         )
         return pairs.where(F.col("similarity") >= self.threshold)
 
     def late_at(self, time: Column) -> Column:
-        """Return the document's own time: Spark's join drops what the watermark has reached."""
+        """Return the time of the document: a document at or before the watermark is late."""
         return time
 
     @property
-    def reach(self) -> timedelta:
-        """How far before a document an earlier one can be that makes a pair with it: `within`."""
-        return timedelta(microseconds=microseconds(self.within, "within", least=0))
+    def lookback(self) -> timedelta:
+        """The maximum event-time distance of an earlier document to its duplicate: `within`."""
+        return timedelta(microseconds=microseconds(self.within, "within", min_value=0))
 
     @property
     def result_time(self) -> Column:
-        """The time of the pair's later document."""
-        return quoted(self.time)
+        """The time of the later document of a pair."""
+        return quoted_column(self.time)
 
     def _bands(self, documents: DataFrame) -> DataFrame:
-        """Return a row for each document and band of its signature, with the band's bucket."""
-        signed = documents.select(
-            quoted(self.time).alias(_TIME),
-            quoted(self.key).alias(_KEY),
-            self._signature().alias(_SIGNATURE),
+        """Return one row per document and band of its signature, with the bucket of the band."""
+        signature = minhash(
+            quoted_column(self.text), shingle_size=self.shingle_size, permutations=self.permutations
         )
-        usable = signed.where(F.col(_SIGNATURE).isNotNull() & F.col(_KEY).isNotNull())
+        with_signatures = documents.select(
+            quoted_column(self.time).alias(_TIME),
+            quoted_column(self.key).alias(_KEY),
+            signature.alias(_SIGNATURE),
+        )
+        usable = with_signatures.where(F.col(_SIGNATURE).isNotNull() & F.col(_KEY).isNotNull())
         numbered = F.posexplode(_BUCKETS).alias(_BAND, _BUCKET)
         return usable.withColumn(_BUCKETS, self._buckets()).select("*", numbered)
 
-    def _signature(self) -> Column:
-        return signature(quoted(self.text), words=self.words, permutations=self.permutations)
-
     def _buckets(self) -> Column:
-        """Return a hash for each band; the band's number keeps equal bands apart."""
-        rows = band_rows(self.threshold, permutations=self.permutations, recall=self.recall)
-        buckets = []
-        for band in range(self.permutations // rows):
-            places = F.slice(_SIGNATURE, band * rows + 1, rows)
-            buckets.append(F.xxhash64(F.lit(band), places))
-        return F.array(*buckets)
+        """Return a hash per band; the band number in the hash separates the bands."""
+        rows = rows_per_band(self.threshold, permutations=self.permutations, recall=self.recall)
+        bands = range(self.permutations // rows)
+        values = [F.slice(_SIGNATURE, band * rows + 1, rows) for band in bands]
+        return F.array(*[F.xxhash64(F.lit(band), values[band]) for band in bands])
 
-    def _is_looked_at(self) -> Column:
-        """Return whether two bands make the pair of their documents."""
+    def _is_candidate_pair(self) -> Column:
+        """Return whether two bands produce the pair of their documents."""
         same_bucket = _earlier(_BUCKET) == _later(_BUCKET)
         in_order = _later(_TIME) >= _earlier(_TIME)
-        in_reach = _later(_TIME) <= _earlier(_TIME) + F.lit(self.reach)
+        in_range = _later(_TIME) <= _earlier(_TIME) + F.lit(self.lookback)
         is_later = (_later(_TIME) > _earlier(_TIME)) & (_earlier(_KEY) != _later(_KEY))
-        # Of two documents at one instant, the one with the greater key is the later.
+        # At equal times, the document with the greater key is the later one.
         is_tie = (_later(_TIME) == _earlier(_TIME)) & (_earlier(_KEY) < _later(_KEY))
-        # Documents may agree in several bands, and only the first of these makes the pair.
-        agree = F.zip_with(_earlier(_BUCKETS), _later(_BUCKETS), _equal)
-        first_band = F.array_position(agree, True) == _later(_BAND) + 1
-        return same_bucket & in_order & in_reach & (is_later | is_tie) & first_band
-
-    def _similarity(self) -> Column:
-        equal = F.zip_with(_earlier(_SIGNATURE), _later(_SIGNATURE), _equal)
-        places = F.size(F.filter(equal, lambda is_equal: is_equal))
-        return places / self.permutations
+        # Documents can share several bands; only the first shared band produces the pair.
+        equal_bands = F.zip_with(_earlier(_BUCKETS), _later(_BUCKETS), eq)
+        first_band = F.array_position(equal_bands, True) == _later(_BAND) + 1
+        return same_bucket & in_order & in_range & (is_later | is_tie) & first_band
 
 
 def near_duplicates(
@@ -130,47 +129,46 @@ def near_duplicates(
     threshold: float,
     within: str | timedelta,
     time: str = "event_time",
-    words: int = 3,
+    shingle_size: int = 3,
     permutations: int = 128,
     recall: float = 0.95,
 ) -> DataFrame:
-    """Pair each document with the earlier ones whose text is nearly the same.
+    """Pair each document with the earlier documents of similar text.
 
-    Similarity is the share of shingles (runs of `words` successive words) that two texts have in
-    common (Jaccard). It is estimated from the texts' MinHash signatures, with a standard error of
-    sqrt(s * (1 - s) / permutations): 0.035 at 0.8 with 128. Pairs whose estimate is at least
-    `threshold` come out, each once. A pair is only looked at where a whole band of the two
-    signatures agrees. Bands are made so that a pair of the similarity `threshold` is looked at with
-    a chance of at least `recall`, and a more similar pair with a greater one. Texts that are null
-    or have no word, and null keys, are in no pair; neither are two rows of one key.
+    Similarity is the Jaccard index of the shingles (sequences of `shingle_size` successive words)
+    of two texts. It is estimated from MinHash signatures, with a standard error of
+    sqrt(s * (1 - s) / permutations): 0.035 at 0.8 with 128. The result contains each pair whose
+    estimate is at least `threshold` once. A pair is a candidate only if the signatures agree in a
+    band. The bands are chosen so that a pair of similarity `threshold` is a candidate with a
+    probability of at least `recall`; the probability grows with the similarity. Null texts, texts
+    without words, null keys, and two rows of the same key do not form pairs.
 
-    Bounds: a pair's documents lie at most `within` apart in event time.
+    Bounds: the documents of a pair are at most `within` apart in event time.
 
-    Lateness: on a stream, a document is late once the watermark has reached its time. It is in no
-    pair then.
+    Lateness: on a stream, a document at or before the watermark is late and forms no pairs.
 
-    State: the stream is joined with itself, so that the source is read, and signatures are made,
-    twice. Two rows a band are kept for each document of the last `within` and the watermark's
-    delay, each of some 5 * permutations bytes: 24 kB a document with 128 permutations. A pair comes
-    out, in append mode, in the micro-batch of whichever of the two documents is read last. A
-    checkpoint is bound to all arguments.
+    State: a stream-stream self-join, which reads the source and computes signatures twice. The
+    state has two rows per band for each document of the last `within` plus the watermark delay,
+    each of some 5 * permutations bytes: 24 kB per document with 128 permutations. A pair is
+    appended in the micro-batch that reads the second of its documents. A changed argument requires
+    a new checkpoint.
 
-    `NearDuplicates` is the same as a job's transform.
+    `NearDuplicates` is the transform of a job.
 
     Args:
         documents: a batch, or a stream with a watermark on `time`.
-        text: the column with the text.
-        key: the column that names a document, of a type with an order.
-        threshold: the least similarity, above 0 and at most 1.
-        within: how far apart in event time two documents of a pair may be.
+        text: the text column.
+        key: the column that identifies a document, of an orderable type.
+        threshold: the minimum similarity, above 0 and at most 1.
+        within: the maximum event-time distance of the documents of a pair.
         time: the event-time column.
-        words: how many words make a shingle; 1 takes a text as a set of words.
-        permutations: the length of signatures.
-        recall: the least chance of finding a pair of the similarity `threshold`, below 1.
+        shingle_size: the number of words per shingle; 1 compares sets of words.
+        permutations: the length of the signatures.
+        recall: the minimum probability of finding a pair of similarity `threshold`, below 1.
 
     Returns:
-        `time` of the later document, `document` and `duplicate_of` (keys; of documents at one
-        instant the greater key is the document), `similarity`.
+        `time` of the later document, `document` and `duplicate_of` (the keys of the later and the
+        earlier document; at equal times, `document` is the greater key), `similarity`.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
@@ -178,9 +176,9 @@ def near_duplicates(
 
     Source: Indyk, Motwani, Approximate Nearest Neighbors (1998); Broder (1997).
 
-    >>> said = ["the tide comes in twice a day", "The tide comes in  twice a day", "nothing alike"]
+    >>> news = ["the tide comes in twice a day", "The tide comes in  twice a day", "another text"]
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
-    >>> rows = [(at, number, text) for number, text in enumerate(said)]
+    >>> rows = [(at, number, text) for number, text in enumerate(news)]
     >>> texts = spark.createDataFrame(rows, "event_time timestamp, id int, text string")
     >>> pairs = near_duplicates(texts, "text", key="id", threshold=0.8, within="1 hour")
     >>> pairs.select("document", "duplicate_of").head()
@@ -192,45 +190,41 @@ def near_duplicates(
         threshold=threshold,
         within=within,
         time=time,
-        words=words,
+        shingle_size=shingle_size,
         permutations=permutations,
         recall=recall,
     )
     return pairs(documents)
 
 
-def band_rows(threshold: float, *, permutations: int = 128, recall: float = 0.95) -> int:
-    """Return how many places of a signature make a band.
+def rows_per_band(threshold: float, *, permutations: int = 128, recall: float = 0.95) -> int:
+    """Return the number of signature elements (rows) per band.
 
-    The more places, the fewer pairs are looked at in vain: this is the greatest number that leaves
-    the chance `recall` of finding a pair. With b bands of r places, a pair of similarity s agrees
-    in a band with the chance 1 - (1 - s^r)^b.
+    This is the maximum that finds a pair of similarity `threshold` with probability `recall`; more
+    rows produce fewer false candidates. With b bands of r rows, a pair of similarity s agrees in a
+    band with probability 1 - (1 - s^r)^b.
 
     Raises:
-        ArgumentError: for a threshold or recall out of range, and where no number leaves the
-            chance.
+        ArgumentError: for a threshold or recall out of range, and for too few permutations.
 
-    >>> band_rows(0.8)
+    >>> rows_per_band(0.8)
     7
     """
-    if not 0 < threshold <= 1 or not 0 < recall < 1:
+    if not 0 < threshold <= 1:
         raise ArgumentError(
-            f"threshold is {threshold} and recall {recall}.", "from 0 to 1.", "threshold=0.8"
+            f"invalid threshold: {threshold!r}", "above 0 and at most 1", "threshold=0.8"
         )
+    if not 0 < recall < 1:
+        raise ArgumentError(f"invalid recall: {recall!r}", "between 0 and 1", "recall=0.95")
     for rows in range(permutations, 0, -1):
         bands = permutations // rows
         if 1 - (1 - threshold**rows) ** bands >= recall:
             return rows
     raise ArgumentError(
-        f"{permutations} permutations find a pair of similarity {threshold} with a chance below "
-        f"{recall}.",
-        "a greater threshold, more permutations, or a smaller recall.",
+        f"invalid permutations: {permutations}",
+        f"enough permutations to find pairs of similarity {threshold} with recall={recall}",
         f"permutations={4 * permutations}",
     )
-
-
-def _renamed(bands: DataFrame, side: str) -> DataFrame:
-    return bands.select(*[quoted(name).alias(f"{side}{name}") for name in bands.columns])
 
 
 def _earlier(name: str) -> Column:
@@ -239,7 +233,3 @@ def _earlier(name: str) -> Column:
 
 def _later(name: str) -> Column:
     return F.col(f"later{name}")
-
-
-def _equal(left: Column, right: Column) -> Column:
-    return left == right

@@ -1,4 +1,4 @@
-"""Sets by theta sketches: distinct counts of unions, intersections and differences, afterwards."""
+"""Distinct counts of unions, intersections and differences, by theta sketches."""
 
 from __future__ import annotations
 
@@ -8,170 +8,183 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import column
+from ..columns import as_column
 from ..errors import ArgumentError
-from ._bounds import require_deviations, unsigned
-from .hyperloglog import hashed
-from .stored import once, opened, sealed
+from ._envelope import count_bounds, decode_sketch, encode_sketch, read_unsigned
+from .hyperloglog import value_hash
 
 KIND = "theta"
-LEAST_PRECISION = 4
-MOST_PRECISION = 20
-# The first two bytes of the layouts that say theta: how many words of 8 bytes stand in front of
-# the values, and the version of the layout.
+MIN_PRECISION = 4
+MAX_PRECISION = 20
+# The first two bytes of the layouts that contain theta: the number of 8-byte words in the preamble,
+# and the layout version.
 _COMPRESSED = "0204"
 _UNCOMPRESSED = "0303"
 
 
-def theta(value: str | Column, *, precision: int = 12) -> Aggregate:
-    """Count the different values that are not null, by a sketch for operations on sets.
+def theta_sketch(value: str | Column, *, precision: int = 12) -> Aggregate:
+    """Count the distinct non-null values, by a sketch that supports set operations.
 
-    A bigint; 0 where there is none. `union`, `intersection` and `difference` combine stored
-    partials. Up to 2^precision values the count is exact; past that the relative standard error is
-    1 / sqrt(2^precision - 1): 1.6 % at 12. A partial takes 72 bytes, and some 7 * 2^precision where
-    there are many values; where only unions are asked for, `distinct` has the same error in an
-    eighth of the bytes. The answer depends on the values alone, not on their order or on how
-    partials were merged.
+    The result is a bigint. `theta_union`, `theta_intersection` and `theta_difference` combine
+    stored partials. The count is exact up to 2^precision values; beyond that, the relative standard
+    error is 1 / sqrt(2^precision - 1): 1.6 % at 12. A partial takes 72 bytes to some
+    7 * 2^precision bytes; for unions alone, `approx_count_distinct` has the same error with an
+    eighth of the bytes. The result depends only on the values, not on their order or on how
+    partials are merged.
 
-    Values are hashed as `distinct` hashes them: of any type but maps and variants, and of one type
-    in all sketches that are combined. Merging sketches of different precision is an error.
+    Values have any type but maps and variants, and the same type in all combined sketches, as in
+    `approx_count_distinct`. Merging sketches of different precision is an error.
 
     Args:
-        value: the column, or an expression of the events' columns.
-        precision: 4 to 20; each step more halves the variance and doubles the size.
+        value: the column, or an expression of columns.
+        precision: 4 to 20; each increment halves the variance and doubles the size.
 
     Raises:
-        ArgumentError: for another precision.
+        ArgumentError: for a precision out of range.
 
     Source: Dasgupta et al., A Framework for Estimating Stream Expression Cardinalities (2016).
 
     >>> from tidegate.windows import tumbling
-    >>> tumbling(clicks, "1 minute", aggs={"users": theta("user")}).head().users
+    >>> tumbling(clicks, "1 minute", aggs={"users": theta_sketch("user")}).head().users
     2
     """
     label = _label(precision)
 
     def merge(partials: Column) -> Column:
-        merged = F.theta_union_agg(opened(partials, label), precision)
-        return F.when(F.count(partials) > 0, sealed(merged, label))
+        merged = F.theta_union_agg(decode_sketch(partials, label), precision)
+        return F.when(F.count(partials) > 0, encode_sketch(merged, label))
 
     return Aggregate(
-        partial=lambda time: sealed(F.theta_sketch_agg(hashed(value), precision), label),
+        partial=lambda time: encode_sketch(F.theta_sketch_agg(value_hash(value), precision), label),
         merge=merge,
-        finish=lambda partial: F.theta_sketch_estimate(opened(partial, label)),
+        finish=lambda partial: F.theta_sketch_estimate(decode_sketch(partial, label)),
         inputs=((value, "any"),),
+        plan_name="theta_sketch",
+        plan_arguments={"value": value, "precision": precision},
     )
 
 
-def union(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the stored sketch of the values that are in left or right.
+def theta_union(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
+    """Return the sketch of the values in left or right.
 
-    Both are stored partials of `theta`, or combinations of them; null where either is null. An
-    error, when the query runs, for a sketch of another precision.
+    Both are stored partials of `theta_sketch`, or combinations of them. Null if either is null. The
+    query fails for a sketch of another precision.
+
+    >>> users = theta_sketch("user").partial(F.col("event_time"))
+    >>> stored = clicks.groupBy().agg(users.alias("users"))
+    >>> stored.select(theta_estimate(theta_union("users", "users"))).head()[0]
+    2
     """
-    return _combined(lambda a, b: F.theta_union(a, b, precision), left, right, precision)
+    return _set_operation(lambda a, b: F.theta_union(a, b, precision), left, right, precision)
 
 
-def intersection(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the stored sketch of the values that are in both left and right.
+def theta_intersection(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
+    """Return the sketch of the values in both left and right.
 
-    Takes what `union` takes. The error is relative to the union: where few of many values are
-    common, ask `theta_bounds` how little is known.
+    Arguments and errors are those of `theta_union`. The error is relative to the union; for a small
+    intersection of large sets, `theta_bounds` returns its uncertainty.
 
-    >>> of = lambda page: theta(F.when(F.col("page") == page, F.col("ms"))).partial(F.lit(None))
-    >>> seen = clicks.groupBy().agg(of("/0").alias("first"), of("/1").alias("second"))
-    >>> seen.select(theta_estimate(union("first", "second"))).head()[0]
+    >>> def sketch(page):
+    ...     return theta_sketch(F.when(F.col("page") == page, F.col("ms"))).partial(F.lit(None))
+    >>> stored = clicks.groupBy().agg(sketch("/0").alias("first"), sketch("/1").alias("second"))
+    >>> stored.select(theta_estimate(theta_union("first", "second"))).head()[0]
     6
-    >>> seen.select(theta_estimate(intersection("first", "second"))).head()[0]
+    >>> stored.select(theta_estimate(theta_intersection("first", "second"))).head()[0]
     0
     """
-    return _combined(F.theta_intersection, left, right, precision)
+    return _set_operation(F.theta_intersection, left, right, precision)
 
 
-def difference(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the stored sketch of the values that are in left and not in right.
+def theta_difference(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
+    """Return the sketch of the values in left that are not in right.
 
-    Takes what `union` takes.
+    Arguments and errors are those of `theta_union`.
+
+    >>> users = theta_sketch("user").partial(F.col("event_time"))
+    >>> stored = clicks.groupBy().agg(users.alias("users"))
+    >>> stored.select(theta_estimate(theta_difference("users", "users"))).head()[0]
+    0
     """
-    return _combined(F.theta_difference, left, right, precision)
+    return _set_operation(F.theta_difference, left, right, precision)
 
 
 def theta_estimate(stored: str | Column) -> Column:
     """Return the distinct count of a stored sketch of any precision, as a bigint.
 
-    The sketch is a partial of `theta`, or a combination of partials; null where it is null.
+    The sketch is a partial of `theta_sketch`, or a combination of partials. Null for null.
+
+    >>> users = theta_sketch("user").partial(F.col("event_time"))
+    >>> clicks.groupBy().agg(users.alias("users")).select(theta_estimate("users")).head()[0]
+    2
     """
-    return F.theta_sketch_estimate(opened(column(stored), KIND))
+    return F.theta_sketch_estimate(decode_sketch(as_column(stored), KIND))
 
 
-def theta_bounds(stored: str | Column, *, deviations: int = 2) -> Column:
-    """Return a stored sketch's count with its bounds, as a struct of low, estimate and high.
+def theta_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
+    """Return the distinct count of a stored sketch with its bounds: low, estimate and high.
 
-    All three are bigint. The true count is within 1, 2 or 3 standard errors (`deviations`) of the
-    estimate in some 68, 95 or 99.7 of 100 cases. A sketch holds each value with the same chance, so
-    that what it holds is a binomial sample: the bounds are the sample's score interval, which says
-    something of empty sets too.
+    All three are bigint. The true count is between low and high with a probability of some 68, 95
+    or 99.7 % for `std_devs` = 1, 2 or 3. A sketch is a binomial sample of the distinct values; the
+    bounds are the score interval of this sample, which is meaningful for empty sets too.
 
     Raises:
-        ArgumentError: for other deviations.
+        ArgumentError: unless `std_devs` is 1, 2 or 3.
 
     Source: Wilson, Probable Inference (1927).
+
+    >>> users = theta_sketch("user").partial(F.col("event_time"))
+    >>> stored = clicks.groupBy().agg(users.alias("users"))
+    >>> stored.select(theta_bounds("users").alias("users")).select("users.*").head()
+    Row(low=2, estimate=2, high=2)
     """
-    require_deviations(deviations)
-
-    def bounds(sketch: Column) -> Column:
-        estimate = F.theta_sketch_estimate(sketch)
-        low, high = _score_interval(estimate, _chance(sketch), deviations)
-        made = F.struct(
-            low.cast("bigint").alias("low"),
-            estimate.cast("bigint").alias("estimate"),
-            high.cast("bigint").alias("high"),
-        )
-        return F.when(sketch.isNotNull(), made)
-
-    return once(opened(column(stored), KIND), bounds)
+    return count_bounds(stored, KIND, lambda sketch: _score_interval(sketch, std_devs), std_devs)
 
 
-def _score_interval(estimate: Column, chance: Column, deviations: int) -> tuple[Column, Column]:
-    """Return the ends of Wilson's interval, for a sample that holds each value with `chance`.
+def _score_interval(sketch: Column, std_devs: int) -> tuple[Column, Column, Column]:
+    """Return the lower bound, the estimate and the upper bound of Wilson's interval.
 
-    With h values held and z deviations, the ends are the n for which (h - n * chance)^2 is
-    z^2 * n * chance * (1 - chance).
+    With h sampled values, rate p and z standard deviations, the bounds are the solutions n of
+    (h - n * p)^2 = z^2 * n * p * (1 - p).
     """
-    held = F.round(estimate * chance)
-    spread = deviations**2 * (1 - chance)
-    middle = 2 * held + spread
-    reach = F.sqrt(spread * spread + 4 * held * spread)
-    # There are at least as many values as are held.
-    low = F.greatest(held, F.floor((middle - reach) / (2 * chance)))
-    high = F.ceil((middle + reach) / (2 * chance))
-    return low, high
+    estimate = F.theta_sketch_estimate(sketch)
+    sampling_rate = _sampling_rate(sketch)
+    sampled = F.round(estimate * sampling_rate)
+    spread = std_devs**2 * (1 - sampling_rate)
+    middle = 2 * sampled + spread
+    margin = F.sqrt(spread * spread + 4 * sampled * spread)
+    # The true count is at least the number of sampled values.
+    low = F.greatest(sampled, F.floor((middle - margin) / (2 * sampling_rate)))
+    high = F.ceil((middle + margin) / (2 * sampling_rate))
+    return low, estimate, high
 
 
-def _combined(
-    made: Callable[[Column, Column], Column],
+def _set_operation(
+    operation: Callable[[Column, Column], Column],
     left: str | Column,
     right: str | Column,
     precision: int,
 ) -> Column:
     label = _label(precision)
-    return sealed(made(opened(column(left), label), opened(column(right), label)), label)
+    sketches = [decode_sketch(as_column(stored), label) for stored in (left, right)]
+    return encode_sketch(operation(*sketches), label)
 
 
-def _chance(sketch: Column) -> Column:
-    """Return theta, the chance of a value to be held; 1 in the layouts that do not say it."""
+def _sampling_rate(sketch: Column) -> Column:
+    """Return theta, the sampling probability; 1 for layouts that do not contain it."""
     layout = F.hex(F.substring(sketch, 1, 2))
     theta_of_63_bits = (
-        F.when(layout == _COMPRESSED, unsigned(sketch, 9, 16))
-        .when(layout == _UNCOMPRESSED, unsigned(sketch, 17, 24))
+        F.when(layout == _COMPRESSED, read_unsigned(sketch, 9, 16))
+        .when(layout == _UNCOMPRESSED, read_unsigned(sketch, 17, 24))
         .cast("double")
     )
     return F.coalesce(theta_of_63_bits / F.lit(2.0**63), F.lit(1.0))
 
 
 def _label(precision: int) -> str:
-    if not LEAST_PRECISION <= precision <= MOST_PRECISION:
+    if not MIN_PRECISION <= precision <= MAX_PRECISION:
         raise ArgumentError(
-            f"precision is {precision}.", f"{LEAST_PRECISION} to {MOST_PRECISION}.", "precision=12"
+            f"invalid precision: {precision!r}",
+            f"{MIN_PRECISION} to {MAX_PRECISION}",
+            "precision=12",
         )
     return f"{KIND} precision={precision}"

@@ -1,8 +1,8 @@
-"""Kafka, and a reading of it: source, format and event time; and a Delta table's changes."""
+"""Inputs of jobs: Kafka topics, and the change feed of a Delta table."""
 
+from .delta_change_feed import DeltaChangeFeed, net_changes
 from .heartbeat import Heartbeats
-from .kafka import KafkaSource
-from .reading import Reading
-from .table_changes import TableChanges, net_changes
+from .input import Input
+from .kafka_source import KafkaSource
 
-__all__ = ["Heartbeats", "KafkaSource", "Reading", "TableChanges", "net_changes"]
+__all__ = ["DeltaChangeFeed", "Heartbeats", "Input", "KafkaSource", "net_changes"]

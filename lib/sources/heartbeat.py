@@ -1,4 +1,4 @@
-"""Heartbeats: instants in a folder, by which a quiet input's watermark goes on without an event."""
+"""Heartbeats, which advance the watermark of an idle input."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..eventtime.watermark import BEAT, watermarked
+from ..event_time.watermark import IS_HEARTBEAT, with_watermark
 
 
 @dataclass(frozen=True)
 class Heartbeats:
-    """A folder of one query's own, to which instants are written when an input is quiet too long.
+    """A folder of instants that one query reads, to advance the watermark of an idle input.
 
-    Heartbeats are a source of the query as any other: a batch that runs again after a crash meets
-    the same ones. A file that was read is deleted.
+    The folder is an ordinary source of the query: after a crash a batch reads the same heartbeats
+    again. Spark deletes the files that it has read.
+
+    >>> Heartbeats("/data/clicks.checkpoint/heartbeats").path
+    '/data/clicks.checkpoint/heartbeats'
     """
 
     path: str
 
-    def beat(self, spark: SparkSession, at: datetime) -> None:
-        """Write an instant: less the lateness, the watermark of the batch after the next."""
-        beats = spark.createDataFrame([(at,)], "at timestamp")
-        beats.coalesce(1).write.mode("append").parquet(self.path)
+    def write(self, spark: SparkSession, time: datetime) -> None:
+        """Write an instant; minus the delay it is the watermark of the batch after the next."""
+        heartbeat = spark.createDataFrame([(time,)], "at timestamp")
+        heartbeat.coalesce(1).write.mode("append").parquet(self.path)
 
-    def below(self, events: DataFrame, time: str, lateness: str) -> DataFrame:
-        """Set the watermark over the events and the heartbeats, and return the events alone."""
-        written = (
-            events.sparkSession.readStream.schema("at timestamp")
-            .option("cleanSource", "delete")
-            .parquet(self.path)
-        )
-        beats = written.select(F.col("at").alias(time), F.lit(True).alias(BEAT))
-        marked = events.withColumn(BEAT, F.lit(False))
-        return watermarked(marked.unionByName(beats, allowMissingColumns=True), time, lateness)
+    def with_watermark(self, events: DataFrame, time: str, watermark_delay: str) -> DataFrame:
+        """Return the events with a watermark that events and heartbeats advance."""
+        reader = events.sparkSession.readStream.schema("at timestamp")
+        instants = reader.option("cleanSource", "delete").parquet(self.path)
+        heartbeats = instants.select(F.col("at").alias(time), F.lit(True).alias(IS_HEARTBEAT))
+        flagged_events = events.withColumn(IS_HEARTBEAT, F.lit(False))
+        rows = flagged_events.unionByName(heartbeats, allowMissingColumns=True)
+        return with_watermark(rows, time, watermark_delay)

@@ -1,6 +1,6 @@
-"""Stores outside of Spark that a job keeps in step: one small interface, and PostgreSQL."""
+"""External stores that a job keeps up to date: the Store interface, and PostgreSQL."""
 
 from .postgres import PostgresStore
-from .store import Applied, Store
+from .store import BatchInfo, Store
 
-__all__ = ["Applied", "PostgresStore", "Store"]
+__all__ = ["BatchInfo", "PostgresStore", "Store"]

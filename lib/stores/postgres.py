@@ -1,41 +1,42 @@
-"""A table of PostgreSQL, with one row a key."""
+"""A PostgreSQL table with one row per key."""
 
 from __future__ import annotations
 
 import re
-import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from ..columns import require_whole
-from ..errors import ArgumentError, ColumnError, StoreError
-from ._copy_text import UNFIT, Texts, type_of
-from ._postgres_batch import LONGEST_NAME, NOTES, Batch, fits
-from ._postgres_errors import ShutError, explained
-from ._postgres_line import connected, driver
-from .store import Applied
-
-if TYPE_CHECKING:
-    from pg8000.native import Connection
+from ..columns import require_integer
+from ..errors import ArgumentError, ColumnError, SetupError, StoreError
+from ..http_client import certificate_file
+from ._postgres_copy import (
+    MAX_NAME_BYTES,
+    PROGRESS_TABLE,
+    UNREPRESENTABLE,
+    CopyText,
+    is_valid_name,
+    postgres_type,
+)
+from .store import BatchInfo
 
 
 @dataclass(frozen=True)
 class PostgresStore:
-    """A table of PostgreSQL 12 or later that a job keeps in step; nobody else may write to it.
+    """A table of PostgreSQL 12 or later that a job keeps up to date.
 
-    The first batch makes the table: the rows' columns, `tidegate_position` and `tidegate_deleted`,
-    with the keys as its primary key; or finds it, with at least these columns. A deleted row stays,
-    without values: readers take `WHERE NOT tidegate_deleted`. Beside it the table
-    `tidegate_batches` notes the last batch, in the transaction of the batch's rows, so that each
-    batch is applied exactly once, wherever the job dies.
+    No other writer may change rows. The first batch creates the table: the columns of the rows,
+    `tidegate_position` and `tidegate_deleted`, with the keys as primary key. An existing table
+    needs at least these columns. A deleted row remains, with null values: read with
+    `WHERE NOT tidegate_deleted`. The table `tidegate_batches` of the same schema records the last
+    batch in the transaction that writes its rows, so each batch is applied exactly once.
 
-    The rows of a batch come in one transaction, by COPY: Spark writes them as text, and the driver
-    hands it on, some thousand rows at a time, or some megabytes.
+    Spark formats the rows as text, and the driver copies them in chunks of some thousand rows or
+    megabytes, in one transaction, by COPY.
 
     | Spark | PostgreSQL |
     |---|---|
@@ -45,33 +46,37 @@ class PostgresStore:
     | string, binary, date | text, bytea, date |
     | timestamp, timestamp_ntz | timestamp with time zone, without time zone |
     | array<bigint> | bigint[] |
-    | struct, map, any other array | jsonb, with times in UTC |
+    | struct, map, other arrays | jsonb, with times in UTC |
 
-    Text with the character U+0000, years outside 1 to 9999 (of a timestamp: in UTC), and NaN or an
-    infinite number within jsonb stop the job: PostgreSQL has them not, or not as Spark has them.
+    Text with the character U+0000 or invalid UTF-8, years outside 1 to 9999 (for a timestamp in
+    UTC) and NaN or infinity in jsonb raise an error: PostgreSQL cannot store them, or stores them
+    differently.
 
     Args:
-        table: its name, with a schema before it or that of the user's search path.
-        host, port, database, user: of the server.
-        password: never shown in a repr or an error.
-        tls: whether the connection must be by TLS, with the server's name and certificate checked;
-            otherwise by TLS where the server has it, with nothing checked.
-        certificates: a file of the authorities to check by; the machine's own otherwise.
-        timeout: seconds to wait for a connection, and as many for its login.
-        attempts: how often a batch is tried where the server does not answer, or another
-            transaction is in the way; each time after a longer pause.
+        table: name of the table, with its schema or in the search path of the user.
+        host, port, database, user: the server and the login.
+        password: the password; reprs and errors never show it.
+        tls: whether TLS is required and the server's name and certificate are verified. Otherwise
+            TLS is used if the server offers it, without verification.
+        certificates: file of certificate authorities; the system's by default.
+        timeout: timeout of a connection with its login in seconds, at least 2.
+        attempts: maximum number of attempts if the server is unavailable or another transaction
+            conflicts, with increasing delays.
 
-    Raises ArgumentError and ColumnTypeError at construction, and SetupError without pg8000, which
-    `pip install 'tidegate[postgres]'` brings; else as `Store.apply`.
+    Raises:
+        ArgumentError, ColumnTypeError: at construction.
+        SetupError: if psycopg is not installed; see `pip install 'tidegate[postgres]'`.
+        TidegateError: as `Store.apply` raises.
 
     >>> PostgresStore("shop.totals", host="db.example", user="jobs", password="secret").name
     'the table shop.totals at db.example:5432/postgres'
     """
 
+    plan_name: ClassVar[str] = "postgres_store"
     table: str
     _: KW_ONLY
     host: str = "localhost"
-    # What has no part in which rows are written may be put right while a batch waits for it.
+    # Fields with compare=False do not affect which rows are written, so they may change later.
     port: int = field(default=5432, compare=False)
     database: str = "postgres"
     user: str = field(default="postgres", compare=False)
@@ -83,98 +88,97 @@ class PostgresStore:
 
     def __post_init__(self) -> None:
         parts = self.table.split(".") if isinstance(self.table, str) else []
-        if not 1 <= len(parts) <= 2 or not all(map(fits, parts)):
+        if not 1 <= len(parts) <= 2 or not all(map(is_valid_name, parts)):
             raise ArgumentError(
-                f"table is {self.table!r}.", "a table, or schema.table.", '"shop.totals"'
+                f"invalid table: {self.table!r}", "table or schema.table", 'table="shop.totals"'
             )
-        if parts[-1] == NOTES:
+        if parts[-1] == PROGRESS_TABLE:
             raise ArgumentError(
-                f"table is {self.table!r}.", f"another name: {NOTES} has the batches' numbers."
+                f"invalid table: {self.table!r}",
+                f"another name; {PROGRESS_TABLE} records the batches",
             )
-        require_whole(self.port, "port", 1, 65_535)
-        require_whole(self.timeout, "timeout", 1, 3_600)
-        require_whole(self.attempts, "attempts", 1, 100)
+        require_integer(self.port, "port", 1, 65_535)
+        require_integer(self.timeout, "timeout", 2, 3_600)
+        require_integer(self.attempts, "attempts", 1, 100)
 
     @property
     def name(self) -> str:
         """The table and its server."""
         return f"the table {self.table} at {self.host}:{self.port}/{self.database}"
 
-    def apply(self, rows: DataFrame, keys: Sequence[str], told: Applied) -> None:
-        """Apply the rows of a batch, and note the batch, in one transaction: see `Store`."""
-        columns = {each.name: type_of(each.name, each.dataType) for each in rows.schema}
+    def apply(self, rows: DataFrame, keys: Sequence[str], batch: BatchInfo) -> None:
+        """Apply the rows of a batch and record the batch, in one transaction: see `Store`."""
+        columns = {each.name: postgres_type(each.name, each.dataType) for each in rows.schema}
         for name in columns:
-            if not fits(name):
+            if not is_valid_name(name):
                 raise ColumnError(
-                    f"{name!r} is no name for a column of PostgreSQL.",
-                    f"up to {LONGEST_NAME} bytes, without the character U+0000.",
+                    f"invalid column name for PostgreSQL: {name!r}",
+                    f"1 to {MAX_NAME_BYTES} bytes without the character U+0000",
                 )
-        made = Texts.of(rows)
+        copy_text = CopyText.from_rows(rows)
         try:
-            longest = _longest(self.name, made)
-            self._tried(
-                lambda server: Batch(server, self.table, self.name, columns, keys).apply(
-                    made.chunks(longest), told
-                ),
-                keys,
-            )
+            max_row_bytes = copy_text.max_line_bytes()
+            for attempt in range(1, self.attempts + 1):
+                fault = self._try_transaction(copy_text.chunks(max_row_bytes), columns, keys, batch)
+                if not fault:
+                    return
+                if attempt < self.attempts:
+                    time.sleep(min(0.2 * 2**attempt, 10))
+        except PySparkException as error:
+            value = re.search(rf"{UNREPRESENTABLE}: ([\w+ ]+)", str(error))
+            if value is None:
+                raise
+            raise ColumnError(
+                f"invalid value for {self.name}: {value[1].strip()}; nothing was written",
+                "values that PostgreSQL can represent",
+                "replace such values in the transform",
+            ) from None
         finally:
-            made.close()
-
-    def _tried(self, work: Callable[[Connection], None], keys: Sequence[str]) -> None:
-        """Do the work in one transaction, several times where it is in another's way."""
-        for attempt in range(1, self.attempts + 1):
-            failed = self._once(work, keys)
-            if failed is None:
-                return
-            if not isinstance(failed, ShutError):
-                raise failed
-            if attempt < self.attempts:
-                time.sleep(min(0.2 * 2**attempt, 10))
+            copy_text.lines.unpersist()
         raise StoreError(
-            f"{self.name}, {self.attempts} times: {failed}.",
-            hint="see to the server, then start the job again: it goes on where it was.",
+            f"failed to write to {self.name} after {self.attempts} attempts",
+            fault,
+            "repair the server and restart the job.",
         )
 
-    def _once(self, work: Callable[[Connection], None], keys: Sequence[str]) -> Exception | None:
-        """Do the work in one transaction; return what the server has against it.
-
-        It is returned, since what is raised here would carry the server's own error, with a row.
-        """
-        native = driver()
+    def _try_transaction(
+        self,
+        lines: Iterable[bytes],
+        columns: Mapping[str, str],
+        keys: Sequence[str],
+        batch: BatchInfo,
+    ) -> str:
+        """Run one transaction; return the text of a transient fault, or an empty text."""
         try:
-            server = connected(self)
-            try:
-                server.run("START TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                work(server)
-                server.run("COMMIT")
-            finally:
-                server.close()
-        except native.DatabaseError as error:
-            return explained(error, self.name, list(keys))
-        except ssl.SSLCertVerificationError as error:
-            return StoreError(
-                f"{self.name} has a certificate that does not hold: {error.verify_message}.",
-                "one for the host's name, by an authority that the job knows.",
-                'certificates="/etc/jobs/authority.pem"',
-            )
-        except ShutError as error:
-            return error
-        except (native.InterfaceError, OSError) as error:
-            return ShutError(str(error))
-        return None
+            import psycopg
 
-
-def _longest(table: str, made: Texts) -> int:
-    """Return the bytes of the longest row; refuse values that PostgreSQL cannot hold."""
-    try:
-        return made.longest()
-    except PySparkException as error:
-        what = re.search(rf"{UNFIT}: ([\w+ ]+)", str(error))
-        if what is None:
-            raise
-        raise ColumnError(
-            f"a row for {table} has {what[1].strip()}.",
-            "values that PostgreSQL has as Spark has them.",
-            "put it right in the job's transform; nothing was written.",
-        ) from None
+            from ._postgres_writer import BatchWriter, is_transient, translate_postgres_error
+        except ImportError as error:
+            raise SetupError(
+                "PostgreSQL driver not found",
+                "the package psycopg is not installed.",
+                "pip install 'tidegate[postgres]'",
+            ) from error
+        try:
+            with psycopg.connect(
+                host=self.host,
+                port=self.port,
+                dbname=self.database,
+                user=self.user,
+                password=self.password,
+                sslmode="verify-full" if self.tls else "prefer",
+                sslrootcert=certificate_file(self.certificates) if self.tls else None,
+                connect_timeout=self.timeout,
+                client_encoding="UTF8",
+            ) as connection:
+                connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+                BatchWriter(connection, self.table, self.name, columns, keys).apply(lines, batch)
+            return ""
+        except psycopg.errors.ConnectionTimeout:
+            return f"no login within {self.timeout} seconds"
+        except psycopg.Error as error:
+            if is_transient(error):
+                return error.diag.message_primary or str(error)
+            fault = translate_postgres_error(error, self.name, keys)
+        # Outside the except clause, since the server's error contains values of a row.
+        raise fault

@@ -1,4 +1,4 @@
-"""What a store is that a job keeps in step."""
+"""The interface of external stores."""
 
 from __future__ import annotations
 
@@ -10,45 +10,47 @@ from pyspark.sql import DataFrame
 
 POSITION = "tidegate_position"
 DELETED = "tidegate_deleted"
-"""The columns that a store has besides those of the rows: where a row stands, and if it is gone."""
+"""Additional columns of a store: the position of a row, and whether the row is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Applied:
-    """Which batch is to be applied.
+class BatchInfo:
+    """Identifies a batch.
 
-    sender: the job, its query and the step, as in the commits of tables.
-    batch: the batch's number. offsets: the hash of what it was planned to read.
-    before: the number of the sender's last batch, as a table of what was applied has it; None for
-        the first.
+    sender: job, query and output, as in the application id of commits.
+    number: number of the batch.
+    offsets_hash: hash of the planned offsets.
+    previous_number: number of the sender's previous batch, or None.
+
+    >>> BatchInfo(sender="job/q/mirror", number=7, offsets_hash="5d41", previous_number=6).number
+    7
     """
 
     sender: str
-    batch: int
-    offsets: str
-    before: int | None
+    number: int
+    offsets_hash: str
+    previous_number: int | None
 
 
 class Store(Protocol):
-    """A table, an index or the like of a store outside, with one row a key."""
+    """A table, index or similar of an external store, with one row per key."""
 
     @property
     def name(self) -> str:
-        """What errors call it, without any secret."""
+        """Name of the table for messages, without secrets."""
 
-    def apply(self, rows: DataFrame, keys: Sequence[str], told: Applied) -> None:
-        """Apply the rows of a batch, and note the batch, in one transaction.
+    def apply(self, rows: DataFrame, keys: Sequence[str], batch: BatchInfo) -> None:
+        """Apply the rows of a batch and record the batch, in one transaction.
 
-        rows: one row a key, whose columns are the keys, the values, POSITION (numbers that grow
-            from change to change of a key) and DELETED, where which is true the values are null.
+        rows: one row per key; columns are the keys, the values, POSITION and DELETED. POSITION
+            increases with each change of a key. If DELETED is true, values are null.
 
-        Does nothing where the store has noted the batch. A row replaces the store's row of its key
-        unless that one's position is higher, also if it is gone: of a key that is deleted, the
-        position stays.
+        Does nothing if the store has recorded the batch. A row overwrites the stored row of its key
+        unless the stored position is higher. Positions of deleted keys are stored as tombstones.
 
         Raises:
-            StoreError: for a store that cannot be reached, or does not take the rows.
-            TableError: for a table with other columns.
-            ReplayMismatchError: where the last batch that the store has noted is neither `before`
-                nor this one, or another sender's.
+            StoreError: if the store is unavailable or rejects the rows.
+            TableError: if the table has different columns.
+            TableMismatchError: if the last recorded batch is neither the previous batch nor this
+                one, or belongs to another sender.
         """

@@ -1,19 +1,19 @@
-"""For tests of streams: an embedded Kafka broker, and whatever else a test of a job needs."""
+"""Test tools: a virtual-time driver, an embedded Kafka broker, and injected crashes."""
 
-from ..differences import Differences
+from ..frame_diff import FrameDiff
+from ..kafka.producer import Record, deliver
 from .broker import Broker
-from .compare import compare
-from .crash import CrashError, crash_after
-from .delivery import Record, deliver
+from .crash_points import CrashError, crash_after
 from .driver import StreamDriver
+from .equivalence import compare_stream_and_batch
 
 __all__ = [
     "Broker",
     "CrashError",
-    "Differences",
+    "FrameDiff",
     "Record",
     "StreamDriver",
-    "compare",
+    "compare_stream_and_batch",
     "crash_after",
     "deliver",
 ]

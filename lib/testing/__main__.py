@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing`: an embedded broker in the foreground, until Ctrl-C."""
+"""`python -m tidegate.testing`: an embedded broker in the foreground."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _TOPIC = re.compile(r"([A-Za-z0-9._-]+)(?::([1-9]\d{0,4}))?")
 
 
 def main() -> int:
-    """Run a broker until SIGINT or SIGTERM; 0 when stopped so, 1 when it failed."""
-    given = _arguments()
+    """Run an embedded Kafka broker until SIGINT or SIGTERM; exit with 1 if the broker fails."""
+    arguments = _parse_arguments()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with Broker.start(given.dir, port=given.port) as broker:
-            topics = _create(broker, given.topic)
+        with Broker.start(arguments.dir, port=arguments.port) as broker:
+            topics = _create_topics(broker, arguments.topic)
             print(
-                f"Kafka listens on {broker.servers}, its log is {broker.log}; Ctrl-C stops it.",
-                f"Topics: {_told(topics, broker.servers)}",
+                f"Kafka listens on {broker.bootstrap_servers}; log: {broker.log}; Ctrl-C stops it.",
+                f"Topics: {_format_topics(topics, broker.bootstrap_servers)}",
                 sep="\n",
                 flush=True,
             )
-            while broker.alive and not stop.wait(0.5):
+            while broker.is_alive and not stop.wait(0.5):
                 pass
             return 0 if stop.is_set() else 1
     except TidegateError as error:
@@ -38,44 +38,46 @@ def main() -> int:
         return 1
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidegate.testing", description=main.__doc__)
-    parser.add_argument("--port", type=int, help="the port on 127.0.0.1; a free one if left out")
-    parser.add_argument("--dir", help="a folder that keeps the data; a temporary one if left out")
+    parser.add_argument("--port", type=int, help="port on 127.0.0.1; default: a free port")
+    parser.add_argument("--dir", help="data folder; default: a temporary one")
     parser.add_argument(
         "--topic",
-        type=_topic,
+        type=_parse_topic,
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS]",
-        help="a topic to be created, of one partition if none are given; may be given again",
+        help="topic to create, with one partition by default; repeatable",
     )
     return parser.parse_args()
 
 
-def _topic(text: str) -> tuple[str, int]:
-    found = _TOPIC.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME or NAME:PARTITIONS, as in clicks:4")
-    name, partitions = found.groups(default="1")
+def _parse_topic(text: str) -> tuple[str, int]:
+    match = _TOPIC.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"invalid topic: {text!r}; expected NAME or NAME:PARTITIONS, such as clicks:4"
+        )
+    name, partitions = match.groups(default="1")
     return name, int(partitions)
 
 
-def _create(broker: Broker, topics: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Create the topics that are not there yet, and return the partitions of each topic."""
-    there = broker.topics()
+def _create_topics(broker: Broker, topics: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Create missing topics, and return the number of partitions of each topic."""
+    existing = broker.topics()
     for name, partitions in topics:
-        if name not in there:
+        if name not in existing:
             broker.create_topic(name, partitions)
-            # A topic that was just created may be missing from the broker's list for a moment.
-            there[name] = partitions
-    return there
+            # The broker's list of topics can lag behind the creation.
+            existing[name] = partitions
+    return existing
 
 
-def _told(topics: dict[str, int], servers: str) -> str:
-    named = [f"{name} ({partitions} partitions)" for name, partitions in sorted(topics.items())]
-    how = f"none; `tidegate topics --create clicks:4 --servers {servers}` makes one."
-    return ", ".join(named) or how
+def _format_topics(topics: dict[str, int], servers: str) -> str:
+    texts = [f"{name} ({partitions} partitions)" for name, partitions in sorted(topics.items())]
+    missing_hint = f"none; `tidegate topics --create clicks:4 --servers {servers}` creates one."
+    return ", ".join(texts) or missing_hint
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a Spark session, a broker and a fresh topic, for your own tests.
+"""Pytest fixtures for your tests: a Spark session, a broker and the name of a new topic.
 
 With `pytest_plugins = ["tidegate.testing.fixtures"]` in your conftest.py:
 
@@ -18,10 +18,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from ..runtime.process.session import quiet, spark_session
+from ..spark.session import set_log_level, spark_session
 from .broker import Broker
 
-SMALL = {
+TEST_SESSION_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.ui.enabled": "false",
@@ -30,32 +30,32 @@ SMALL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Settings of a session whose tables are small, and which nobody reaches from outside."""
+"""Settings for small tables, and a session that is reachable from this machine only."""
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session on two cores for all tests of the run, with Delta, Kafka and RocksDB state."""
-    # Spark's Python workers have to be this interpreter; the session reads both when it is made.
+    """A session on two cores for all tests, with Delta, Kafka and the RocksDB state store."""
+    # The session reads the interpreter of Python workers at its start.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    conf = {**SMALL, "spark.sql.warehouse.dir": warehouse}
-    made = spark_session("tests", master="local[2]", conf=conf)
-    quiet(made, "ERROR")
-    yield made
-    made.stop()
+    conf = {**TEST_SESSION_SETTINGS, "spark.sql.warehouse.dir": warehouse}
+    session = spark_session("tests", master="local[2]", conf=conf)
+    set_log_level(session, "ERROR")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One embedded broker for all tests of the run; a test that kills a broker starts its own."""
-    with Broker.start() as started:
-        yield started
+    """An embedded broker for all tests; a test that kills a broker starts its own."""
+    with Broker.start() as running_broker:
+        yield running_broker
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name, made of the test's own, that no other test has; the topic is not created."""
-    words = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
-    return f"{words[:80].strip('-')}-{uuid.uuid4().hex[:8]}"
+    """A unique topic name, derived from the test's name; the topic is not created."""
+    test_name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
+    return f"{test_name[:80].strip('-')}-{uuid.uuid4().hex[:8]}"

@@ -1,7 +1,7 @@
-"""Materialised views, and the keyed tables that they are made of."""
+"""Materialized views over keyed tables, maintained incrementally."""
 
-from ._buckets import lookup
+from .bucketing import read_view
 from .keyed_table import KeyedTable
 from .view import View
 
-__all__ = ["KeyedTable", "View", "lookup"]
+__all__ = ["KeyedTable", "View", "read_view"]

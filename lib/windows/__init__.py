@@ -1,30 +1,28 @@
-"""Event-time windows: the same calls on batches and on streams, with the same rows."""
+"""Event-time windows and deduplication, with the same results on batches and streams."""
 
 from .cumulative import Cumulative, cumulative
 from .deduplicate import Deduplication, deduplicate
 from .hopping import Hopping, hopping
-from .merging import Overlapping, Same
-from .session import Session, session
+from .session_window import Session, session
 from .sliding import Sliding, sliding
-from .tumbling import Tumbling, rolled_up, tumbling
-from .window import Window
-from .windowed import Windowed
+from .tumbling import Tumbling, roll_up, tumbling
+from .window import MergeEqualWindows, MergeSessions, Window, WindowAggregation
 
 __all__ = [
     "Cumulative",
     "Deduplication",
     "Hopping",
-    "Overlapping",
-    "Same",
+    "MergeEqualWindows",
+    "MergeSessions",
     "Session",
     "Sliding",
     "Tumbling",
     "Window",
-    "Windowed",
+    "WindowAggregation",
     "cumulative",
     "deduplicate",
     "hopping",
-    "rolled_up",
+    "roll_up",
     "session",
     "sliding",
     "tumbling",

@@ -1,39 +1,45 @@
-"""What all windows share: the call's checks, and the grouping of rows by window and key."""
+"""Grouping of rows by window and key: validation of arguments, aligned windows, and panes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
-from ..aggregates import Aggregate, Kind, merges, partials
+from ..aggregates import Aggregate, merge_columns, partials
 from ..columns import (
     WATERMARK_KEY,
+    add_micros,
+    column_type,
     first_line,
-    names,
-    quoted,
-    require,
+    quoted_column,
+    require_column_names,
+    require_columns,
     require_event_time,
-    require_free,
-    type_of,
+    require_no_name_clash,
 )
+from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from .merging import WINDOW
 
+WINDOW = "window"
+"""The window column of a result."""
 SPAN = "tidegate:window"
 ROWS = "tidegate:rows"
 BUCKETS = 64
-"""How many parts the rows of a window that wait are kept in."""
+"""The number of buckets in which a stream stores the rows of a window."""
 _BUCKET = "tidegate:bucket"
+_WINDOWS = "tidegate:windows"
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """Checked arguments of a window transform."""
+    """Validated arguments of a window transform."""
 
     events: DataFrame
     time: str
@@ -41,164 +47,243 @@ class Grouping:
     aggs: dict[str, Aggregate | Column]
 
     @property
-    def at(self) -> Column:
-        """The event-time column."""
-        return quoted(self.time)
+    def time_column(self) -> Column:
+        return quoted_column(self.time)
 
     @property
     def keys(self) -> list[Column]:
-        """The by columns."""
-        return [quoted(name) for name in self.by]
+        return [quoted_column(name) for name in self.by]
 
     @property
-    def groups(self) -> list[Column]:
-        """The by columns, as what rows are grouped by."""
-        return [self._group(name) for name in self.by]
-
-    def _group(self, name: str) -> Column:
-        if name != self.time:
-            return quoted(name)
-        # The copy has no watermark: Spark allows one column with a watermark in a grouping, which
-        # is the window.
-        return F.timestamp_micros(F.unix_micros(self.at)).alias(name)
+    def group_columns(self) -> list[Column]:
+        # Spark allows one group column with a watermark, which is the window; a copy has none.
+        copied_time = F.timestamp_micros(F.unix_micros(self.time_column)).alias(self.time)
+        return [copied_time if name == self.time else quoted_column(name) for name in self.by]
 
     @property
-    def mergeable(self) -> dict[str, Aggregate] | None:
-        """The aggregates when all of them merge, else None."""
-        merging = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
-        return merging if len(merging) == len(self.aggs) else None
+    def mergeable_aggregates(self) -> dict[str, Aggregate] | None:
+        aggregates = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Aggregate)}
+        return aggregates if len(aggregates) == len(self.aggs) else None
 
-    def over(self, window: Column, *cuts: Column, first: Sequence[Column] = ()) -> DataFrame:
+    def aggregate_by(
+        self, window: Column, *extra_keys: Column, leading_keys: Sequence[Column] = ()
+    ) -> DataFrame:
         """Aggregate the rows of each window and key.
 
-        `cuts` part the rows further, and are not in the result; nor is what rows are grouped by
-        `first`, ahead of their keys, which must follow from these.
+        `extra_keys` are additional group columns, which are not in the result. `leading_keys` are
+        group columns before the keys, must be functions of the keys, and are not in the result.
         """
-        answers = [
-            (agg.finish(agg.partial(self.at)) if isinstance(agg, Aggregate) else agg).alias(name)
+        results = [
+            agg.finish(agg.partial(self.time_column)).alias(name)
+            if isinstance(agg, Aggregate)
+            else agg.alias(name)
             for name, agg in self.aggs.items()
         ]
         try:
-            groups = [window.alias(WINDOW), *first, *self.groups, *cuts]
-            rows = self.events.groupBy(*groups).agg(*answers)
+            groups = [window.alias(WINDOW), *leading_keys, *self.group_columns, *extra_keys]
+            rows = self.events.groupBy(*groups).agg(*results)
         except AnalysisException as fault:
             raise ColumnError(
-                f"aggs cannot be computed: {first_line(fault)}",
+                f"invalid aggs: {first_line(fault)}",
                 "an Aggregate such as count(), or a Spark aggregate expression such as "
-                "F.stddev('ms').",
+                "F.stddev('ms')",
             ) from fault
-        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in self.aggs])
+        return self._select_results(rows)
 
-    def spanning(self, window: Column) -> DataFrame:
-        """Aggregate the rows of each key and window.
+    def _select_results(self, rows: DataFrame) -> DataFrame:
+        return rows.select(quoted_column(WINDOW), *self.keys, *map(quoted_column, self.aggs))
 
-        The window is any struct of start and end that a row has.
+    def aggregate_by_span(self, window: Column) -> DataFrame:
+        """Aggregate the rows of each key and window, a struct of start and end."""
+        spans = with_span(self.events.where(self.time_column.isNotNull()), self.time, window)
+        return replace(self, events=spans).aggregate_by(quoted_column(SPAN))
+
+    def collect_rows(self, window: Column, *extra_columns: str) -> DataFrame:
+        """Collect the rows of each window in the column ROWS; `explode_rows` reverses this.
+
+        Rows have the columns that keys and aggregates read, and `extra_columns`. They are stored in
+        BUCKETS by key, each of them one row of state, since one row of state per event costs more.
         """
-        spans = marked(self.events.where(self.at.isNotNull()), self.time, window)
-        return replace(self, events=spans).over(quoted(SPAN))
-
-    def collected(self, window: Column, *also: str) -> DataFrame:
-        """Return the rows of each window in the column ROWS, with what keys and aggregates read.
-
-        `also` names further columns that rows keep; `restored` takes the rows apart again.
-
-        Rows are kept in a few parts by their key, each of them one row of state: to write a row of
-        state for each event costs more than to write them together.
-        """
-        rows = self.events.where(self.at.isNotNull())
+        rows = self.events.where(self.time_column.isNotNull())
         bucket = F.pmod(F.xxhash64(*self.keys), F.lit(BUCKETS)) if self.by else F.lit(0)
-        row = F.struct(*map(quoted, dict.fromkeys([*self._read, *also])))
-        spans = marked(rows.withColumn(_BUCKET, bucket.cast("int")), self.time, window)
-        grouped = spans.groupBy(quoted(SPAN).alias(WINDOW), quoted(_BUCKET))
+        row = F.struct(*map(quoted_column, dict.fromkeys([*self._columns_read, *extra_columns])))
+        spans = with_span(rows.withColumn(_BUCKET, bucket.cast("int")), self.time, window)
+        grouped = spans.groupBy(quoted_column(SPAN).alias(WINDOW), quoted_column(_BUCKET))
         return grouped.agg(F.collect_list(row).alias(ROWS))
 
     @property
-    def _read(self) -> list[str]:
-        """The columns that keys and aggregates read; all columns where one is an expression."""
-        values = [value for agg in (self.mergeable or {}).values() for value, _ in agg.inputs]
-        wanted = {self.time, *self.by, *(value for value in values if isinstance(value, str))}
-        known = self.mergeable is not None and all(isinstance(value, str) for value in values)
-        return [name for name in self.events.columns if not known or name in wanted]
+    def _columns_read(self) -> list[str]:
+        """The columns that keys and aggregates read; all columns if one input is an expression."""
+        aggs = self.mergeable_aggregates
+        values = [value for agg in (aggs or {}).values() for value, _ in agg.inputs]
+        if aggs is None or not all(isinstance(value, str) for value in values):
+            return self.events.columns
+        return [name for name in self.events.columns if name in {self.time, *self.by, *values}]
 
-    def parts(self) -> Grouping:
-        """The same grouping with its aggregates left unfinished; all of them must merge."""
-        return replace(self, aggs=dict(partials(self.mergeable or {})))
+    def as_partials(self) -> Grouping:
+        """Return the same grouping without `finish` of its aggregates, which must all merge."""
+        return replace(self, aggs=dict(partials(self.mergeable_aggregates or {})))
 
-    def merged(self, parts: DataFrame, window: Column) -> DataFrame:
-        """Merge rows of unfinished aggregates that share a window and a key, and finish them."""
-        aggs = self.mergeable or {}
-        merging = [
-            aggs[name].finish(merge).alias(name) for name, merge in merges(parts, aggs).items()
+    def merge_windows(self, partial_rows: DataFrame, window: Column) -> DataFrame:
+        """Merge the partials of each window and key, and finish them."""
+        aggs = self.mergeable_aggregates or {}
+        merged_columns = [
+            aggs[name].finish(merge).alias(name)
+            for name, merge in merge_columns(partial_rows, aggs).items()
         ]
-        rows = parts.groupBy(window.alias(WINDOW), *self.keys).agg(*merging)
-        return rows.select(quoted(WINDOW), *self.keys, *[quoted(name) for name in aggs])
+        rows = partial_rows.groupBy(window.alias(WINDOW), *self.keys).agg(*merged_columns)
+        return self._select_results(rows)
 
 
-def restored(frame: DataFrame) -> DataFrame:
-    """Return the rows that `Grouping.collected` put together, each with the column SPAN."""
-    return frame.select(quoted(SPAN), F.explode(ROWS).alias(ROWS)).select(
-        quoted(SPAN), f"`{ROWS}`.*"
-    )
+def explode_rows(frame: DataFrame) -> DataFrame:
+    """Return the rows that `Grouping.collect_rows` collected, each with the column SPAN."""
+    rows = frame.select(quoted_column(SPAN), F.explode(ROWS).alias(ROWS))
+    return rows.select(quoted_column(SPAN), f"`{ROWS}`.*")
 
 
-def marked(frame: DataFrame, time: str, window: Column) -> DataFrame:
-    """Add a column SPAN of windows, which Spark closes by the watermark of `time`.
+def with_span(frame: DataFrame, time: str, window: Column) -> DataFrame:
+    """Add a window column SPAN that Spark closes by the watermark of `time`.
 
-    Spark knows a window by a mark on its column, and takes its second field for the end, whatever
-    has computed it.
+    Spark recognizes a window by the metadata of its column and uses its second field as the end.
     """
-    watermark = (frame.schema[time].metadata or {}).get(WATERMARK_KEY)
-    mark = {} if watermark is None else {WATERMARK_KEY: watermark}
-    return frame.withColumn(SPAN, window).withMetadata(SPAN, {"spark.timeWindow": True, **mark})
+    metadata: dict[str, Any] = {"spark.timeWindow": True}
+    time_metadata = frame.schema[time].metadata or {}
+    if WATERMARK_KEY in time_metadata:
+        metadata[WATERMARK_KEY] = time_metadata[WATERMARK_KEY]
+    return frame.withColumn(SPAN, window).withMetadata(SPAN, metadata)
 
 
-def grouping(
+def build_grouping(
     events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str
 ) -> Grouping:
-    """Check what a window transform was given, before any stream starts."""
-    keys = names(by)
+    keys = require_column_names(by)
     require_event_time(events, time)
-    require(events, keys)
-    if not isinstance(aggs, Mapping) or not aggs:
-        raise ArgumentError(
-            f"aggs is {'empty' if isinstance(aggs, Mapping) else type(aggs).__name__}.",
-            "at least one aggregate by the name of its column.",
-            "aggs={'n': count()}",
-        )
+    require_columns(events, keys)
+    require_aggregates(aggs)
     for name, agg in aggs.items():
         if not isinstance(agg, Aggregate | Column):
             raise ColumnTypeError(
-                f"aggs[{name!r}] is {agg!r}, a {type(agg).__name__}.",
-                "an Aggregate such as count(), or a Spark aggregate expression.",
+                f"invalid aggs: {name!r} is {agg!r} ({type(agg).__name__})",
+                "an Aggregate such as count(), or a Spark aggregate expression",
                 f"aggs={{{name!r}: count()}}",
             )
         if isinstance(agg, Aggregate):
             _require_inputs(events, name, agg)
-    require_free([WINDOW], keys, "by")
-    require_free([WINDOW, *keys], aggs)
+    require_no_name_clash([WINDOW], keys, "by")
+    require_no_name_clash([WINDOW, *keys], aggs)
     return Grouping(events, time, tuple(keys), dict(aggs))
 
 
+def require_aggregates(aggs: object) -> None:
+    if not isinstance(aggs, Mapping) or not aggs:
+        raise ArgumentError(
+            f"invalid aggs: {aggs!r}",
+            "a mapping with at least one aggregate, by result column",
+            "aggs={'n': count()}",
+        )
+
+
 def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
-    for value, kind in agg.inputs:
-        found = type_of(events, value, f"aggs[{name!r}]")
-        if not _fits(found, kind):
+    for value, value_kind in agg.inputs:
+        data_type = column_type(events, value, f"aggs[{name!r}]")
+        is_number = isinstance(data_type, NumericType)
+        if not {"number": is_number, "ordered": _is_ordered(data_type)}.get(value_kind, True):
             raise ColumnTypeError(
-                f"aggs[{name!r}] reads a column of type {found.simpleString()}.",
-                "a number." if kind == "number" else "a type whose values have an order.",
-                "cast it with withColumn before the transform.",
+                f"invalid aggs: the input of {name!r} has type {data_type.simpleString()}",
+                "a number" if value_kind == "number" else "a type with an order",
+                "cast the column with withColumn before the transform",
             )
 
 
-def _fits(found: DataType, kind: Kind) -> bool:
-    if kind == "number":
-        return isinstance(found, NumericType)
-    if kind == "ordered":
-        if isinstance(found, StructType):
-            return all(_fits(field.dataType, kind) for field in found)
-        return (
-            _fits(found.elementType, kind)
-            if isinstance(found, ArrayType)
-            else not isinstance(found, MapType | VariantType)
-        )
-    return True
+def _is_ordered(data_type: DataType) -> bool:
+    if isinstance(data_type, StructType):
+        return all(_is_ordered(field.dataType) for field in data_type)
+    if isinstance(data_type, ArrayType):
+        return _is_ordered(data_type.elementType)
+    return not isinstance(data_type, MapType | VariantType)
+
+
+def floor_time(time: Column, width: int, start: int = 0) -> Column:
+    """Return the last multiple of `width` microseconds, counted from `start`, at or before a time.
+
+    `start` is in microseconds since 1970-01-01.
+    """
+    micros = F.unix_micros(time)
+    return F.timestamp_micros(micros - F.pmod(micros - F.lit(start), F.lit(width)))
+
+
+def as_window(start: Column, end: Column) -> Column:
+    return F.struct(start.alias("start"), end.alias("end"))
+
+
+def alignment_micros(offset: str | timedelta, width: int) -> int:
+    return microseconds(offset, "offset", min_value=-(10**18)) % width
+
+
+@dataclass(frozen=True)
+class FixedGrid:
+    """Contiguous windows of `width` microseconds, aligned to `start` since 1970-01-01."""
+
+    width: int
+    start: int
+
+    @property
+    def max_length(self) -> int:
+        return self.width
+
+    def window(self, time: Column) -> Column:
+        """Return the window that contains an instant: a struct of start and exclusive end."""
+        begin = floor_time(time, self.width, self.start)
+        return as_window(begin, add_micros(begin, self.width))
+
+
+class PaneLayout(Protocol):
+    """The mapping from instants to panes and windows."""
+
+    def with_pane_inputs(self, frame: DataFrame, instant: Column) -> DataFrame:
+        """Add columns that the other methods read, so that they are computed once."""
+
+    def pane(self, instant: Column) -> Column:
+        """Return the pane that contains an instant: its start, and the end of its first window."""
+
+    def windows(self, instant: Column) -> Column:
+        """Return all windows that contain an instant, as an array of structs of start and end."""
+
+
+def aggregate_by_panes(rows: Grouping, layout: PaneLayout) -> DataFrame:
+    """Aggregate each row once, in its pane, then merge the panes of each window.
+
+    A pane closes with its first window, and a row that arrives later is in none of its windows.
+    Copies of a row for each window would be dropped from closed windows only, and results would
+    depend on batch boundaries.
+
+    Aggregates that do not merge read the rows: a stream stores them until their pane closes; a
+    batch, in which no row is late, copies them into their windows at once.
+    """
+    prepared = replace(rows, events=layout.with_pane_inputs(rows.events, rows.time_column))
+    pane = layout.pane(rows.time_column)
+    if rows.mergeable_aggregates is not None:
+        panes = prepared.as_partials().aggregate_by_span(pane)
+        return rows.merge_windows(_explode_windows(panes, layout), quoted_column(SPAN))
+    if rows.events.isStreaming:
+        events = explode_rows(_explode_windows(prepared.collect_rows(pane), layout))
+    else:
+        timed = rows.events.where(rows.time_column.isNotNull())
+        events = _copy_into_windows(timed, rows.time, rows.time_column, layout)
+    return replace(rows, events=events).aggregate_by(quoted_column(SPAN))
+
+
+def _explode_windows(panes: DataFrame, layout: PaneLayout) -> DataFrame:
+    return _copy_into_windows(panes, WINDOW, quoted_column(WINDOW)["start"], layout)
+
+
+def _copy_into_windows(
+    frame: DataFrame, time: str, instant: Column, layout: PaneLayout
+) -> DataFrame:
+    """Return a copy of each row for each window that contains `instant`, in the column SPAN.
+
+    `time` is the name of the column with the watermark.
+    """
+    with_inputs = layout.with_pane_inputs(frame, instant)
+    copies = with_inputs.withColumn(_WINDOWS, F.explode(layout.windows(instant)))
+    return with_span(copies, time, quoted_column(_WINDOWS)).drop(_WINDOWS)

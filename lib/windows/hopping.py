@@ -1,50 +1,34 @@
-"""Hopping windows: of fixed length, one starting at each hop, so that they overlap."""
+"""Hopping windows: overlapping windows of a fixed length."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
-from ..columns import names
+from ..columns import add_micros
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ._grid import floor, shift
-from ._grouping import grouping
-from ._panes import by_panes
-from .merging import Same
-from .window import result_time
+from ._grouping import Grouping, aggregate_by_panes, alignment_micros, as_window, floor_time
+from .window import Window
 
 
 @dataclass(frozen=True)
-class Hopping:
-    """Windows [start, start + size), one starting every `hop`, so that they overlap.
+class Hopping(Window):
+    """Overlapping windows [start, start + size), one every `hop`; see the function `hopping`.
 
-    Windows start at 1970-01-01 00:00:00 UTC plus `offset` plus multiples of `hop`. An event is in
-    size / hop windows (rounded down or up where that is no whole number).
+    Raises ArgumentError and ColumnTypeError at construction.
 
-    Events are aggregated once, in panes, and the panes of a window are merged. Panes lie between
-    the instants at which a window begins or ends: one a hop, or two where the size is no multiple
-    of the hop. Aggregates that do not merge (bare Spark aggregate columns) take the rows
-    themselves, which a stream keeps until their pane has closed.
-
-    Args:
-        size: the length of a window.
-        hop: from one window's start to the next; at most `size`, or events between windows would be
-            lost.
-        offset: shifts the alignment; any sign.
-
-    Raises:
-        ArgumentError, ColumnTypeError: at construction.
-
-    Source: panes as in Li et al., No Pane, No Gain (2005); two panes a hop as the paired windows of
-    Krishnamurthy et al., On-the-Fly Sharing for Streamed Aggregation (2006).
+    >>> Hopping("1 minute", "10 seconds").lookback
+    datetime.timedelta(seconds=60)
     """
 
+    plan_name: ClassVar[str] = "hopping"
     size: str | timedelta
     hop: str | timedelta
     offset: str | timedelta = "0 seconds"
@@ -52,99 +36,34 @@ class Hopping:
     def __post_init__(self) -> None:
         size = microseconds(self.size, "size")
         hop = microseconds(self.hop, "hop")
-        microseconds(self.offset, "offset", least=-(10**18))
+        microseconds(self.offset, "offset", min_value=-(10**18))
         if hop > size:
             raise ArgumentError(
-                f"hop is {self.hop!r}, longer than size={self.size!r}: events in the gaps between "
-                "windows would be lost.",
-                "a hop of at most the size.",
-                f"hop={self.size!r}, which is tumbling(events, {self.size!r}).",
+                f"invalid hop: {self.hop!r} exceeds size={self.size!r}; events in the gaps between "
+                "windows would be lost",
+                "a hop of at most the size",
+                f"hop={self.size!r}, which equals tumbling(events, {self.size!r})",
             )
 
-    def aggregate(
-        self,
-        events: DataFrame,
-        *,
-        by: str | Sequence[str] = (),
-        aggs: Mapping[str, Aggregate | Column],
-        time: str = "event_time",
-    ) -> DataFrame:
-        """Return the aggregates of each window and key: window, the by columns, the aggregates."""
-        return by_panes(grouping(events, by, aggs, time), self._layout)
+    def _aggregate(self, rows: Grouping) -> DataFrame:
+        return aggregate_by_panes(rows, self._layout)
 
     def late_at(self, time: Column) -> Column:
-        """Return the end of the first window that holds an instant.
+        """Return the end of the first window that contains an instant.
 
-        Once the watermark has reached it, that window may be out, and the row is left out of all
-        its windows.
+        A row that arrives after this watermark is dropped from all its windows.
         """
         return self._layout.pane(time)["end"]
 
-    def merging(self, by: str | Sequence[str]) -> Same:
-        """Return how late rows are merged into windows: into those that are the same."""
-        return Same(names(by))
-
     @property
-    def reach(self) -> timedelta:
-        """How far before a window's end an event can be that still matters to the window."""
+    def lookback(self) -> timedelta:
+        """How far before the end of a window its events can be."""
         return timedelta(microseconds=microseconds(self.size))
 
     @property
-    def result_time(self) -> Column:
-        """A window's end."""
-        return result_time()
-
-    @property
-    def _layout(self) -> _Hops:
+    def _layout(self) -> _HopPanes:
         hop = microseconds(self.hop)
-        return _Hops(microseconds(self.size), hop, shift(self.offset, hop))
-
-
-@dataclass(frozen=True)
-class _Hops:
-    """Where hopping windows begin and end; `size`, `hop` and `start` are in microseconds.
-
-    One window starts every `hop`, counted from `start` after 1970 began.
-    """
-
-    size: int
-    hop: int
-    start: int
-
-    @property
-    def rest(self) -> int:
-        """How long after a window's start another one ends, less whole hops."""
-        return self.size % self.hop
-
-    def placed(self, frame: DataFrame, at: Column) -> DataFrame:
-        """Return the frame as it is: panes follow from the instant alone."""
-        return frame
-
-    def pane(self, at: Column) -> Column:
-        """Return the pane that holds an instant: its start, and the end of its first window."""
-        begun = floor(at, self.hop, self.start)
-        if self.rest == 0:
-            return F.struct(begun.alias("start"), _after(begun, self.hop).alias("end"))
-        ends = _after(begun, self.rest)
-        # Past the end in the middle of a hop, the next window to end does so in the hop that
-        # follows.
-        return F.struct(
-            F.when(at < ends, begun).otherwise(ends).alias("start"),
-            F.when(at < ends, ends).otherwise(_after(ends, self.hop)).alias("end"),
-        )
-
-    def windows(self, at: Column) -> Column:
-        """Return the windows that hold an instant, the last to begin first."""
-        latest = F.unix_micros(floor(at, self.hop, self.start))
-        lasts = F.lit(self.size - 1) - (F.unix_micros(at) - latest)
-        before = F.sequence(F.lit(0), F.call_function("div", lasts, F.lit(self.hop)))
-        return F.transform(before, lambda hops: self._window(latest - hops * F.lit(self.hop)))
-
-    def _window(self, start: Column) -> Column:
-        end = start + F.lit(self.size)
-        return F.struct(
-            F.timestamp_micros(start).alias("start"), F.timestamp_micros(end).alias("end")
-        )
+        return _HopPanes(microseconds(self.size), hop, alignment_micros(self.offset, hop))
 
 
 def hopping(
@@ -159,30 +78,38 @@ def hopping(
 ) -> DataFrame:
     """Aggregate the events of each key in windows [start, start + size), one starting every `hop`.
 
-    See `Hopping` for where windows lie. Events with a null time are in no window; a null key is a
-    key of its own.
+    Windows start at 1970-01-01 00:00:00 UTC plus `offset` plus multiples of `hop`. An event is in
+    size / hop windows, rounded up or down. Events with a null time are in no window; a null key is
+    a separate key.
+
+    Each event is aggregated once, in a pane, and the panes of a window are merged. Window starts
+    and ends delimit panes: one pane per hop, or two if the size is not a multiple of the hop. For
+    aggregates that do not merge (Spark aggregate columns) a stream stores the rows until their pane
+    closes.
 
     State on a stream: one partial for each key and pane whose first window is open, and one for
-    each open window that holds a closed pane. A row is late, and is left out of all its windows,
-    when the end of the first of them is at or before the watermark. In append mode a window comes
-    out once, when the watermark reaches its end. A checkpoint is bound to size, hop, offset, by and
-    aggs.
+    each open window with a closed pane. A row is late, and dropped from all its windows, when the
+    end of its first window is at or before the watermark. In append mode a window is emitted once,
+    when the watermark reaches its end. Changing size, hop, offset, by or aggs requires a new
+    checkpoint.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
         size: the length of a window.
-        hop: from one window's start to the next; at most `size`.
-        by: key columns.
-        aggs: the aggregate of each result column; bare Spark aggregate columns are taken too.
+        hop: the distance between window starts, at most `size`.
+        by: the key columns.
+        aggs: the aggregate of each result column; also Spark aggregate columns.
         time: the event-time column, a timestamp.
         offset: shifts the alignment; any sign.
 
     Returns:
-        `window` (struct of start inclusive and end exclusive), the by columns, one column an
-        aggregate.
+        `window` (struct of inclusive start and exclusive end), the by columns, the aggregates.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
+
+    Source: panes as in Li et al., No Pane, No Gain (2005); two panes per hop as the paired windows
+    of Krishnamurthy et al., On-the-Fly Sharing for Streamed Aggregation (2006).
 
     >>> from tidegate.aggregates import count
     >>> hopping(clicks, "1 minute", "10 seconds", by="page", aggs={"views": count()}).columns
@@ -191,5 +118,42 @@ def hopping(
     return Hopping(size, hop, offset).aggregate(events, by=by, aggs=aggs, time=time)
 
 
-def _after(time: Column, micros: int) -> Column:
-    return F.timestamp_micros(F.unix_micros(time) + F.lit(micros))
+@dataclass(frozen=True)
+class _HopPanes:
+    """The panes of hopping windows; `size`, `hop` and `start` are in microseconds.
+
+    One window starts every `hop`, aligned to `start` microseconds after 1970-01-01.
+    """
+
+    size: int
+    hop: int
+    start: int
+
+    def with_pane_inputs(self, frame: DataFrame, instant: Column) -> DataFrame:
+        """Return the frame unchanged: panes depend on the instant only."""
+        return frame
+
+    def pane(self, instant: Column) -> Column:
+        hop_start = floor_time(instant, self.hop, self.start)
+        remainder = self.size % self.hop
+        if remainder == 0:
+            return as_window(hop_start, add_micros(hop_start, self.hop))
+        first_end = add_micros(hop_start, remainder)
+        is_before = instant < first_end
+        # After the window end within this hop, the next window ends in the following hop.
+        return as_window(
+            F.when(is_before, hop_start).otherwise(first_end),
+            F.when(is_before, first_end).otherwise(add_micros(first_end, self.hop)),
+        )
+
+    def windows(self, instant: Column) -> Column:
+        """Return the windows that contain an instant, latest start first."""
+        last_start = F.unix_micros(floor_time(instant, self.hop, self.start))
+        remaining = F.lit(self.size - 1) - (F.unix_micros(instant) - last_start)
+        hops_back = F.sequence(F.lit(0), F.call_function("div", remaining, F.lit(self.hop)))
+
+        def window(hops: Column) -> Column:
+            start = F.timestamp_micros(last_start - hops * F.lit(self.hop))
+            return as_window(start, add_micros(start, self.size))
+
+        return F.transform(hops_back, window)

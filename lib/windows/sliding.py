@@ -1,90 +1,110 @@
-"""Sliding windows: for each event, the events of its key that led up to it."""
+"""Sliding windows: for each event, the preceding events of its key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from ..aggregates import Aggregate
-from ..columns import names, quoted, require, require_free
+from ..columns import (
+    quoted_column,
+    require_choice,
+    require_column_names,
+    require_columns,
+    require_no_name_clash,
+)
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ._grid import Grid
-from ._grouping import Grouping, grouping
-from ._rolling import Rolling, Windows
-from ._slices import EVENTS, Layout, collected, key, layout, reaching, slice_length
-from .merging import WINDOW
-from .window import result_time
+from ._grouping import WINDOW, FixedGrid, Grouping
+from ._sliding_kernel import (
+    EVENTS,
+    SliceLayout,
+    SlidingKernel,
+    WindowSelection,
+    collect_slices,
+    key_column_name,
+    slice_layout,
+    slice_length,
+    with_previous_slices,
+)
+from .window import Window
 
 
 @dataclass(frozen=True)
-class Sliding:
-    """For each event the window [t - size, t] that ends with it, both ends inclusive.
+class Sliding(Window):
+    """For each event, the window [t - size, t], both ends inclusive; see the function `sliding`.
 
-    The function `sliding` says which windows there are.
+    Raises ArgumentError, ColumnError and ColumnTypeError at construction.
 
-    Args:
-        size: how far a window reaches back from its event.
-        keep: further columns of the event itself that its row bears; with `windows="each"` only.
-        windows: which windows come out, "each" or "all".
-
-    Raises:
-        ArgumentError, ColumnTypeError: at construction.
+    >>> Sliding("5 minutes").lookback
+    datetime.timedelta(seconds=300)
     """
 
+    plan_name: ClassVar[str] = "sliding"
     size: str | timedelta
-    keep: str | Sequence[str] = ()
-    windows: Windows = "each"
+    columns: str | Sequence[str] = ()
+    windows: WindowSelection = "each"
 
     def __post_init__(self) -> None:
         microseconds(self.size, "size")
-        kept = names(self.keep, "keep")
-        if self.windows not in ("each", "all"):
-            raise ArgumentError(f"windows is {self.windows!r}.", "'each' or 'all'.")
-        if kept and self.windows == "all":
+        extra_columns = require_column_names(self.columns, "columns")
+        require_choice(self.windows, "windows", WindowSelection)
+        if extra_columns and self.windows == "all":
             raise ArgumentError(
-                "keep is given with windows='all', where a row is no event.",
-                "keep with windows='each'.",
+                "invalid columns: not available with windows='all', where a row is not an event",
+                "columns with windows='each'",
             )
 
-    def aggregate(
-        self,
-        events: DataFrame,
-        *,
-        by: str | Sequence[str] = (),
-        aggs: Mapping[str, Aggregate],
-        time: str = "event_time",
+    def _aggregate(self, rows: Grouping) -> DataFrame:
+        extra_columns = require_column_names(self.columns, "columns")
+        _require_sliding_aggregates(rows, extra_columns)
+        layout = slice_layout(rows, microseconds(self.size))
+        slices = with_previous_slices(collect_slices(rows, layout, extra_columns), layout)
+        windows = self._compute_windows(slices, rows, layout, len(extra_columns))
+        return _select_results(rows, windows, extra_columns)
+
+    def _compute_windows(
+        self, groups: DataFrame, rows: Grouping, layout: SliceLayout, extra_columns: int
     ) -> DataFrame:
-        """Return the aggregates of each window: window, the by and kept columns, the aggregates."""
-        rows = grouping(events, by, aggs, time)
-        kept = names(self.keep, "keep")
-        _require_kept(rows, kept)
-        laid = layout(rows, microseconds(self.size))
-        slices = reaching(collected(rows, laid, kept), laid)
-        return _answers(rows, _rolled(slices, rows, laid, kept, self), kept)
+        aggs = (rows.mergeable_aggregates or {}).values()
+        operations = tuple(part.operation for agg in aggs for _, part in agg.reductions)
+        width = microseconds(self.size)
+        kernel = SlidingKernel(width, layout, extra_columns, operations, self.windows)
+        # A group has a list of events for each slice.
+        lists_type = groups.schema[EVENTS].dataType
+        event_fields = lists_type.elementType.elementType.fields  # type: ignore[attr-defined]
+        schema = StructType(
+            [
+                groups.schema[WINDOW],
+                *[groups.schema[key_column_name(index)] for index in layout.outer],
+                *[StructField(field.name, field.dataType) for field in event_fields[1:]],
+            ]
+        )
+
+        def compute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield from kernel.compute(batch)
+
+        return groups.mapInArrow(compute, schema)
 
     def late_at(self, time: Column) -> Column:
-        """Return the end of an instant's slice, which is an eighth of the size long."""
-        return Grid(slice_length(microseconds(self.size)), 0).window(time)["end"]
+        """Return the end of the slice, an eighth of the size, that contains an instant."""
+        return FixedGrid(slice_length(microseconds(self.size)), 0).window(time)["end"]
 
-    def merging(self, by: str | Sequence[str]) -> None:
-        """Return None: windows that are out cannot take up late rows."""
+    def merge_rule(self, by: str | Sequence[str]) -> None:
+        """Return None: late rows cannot merge into emitted windows."""
         return
 
     @property
-    def reach(self) -> timedelta:
-        """How far before another event an event can be that is still in its window."""
+    def lookback(self) -> timedelta:
+        """How far before an event the other events of its window can be."""
         return timedelta(microseconds=microseconds(self.size))
-
-    @property
-    def result_time(self) -> Column:
-        """The event's own time, at which its window ends."""
-        return result_time()
 
 
 def sliding(
@@ -94,116 +114,71 @@ def sliding(
     by: str | Sequence[str] = (),
     aggs: Mapping[str, Aggregate],
     time: str = "event_time",
-    keep: str | Sequence[str] = (),
-    windows: Windows = "each",
+    columns: str | Sequence[str] = (),
+    windows: WindowSelection = "each",
 ) -> DataFrame:
     """Aggregate, for each event, the events of its key in [t - size, t], both ends inclusive.
 
-    `windows="each"` gives a row for each event; events at the same instant have equal windows.
-    `windows="all"` gives a row for every distinct set of events that lie within `size` of each
-    other: besides the windows that end at an event, those that begin a microsecond after one, where
-    they hold a set of their own. Events with a null time are in no window; a null key is a key of
-    its own.
+    `windows="each"` returns a row for each event; events with the same time have equal windows.
+    `windows="all"` returns a row for each distinct set of events within `size` of each other. In
+    addition to the windows that end at an event, these are windows that start a microsecond after
+    an event and contain a different set. Events with a null time are in no window; a null key is a
+    separate key.
 
-    On a stream events are collected in slices, an eighth of the size long; the rolling part is done
-    in numpy over a slice that has closed and the eight before it. The cost grows with n log n of
-    these slices' events, not with their square.
+    A stream collects events in slices of an eighth of the size. The aggregation runs in numpy over
+    a closed slice and the eight slices before it. Its cost is O(n log n) in the events of these
+    slices.
 
-    State on a stream: the aggregated and kept columns of the events of the open slices, and of
-    those before them that their windows reach back to, four to five sizes together. The events of a
-    slice are kept in 64 parts by key; a part, with all that it reaches back to, stands in one row
-    of state and must stay below 2 GB. A row is late once its slice has closed, and is then in no
-    window at all. A window comes out once, in append mode, when the watermark has passed the end of
-    the slice in which it ends: it is final then. The result has no watermark of its own. A
-    checkpoint is bound to size, by, aggs, keep and windows.
+    State on a stream: the input columns and `columns` of the events of open slices and of earlier
+    slices within reach of their windows, in total four to five sizes. A slice has 64 buckets by
+    key; a bucket with its earlier slices is one row of state and must be smaller than 2 GB. A row
+    is late, and in no window, once its slice has closed. In append mode a window is emitted once,
+    when the watermark passes the end of the slice in which it ends. The result has no watermark.
+    Changing size, by, aggs, columns or windows requires a new checkpoint.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.
-        size: how far a window reaches back from its event.
-        by: key columns.
-        aggs: the aggregate of each result column; sums, counts, means, extremes, first and last.
+        size: the length of a window.
+        by: the key columns.
+        aggs: the aggregate of each result column: sum, count, avg, min, max, first, last.
         time: the event-time column, a timestamp.
-        keep: further columns of the event itself that its row bears; with `windows="each"` only.
-        windows: which windows come out, "each" or "all".
+        columns: additional columns of the event; with `windows="each"` only.
+        windows: which windows to return, "each" or "all".
 
     Returns:
-        `window` (struct of start and end, here both inclusive), the by columns, the kept columns,
-        one column an aggregate.
+        `window` (struct of start and end, both inclusive), the by columns, `columns`, the
+        aggregates.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError, WatermarkError: at the call.
 
     Source: RANGE frames of SQL:2003; `windows="all"` as Kafka Streams' sliding windows (KIP-450).
 
-    >>> from tidegate.aggregates import count, total
-    >>> sliding(clicks, "5 minutes", by="user", aggs={"clicks": count()}, keep="page").columns
+    >>> from tidegate.aggregates import count
+    >>> sliding(clicks, "5 minutes", by="user", aggs={"clicks": count()}, columns="page").columns
     ['window', 'user', 'page', 'clicks']
     """
-    window = Sliding(size, keep, windows)
+    window = Sliding(size, columns, windows)
     return window.aggregate(events, by=by, aggs=aggs, time=time)
 
 
-def _require_kept(rows: Grouping, kept: list[str]) -> None:
+def _require_sliding_aggregates(rows: Grouping, extra_columns: list[str]) -> None:
     for name, agg in rows.aggs.items():
         if not isinstance(agg, Aggregate) or not agg.reductions:
             raise ArgumentError(
-                f"aggs[{name!r}] cannot roll from one event to the next.",
-                "count, total, mean, smallest, largest, first, last.",
-                f"hopping(events, size, hop, aggs={{{name!r}: ...}}) for other aggregates.",
+                f"invalid aggs: {name!r} is not available in sliding windows",
+                "count, sum, avg, min, max, first, last",
+                f"hopping(events, size, hop, aggs={{{name!r}: ...}}) for other aggregates",
             )
-    require(rows.events, kept, "keep")
-    require_free([WINDOW, *rows.by, *rows.aggs], kept, "keep")
+    require_columns(rows.events, extra_columns, "columns")
+    require_no_name_clash([WINDOW, *rows.by, *rows.aggs], extra_columns, "columns")
 
 
-def _rolled(
-    groups: DataFrame, rows: Grouping, laid: Layout, kept: list[str], window: Sliding
-) -> DataFrame:
-    event = _event(groups)
-    operations = [
-        part.operation
-        for agg in rows.aggs.values()
-        if isinstance(agg, Aggregate)
-        for _, part in agg.reductions
-    ]
-    rolling = Rolling(
-        width=microseconds(window.size),
-        slice=laid.slice,
-        outer=len(laid.outer),
-        inner=len(laid.inner),
-        kept=len(kept),
-        operations=tuple(operations),
-        windows=window.windows,
-    )
-    schema = StructType(
-        [
-            groups.schema[WINDOW],
-            *[groups.schema[key(at)] for at in laid.outer],
-            *[StructField(field.name, field.dataType) for field in event.fields[1:]],
-        ]
-    )
-
-    def roll(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from rolling.roll(batch)
-
-    return groups.mapInArrow(roll, schema)
-
-
-def _event(groups: DataFrame) -> StructType:
-    """Return the type of the events that the groups hold, a list for each slice."""
-    lists = groups.schema[EVENTS].dataType
-    found = lists.elementType.elementType  # type: ignore[attr-defined]
-    if not isinstance(found, StructType):
-        raise TypeError(f"collected events are {lists.simpleString()}")
-    return found
-
-
-def _answers(rows: Grouping, rolled: DataFrame, kept: list[str]) -> DataFrame:
-    answers = []
-    for index, (name, agg) in enumerate(rows.aggs.items()):
-        if isinstance(agg, Aggregate):
-            values = {field: quoted(f"{index}:{field}") for field, _ in agg.reductions}
-            answers.append(agg.finish(agg.made_of(values)).alias(name))
-    keys = [quoted(key(at)).alias(name) for at, name in enumerate(rows.by)]
-    bears = [quoted(f"keep:{name}").alias(name) for name in kept]
-    return rolled.select(quoted(WINDOW), *keys, *bears, *answers)
+def _select_results(rows: Grouping, windows: DataFrame, extra_columns: list[str]) -> DataFrame:
+    results = []
+    for index, (name, agg) in enumerate((rows.mergeable_aggregates or {}).items()):
+        values = {field: quoted_column(f"{index}:{field}") for field, _ in agg.reductions}
+        results.append(agg.finish(agg.partial_of_values(values)).alias(name))
+    keys = [quoted_column(key_column_name(i)).alias(name) for i, name in enumerate(rows.by)]
+    extras = [quoted_column(f"keep:{name}").alias(name) for name in extra_columns]
+    return windows.select(quoted_column(WINDOW), *keys, *extras, *results)

@@ -1,6 +1,6 @@
-"""The rivals' benchmark still runs: the library's ways and Kafka Streams over a small topic.
+"""The peer benchmark: the library and Kafka Streams run over a small topic, and rows are compared.
 
-Of Flink, whose packages are large, the program is read alone. Wrong rows are told from right."""
+The tests only read the Flink program, because the packages of Flink are large."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.contest import Place
 from benchmarks.peers import topics
-from benchmarks.peers.answers import QUERIES, checksum, difference, in_form, of_table
+from benchmarks.peers.answers import QUERIES, checksum, difference, normalized, read_delta_rows
 from benchmarks.peers.contestants import contestants
 from benchmarks.peers.installing import HERE, install, javac
-from benchmarks.peers.measuring import measured
+from benchmarks.peers.measuring import measure
 from benchmarks.peers.spark_queries import WAYS
-from benchmarks.peers.tables import WANTED
+from benchmarks.peers.tables import TARGET_RATIOS
+from benchmarks.support.contestant_process import RunContext
 from tidegate.testing import Broker
 
 ROWS = 2_000
@@ -28,41 +28,41 @@ ALL = [(way, query) for way, queries in WAYS.items() for query in queries]
 
 @pytest.fixture(scope="session")
 def filled(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the table; the topics are beside it."""
+    """Fill the topics, and return the folder of the table."""
     folder = tmp_path_factory.mktemp("peers")
     topics.fill(broker, ROWS, folder / "tables")
     return folder
 
 
 def expected(broker: Broker, query: str) -> pd.DataFrame:
-    return in_form(QUERIES[query], QUERIES[query].expected(broker.servers))
+    return normalized(QUERIES[query], QUERIES[query].expected(broker.bootstrap_servers))
 
 
 @pytest.mark.broker
 @pytest.mark.pages
 @pytest.mark.draws(
     "way, query",
-    short=[("backlog", "session"), ("hand", "distinct"), ("stream", "sequence")],
+    short=[("backfill", "session"), ("pyspark", "distinct"), ("stream", "sequence")],
     long=ALL,
 )
-def test_spark_gives_the_rows_expected(
+def test_spark_returns_the_expected_rows(
     spark: SparkSession, broker: Broker, filled: Path, way: str, query: str
 ) -> None:
-    place = Place(broker.servers, topics.CLICKS, filled / f"{way}-{query}")
-    WAYS[way][query](spark, place)
-    rows = in_form(QUERIES[query], of_table(QUERIES[query], place.folder / "table"))
+    context = RunContext(broker.bootstrap_servers, topics.CLICKS, filled / f"{way}-{query}")
+    WAYS[way][query](spark, context)
+    rows = normalized(QUERIES[query], read_delta_rows(QUERIES[query], context.folder / "table"))
     assert difference(rows, expected(broker, query), sketched=query == "distinct") is None
 
 
 @pytest.mark.broker
 @pytest.mark.pages
-@pytest.mark.skipif(javac() is None, reason="there is a JRE alone, which compiles nothing")
+@pytest.mark.skipif(javac() is None, reason="a JRE has no compiler")
 @pytest.mark.draws("query", short=["session"], long=STREAMED)
-def test_kafka_streams_gives_the_rows_expected(
+def test_kafka_streams_returns_the_expected_rows(
     broker: Broker, filled: Path, tmp_path: Path, query: str
 ) -> None:
     install(flink=False)
-    found = measured(
+    results = measure(
         broker,
         tmp_path,
         query,
@@ -71,7 +71,7 @@ def test_kafka_streams_gives_the_rows_expected(
         expected=expected(broker, query),
         runs=1,
     )
-    assert found["seconds"] > 0
+    assert results["seconds"] > 0
 
 
 def test_flink_has_every_query() -> None:
@@ -89,24 +89,26 @@ def test_flink_has_every_query() -> None:
     assert names == list(QUERIES)
 
 
-def test_every_query_is_run_by_those_that_have_words_for_it() -> None:
+def test_every_contestant_runs_the_queries_that_it_supports() -> None:
     everyone = contestants()
     for name, way in (
         ("tidegate, stream", "stream"),
-        ("tidegate, backlog", "backlog"),
-        ("by hand", "hand"),
+        ("tidegate, backfill", "backfill"),
+        ("plain PySpark", "pyspark"),
     ):
         assert set(WAYS[way]) | everyone[name].without == set(QUERIES)
         assert not set(WAYS[way]) & everyone[name].without
 
 
-def test_each_query_and_way_has_a_wanted_ratio_beside_a_contestant() -> None:
+def test_each_query_and_way_has_a_target_ratio_to_a_contestant() -> None:
     everyone = contestants()
-    assert {query for query, _ in WANTED} == set(QUERIES)
-    assert {way for _, way in WANTED} | {rival for rival, _ in WANTED.values()} <= set(everyone)
+    assert {query for query, _ in TARGET_RATIOS} == set(QUERIES)
+    assert {way for _, way in TARGET_RATIOS} | {
+        baseline for baseline, _ in TARGET_RATIOS.values()
+    } <= set(everyone)
 
 
-def test_rows_differ_by_a_value_and_not_by_their_order() -> None:
+def test_rows_differ_by_values_not_by_order() -> None:
     rows = pd.DataFrame({"key": ["a", "b"], "views": [1, 2]})
     turned = rows.iloc[::-1]
     other = rows.assign(views=[2, 1])
@@ -116,7 +118,7 @@ def test_rows_differ_by_a_value_and_not_by_their_order() -> None:
     assert difference(rows.iloc[:1], rows, sketched=False) is not None
 
 
-def test_users_counted_by_a_sketch_may_differ_by_its_error_alone() -> None:
+def test_users_of_a_sketch_may_differ_by_its_error() -> None:
     rows = pd.DataFrame({"key": ["a", "b"], "start": [0, 0], "users": [1_000, 1_000]})
     assert difference(rows.assign(users=[1_010, 990]), rows, sketched=True) is None
     assert difference(rows.assign(users=[1_010, 990]), rows, sketched=False) is not None

@@ -1,4 +1,4 @@
-"""Kill a job's driver and its broker again and again, and compare its tables with the ledger.
+"""Kill the driver and the broker of a job repeatedly, and compare its tables with the ledger.
 
 python -m tests.chaos page_views --seed 1 [--records 20000] [--drivers 20] [--brokers 4]
 
@@ -13,66 +13,64 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tidegate.runtime.process.session import quiet, spark_session
+from tests.chaos import report
+from tests.chaos.scenarios import WORLDS
+from tests.chaos.soak import problems, soak
+from tests.chaos.storm import differences, drawn, storm
+from tests.support.delta_tables import Reader, by_spark, rows
+from tidegate import set_log_level, spark_session
 from tidegate.testing import Broker
-from tidegate.testing.fixtures import SMALL
-
-from ..tables import Reader, by_spark, rows
-from . import report
-from .soak import problems, soak
-from .storm import differences, drawn, storm
-from .worlds import WORLDS
+from tidegate.testing.fixtures import TEST_SESSION_SETTINGS
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line immediately."""
     print(text, flush=True)
 
 
 def main() -> int:
-    """Run what the command line asks for; 1 where a record was lost or doubled, or where a soak's
-    job held more and more."""
-    given = parsed()
-    if given.job == "gather":
-        say(str(report.gather(given.out)["total"]))
+    """Run the selected job; return 1 for lost or duplicated rows, or growing use of resources."""
+    options = parsed()
+    if options.job == "gather":
+        say(str(report.gather(options.out)["total"]))
         return 0
-    if given.job == "soak":
-        told = soak(given.seed, given.minutes, given.out, say)
-        say(str(told))
-        found = problems(told)
-        for each in found:
+    if options.job == "soak":
+        usage = soak(options.seed, options.minutes, options.out, say)
+        say(str(usage))
+        faults = problems(usage)
+        for each in faults:
             say(each)
-        return 1 if found else 0
-    names = list(WORLDS) if given.job == "all" else [given.job]
-    runs = [weathered(name, given) for name in names]
+        return 1 if faults else 0
+    names = list(WORLDS) if options.job == "all" else [options.job]
+    runs = [run_storm(name, options) for name in names]
     for run in runs:
         say(f"{run['job']}: {run['tables']}")
     return 1 if any(run["lost"] or run["doubled"] for run in runs) else 0
 
 
-def weathered(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Let one job meet its storm, and write down what came of it."""
-    faults = drawn(given.seed, given.drivers, given.brokers)
+def run_storm(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run the storm of one job, and write its report."""
+    faults = drawn(options.seed, options.drivers, options.brokers)
     with tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as scratch, Broker.start() as broker:
-        world = WORLDS[name](broker, f"chaos-{name}", given.records, given.seed)
-        say(f"{name}, seed {given.seed}: {world.count:,} records, {len(faults)} faults")
+        world = WORLDS[name](broker, f"chaos-{name}", options.records, options.seed)
+        say(f"{name}, seed {options.seed}: {world.count:,} records, {len(faults)} faults")
         weather = storm(world, Path(scratch), len(faults))
         weather.play(faults, say)
         tables = differences(world, weather.job.root, readers())
-    run = report.told(name, given.seed, weather, tables)
-    report.write(given.out, run)
+    run = report.run_report(name, options.seed, weather, tables)
+    report.write(options.out, run)
     return dict(run)
 
 
 def readers() -> dict[str, Reader]:
-    """Return the two engines that read the tables."""
-    spark = spark_session("chaos", master="local[2]", conf=SMALL)
-    quiet(spark, "ERROR")
+    """Return the two readers of the tables."""
+    spark = spark_session("chaos", master="local[2]", conf=TEST_SESSION_SETTINGS)
+    set_log_level(spark, "ERROR")
     return {"deltalake": rows, "spark": by_spark(spark)}
 
 
 def parsed() -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("job", choices=[*WORLDS, "all", "soak", "gather"])
     parser.add_argument("--seed", type=int, default=1)

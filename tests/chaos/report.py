@@ -1,4 +1,4 @@
-"""What storms measured: one file for each, all of them in reliability.json, and a picture."""
+"""Reports of chaos runs: one file per run, reliability.json with all runs, and a plot."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .storm import Storm
+from tests.chaos.storm import Storm
 
 NAME = "reliability.json"
 _SUMS = ("records", "driver_kills", "broker_kills", "lost", "doubled")
-_COLOURS = {"driver": "tab:red", "broker": "tab:blue", "broker, while it is sent to": "tab:cyan"}
+_COLOURS = {"driver": "tab:red", "broker": "tab:blue", "broker, during sends": "tab:cyan"}
 
 
-def told(name: str, seed: int, storm: Storm, tables: Mapping[str, Mapping[str, int]]) -> Any:
-    """Return a storm as JSON has it."""
+def run_report(name: str, seed: int, storm: Storm, tables: Mapping[str, Mapping[str, int]]) -> Any:
+    """Return the report of a run as JSON."""
     met = [fault for fault in storm.faults if fault["met"]]
     drivers = sum(fault["kind"] == "driver" for fault in met)
     return {
@@ -37,7 +37,7 @@ def told(name: str, seed: int, storm: Storm, tables: Mapping[str, Mapping[str, i
 
 
 def write(folder: Path, run: Mapping[str, Any]) -> None:
-    """Write a run beside the others of the folder, and gather all of them anew."""
+    """Write the report of a run, and update the summary of all runs in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"run-{run['job']}-{run['seed']}.json"
     file.write_text(json.dumps(run, indent=1), encoding="utf-8")
@@ -45,7 +45,7 @@ def write(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def gather(folder: Path) -> dict[str, Any]:
-    """Put all runs of a folder into reliability.json with their sums, and draw them."""
+    """Write reliability.json with all runs of a folder and their totals, and plot them."""
     files = sorted(folder.glob("run-*.json"))
     runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     total = {name: sum(run[name] for run in runs) for name in _SUMS}
@@ -57,8 +57,8 @@ def gather(folder: Path) -> dict[str, Any]:
 
 
 def draw(runs: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Draw each run's lag over time, with the faults as bands."""
-    # Matplotlib is slow to import, and a run that nobody draws needs none.
+    """Plot the lag of each run over time, with the faults as bands."""
+    # Matplotlib is slow to import.
     from matplotlib import figure
 
     picture = figure.Figure(figsize=(11, 2.2 * len(runs) + 0.6), layout="constrained")
@@ -80,9 +80,9 @@ def draw(runs: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 def _thinned(lag: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-    """Leave out what is between equal neighbours."""
-    kept = list(lag[:1])
+    """Remove points between equal neighbours."""
+    thinned = list(lag[:1])
     for before, each, after in zip(lag, lag[1:], lag[2:], strict=False):
         if not before[1] == each[1] == after[1]:
-            kept.append(each)
-    return [*kept, *lag[-1:]] if len(lag) > 1 else kept
+            thinned.append(each)
+    return [*thinned, *lag[-1:]] if len(lag) > 1 else thinned

@@ -1,4 +1,4 @@
-"""A job that runs on while records come at one speed: its memory, threads and files stay level."""
+"""A soak test: a continuous job at a constant rate must not grow in memory, threads or files."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.measurements import Gauges, Use, committed, used
+from tests.chaos.scenarios import Windows
+from tests.chaos.storm import differences, idle
+from tests.support.delta_tables import rows
+from tests.support.spark_submit import SubmittedJob
 from tidegate.testing import Broker
-from tidegate.testing.process import until
-
-from ..crash.submitted import SubmittedJob
-from ..tables import rows
-from .gauges import Gauges, Use, committed, used
-from .storm import differences, idle
-from .worlds import Windows
+from tidegate.testing.child_process import wait_until
 
 SPEED = 200.0
-"""Records a second."""
+"""Records per second."""
 _EVERY_SECONDS = 5.0
 _LEVEL = 1.1
-"""What is held is level where the last third's median is not above this share of the second's."""
+"""Usage is constant if the median of the last third is at most this multiple of the second's."""
 
 
 class Steady(Windows):
-    """Page views whose event time goes as fast as their sending."""
+    """Page views whose event time advances in real time."""
 
     rate = SPEED
 
 
 def soak(seed: int, minutes: float, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run page views for so many minutes, stop the job by SIGTERM, and compare tables and use."""
+    """Run page_views for some minutes, stop it with SIGTERM, and compare tables and usage."""
     with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as scratch, Broker.start() as broker:
         world = Steady(broker, "soak", int(minutes * 60 * SPEED), seed)
         root = Path(scratch) / "tables"
@@ -58,32 +57,31 @@ def soak(seed: int, minutes: float, out: Path, say: Callable[[str], None]) -> di
                     idle(max(0.0, due - gauges.now))
                     if len(taken) % 12 == 0:
                         say(f"{gauges.now:6.0f} s  {taken[-1]}")
-                until(
+                wait_until(
                     lambda: read() >= world.sent,
-                    within=120,
-                    what="the last record's batch",
+                    timeout=120,
+                    event="the last record's batch",
                     process=process,
                 )
         finally:
-            process.stop(within=60)
-        # What the watermark of the last batch closed comes out at the next start.
+            process.stop(timeout=60)
+        # Windows that the watermark of the last batch closed are emitted at the next start.
         ended = SubmittedJob("page_views", root, Path(scratch) / "end.log", world.options(1)).run()
         say(str(ended))
-        told = {
+        result = {
             "minutes": minutes,
             "records": world.sent,
             "level": level(taken),
             "tables": differences(world, root, {"deltalake": rows}),
         }
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"soak-{seed}.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
-    return told
+    (out / f"soak-{seed}.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    return result
 
 
-def problems(told: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a soak: what a process held more and more of, and rows that are
-    lost or there twice."""
-    before, after = told["level"].values()
+def problems(result: Mapping[str, Any]) -> list[str]:
+    """Return the problems of a soak: growing use of resources, and lost or duplicated rows."""
+    before, after = result["level"].values()
     grown = [
         f"{what} grew from {before[what]:,.0f} to {after[what]:,.0f}"
         for what in before
@@ -91,14 +89,14 @@ def problems(told: Mapping[str, Any]) -> list[str]:
     ]
     unequal = [
         f"{name}: {table['lost']} lost, {table['doubled']} doubled"
-        for name, table in told["tables"].items()
+        for name, table in result["tables"].items()
         if table["lost"] or table["doubled"]
     ]
     return grown + unequal
 
 
 def level(taken: Sequence[Use]) -> dict[str, Any]:
-    """Return the medians of the second and the last third: where they are equal nothing grows."""
+    """Return the medians of the second and the last third; equal medians mean no growth."""
     third = len(taken) // 3
     parts = {"second third": taken[third : 2 * third], "last third": taken[2 * third :]}
     return {

@@ -1,4 +1,4 @@
-"""A job whose driver and broker are killed again and again while records come."""
+"""A storm: repeated kills of a job's driver and broker while records arrive."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tidegate.testing.process import GuardedProcess
+from tests.chaos.measurements import Gauges, committed, listed
+from tests.chaos.scenarios import World
+from tests.support.crash_leftovers import written
+from tests.support.delta_tables import Reader
+from tests.support.spark_submit import SubmittedJob
+from tidegate.testing.child_process import GuardedProcess
 
-from ..crash.left import written
-from ..crash.submitted import SubmittedJob
-from ..tables import Reader
-from .gauges import Gauges, committed, listed
-from .worlds import World
-
-Kind = Literal["driver", "broker", "broker, while it is sent to"]
+Kind = Literal["driver", "broker", "broker, during sends"]
 POINTS = ("planned", "state written", "files written", "any table", "target", "committed", "moment")
-"""Where a driver is killed: the moment that this is there of a new batch, or some time after its
-plan."""
+"""Points at which a driver is killed: as soon as a new batch has reached it; "moment" is some time
+after its plan."""
 _LONGEST_SECONDS = 300.0
 _SPARE = 2
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A kill: of what, at what point, and so many seconds past it or of absence."""
+    """A kill: its target, its point, and the seconds of delay (driver) or downtime (broker)."""
 
     kind: Kind
     point: str
@@ -37,7 +36,7 @@ class Fault:
 
 @dataclass
 class Storm:
-    """What happened: each fault with its time, and how the runs between them ended."""
+    """A storm with its results: the time of each fault, and the exit codes of the runs."""
 
     world: World
     job: SubmittedJob
@@ -52,21 +51,21 @@ class Storm:
         return self.job.root / "_checkpoints" / self.world.job
 
     def play(self, faults: Sequence[Fault], say: Callable[[str], None]) -> None:
-        """Send a portion and meet a fault, again and again; then let the job come to the end.
+        """Send a chunk of records and inject a fault, repeatedly; then run the job to its end.
 
-        A portion has been acknowledged before it is read, so that partitions are read evenly: a
-        record is then late by its own time alone."""
-        portion = self.world.count // (len(faults) + _SPARE) + 1
-        # All portions divide evenly over the partitions.
-        portion += -portion % 4
+        Each chunk is acknowledged before the job reads it, so that partitions advance evenly and
+        lateness is deterministic."""
+        chunk = self.world.count // (len(faults) + _SPARE) + 1
+        # Each chunk divides evenly over the four partitions.
+        chunk += -chunk % 4
         with Gauges(self._lag) as gauges:
             waiting = list(faults)
             while waiting and self.world.sent < self.world.count:
                 fault = waiting.pop(0)
-                began = gauges.now
-                met = self._meet(fault, portion)
-                told = {**asdict(fault), "from": began, "until": gauges.now, "met": met}
-                self.faults.append({**told, "left": self._left()})
+                start_time = gauges.now
+                met = self._inject(fault, chunk)
+                entry = {**asdict(fault), "from": start_time, "until": gauges.now, "met": met}
+                self.faults.append({**entry, "left": self._left()})
                 say(f"{gauges.now:6.0f} s  {fault.kind} at {fault.point}: {self.faults[-1]}")
                 if not met and fault.kind == "driver":
                     waiting.append(Fault("driver", "planned", 0.0))
@@ -79,11 +78,11 @@ class Storm:
     def _lag(self) -> int:
         return self.world.sent - committed(self.checkpoint)
 
-    def _meet(self, fault: Fault, portion: int) -> bool:
-        if fault.kind == "broker, while it is sent to":
-            self._send_through_a_kill(fault, portion)
+    def _inject(self, fault: Fault, chunk: int) -> bool:
+        if fault.kind == "broker, during sends":
+            self._send_through_a_kill(fault, chunk)
             return True
-        self.world.send(portion)
+        self.world.send(chunk)
         there = self._point(fault.point)
         process = self.job.started()
         try:
@@ -92,7 +91,7 @@ class Storm:
                 return False
             if fault.kind == "driver":
                 idle(fault.seconds)
-                alive = process.alive
+                alive = process.is_alive
                 if not alive:
                     self._ended(process)
                 return alive
@@ -105,9 +104,8 @@ class Storm:
         finally:
             process.kill()
 
-    def _send_through_a_kill(self, fault: Fault, portion: int) -> None:
-        """Kill the broker while records come: the producer sends them until they are
-        acknowledged."""
+    def _send_through_a_kill(self, fault: Fault, chunk: int) -> None:
+        """Kill the broker while records are sent; the producer retries until acknowledged."""
         broker = self.world.broker
 
         def kill() -> None:
@@ -117,20 +115,20 @@ class Storm:
 
         killer = threading.Thread(target=kill)
         killer.start()
-        self.world.send(portion)
+        self.world.send(chunk)
         killer.join()
 
     def _ended(self, process: GuardedProcess) -> None:
-        """Note a job that ended by itself: as it should, or since the broker did not answer."""
-        self.ends.append(process.code)
-        assert process.code in (0, 3), f"exit code {process.code}:\n{process.tail(40)}"
+        """Record the exit code of a job that ended: success, or an unreachable broker."""
+        self.ends.append(process.exit_code)
+        assert process.exit_code in (0, 3), f"exit code {process.exit_code}:\n{process.tail(40)}"
 
     def _point(self, point: str) -> Callable[[], bool]:
         before = self._traces(point)
         return lambda: bool(self._traces(point) - before)
 
     def _traces(self, point: str) -> set[str]:
-        """Return what shows that a batch has come to a point: one more name with each batch."""
+        """Return the traces of a point; each batch that reaches it adds a name."""
         root, target = self.job.root, self.world.target
         if point == "state written":
             stores = self.checkpoint / "state" / "0"
@@ -147,7 +145,7 @@ class Storm:
         return {name for name in listed(self.checkpoint / folder) if name.isdigit()}
 
     def _left(self) -> dict[str, int]:
-        """Return the newest batch that was planned, and the newest that was committed."""
+        """Return the latest planned and the latest committed batch."""
         newest = {}
         for folder in ("offsets", "commits"):
             numbers = [int(name) for name in listed(self.checkpoint / folder) if name.isdigit()]
@@ -156,9 +154,9 @@ class Storm:
 
 
 def reached(there: Callable[[], bool], process: GuardedProcess) -> bool:
-    """Wait until something is there; say whether it came before the process ended."""
+    """Wait for a condition; return whether it was true before the process ended."""
     deadline = time.monotonic() + _LONGEST_SECONDS
-    while process.alive:
+    while process.is_alive:
         if there():
             return True
         assert time.monotonic() < deadline, f"nothing happened:\n{process.tail(40)}"
@@ -167,18 +165,18 @@ def reached(there: Callable[[], bool], process: GuardedProcess) -> bool:
 
 
 def idle(seconds: float) -> None:
-    """Let some time pass, which is the fault's."""
+    """Wait for the duration of a fault."""
     threading.Event().wait(seconds)
 
 
 def drawn(seed: int, drivers: int, brokers: int) -> list[Fault]:
-    """Draw the faults of a seed, in a random order."""
+    """Return the random faults of a seed."""
     chance = random.Random(seed)
     faults = [
         Fault("driver", point, round(chance.random() * (2.5 if point == "moment" else 0.15), 3))
         for point in _cycled(chance, POINTS, drivers)
     ]
-    kinds: tuple[Kind, ...] = ("broker", "broker, while it is sent to")
+    kinds: tuple[Kind, ...] = ("broker", "broker, during sends")
     for number in range(brokers):
         point = chance.choice(["planned", "any table", "moment"])
         faults.append(Fault(kinds[number % 2], point, round(chance.random() * 5, 3)))
@@ -187,7 +185,7 @@ def drawn(seed: int, drivers: int, brokers: int) -> list[Fault]:
 
 
 def _cycled(chance: random.Random, values: Sequence[str], count: int) -> Iterator[str]:
-    """Return each value as often as any other, for a count that is a multiple of theirs."""
+    """Yield each value equally often, for a count that is a multiple of their number."""
     for number in range(count):
         if number % len(values) == 0:
             order = chance.sample(values, len(values))
@@ -195,23 +193,22 @@ def _cycled(chance: random.Random, values: Sequence[str], count: int) -> Iterato
 
 
 def differences(world: World, root: Path, readers: dict[str, Reader]) -> dict[str, dict[str, int]]:
-    """Return for each table and each engine what is lost, and what is there without reason."""
-    wanted = world.wanted(root)
-    told: dict[str, dict[str, int]] = {}
+    """Return the number of lost and duplicated rows per table and engine."""
+    expected = world.expected(root)
+    result: dict[str, dict[str, int]] = {}
     for engine, read in readers.items():
-        for table, found in world.found(root, read).items():
-            told[f"{table} by {engine}"] = {
-                "wanted": wanted[table].total(),
-                "found": found.total(),
-                "lost": (wanted[table] - found).total(),
-                "doubled": (found - wanted[table]).total(),
+        for table, actual in world.actual(root, read).items():
+            result[f"{table} by {engine}"] = {
+                "expected": expected[table].total(),
+                "actual": actual.total(),
+                "lost": (expected[table] - actual).total(),
+                "doubled": (actual - expected[table]).total(),
             }
-    return told
+    return result
 
 
 def storm(world: World, folder: Path, faults: int) -> Storm:
-    """Return a storm of so many faults over a world whose tables lie in a folder; a portion makes
-    one batch."""
+    """Return a storm with this number of faults; each chunk of records is one batch."""
     batches = faults + _SPARE
     job = SubmittedJob(world.job, folder / "tables", folder / "job.log", world.options(batches))
     return Storm(world, job)

@@ -1,4 +1,4 @@
-"""A small storm still runs: its kills are met, nothing is lost, and its report is drawn."""
+"""A small storm: its kills happen, no record is lost, and its report is plotted."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.chaos import report
+from tests.chaos.measurements import Use
+from tests.chaos.scenarios import WORLDS
+from tests.chaos.soak import level, problems
+from tests.chaos.storm import Fault, differences, drawn, storm
+from tests.support.delta_tables import by_spark, rows
 from tidegate.testing import Broker
-
-from ..tables import by_spark, rows
-from . import report
-from .gauges import Use
-from .soak import level, problems
-from .storm import Fault, differences, drawn, storm
-from .worlds import WORLDS
 
 SEED = 5
 
 
-def test_a_seed_draws_the_same_faults_again_and_each_point_as_often_as_any_other() -> None:
+def test_a_seed_determines_the_faults_and_covers_all_points_equally() -> None:
     faults = drawn(SEED, 21, 4)
     assert faults == drawn(SEED, 21, 4) != drawn(SEED + 1, 21, 4)
     points = [fault.point for fault in faults if fault.kind == "driver"]
     assert {points.count(point) for point in points} == {3}
 
 
-def test_a_soak_tells_what_a_job_holds_more_and_more_of() -> None:
+def test_a_soak_reports_growing_resource_usage() -> None:
     taken = [Use(memory=1_000, threads=300 + at, files=500) for at in range(90)]
-    told = {"level": level(taken), "tables": {"views": {"lost": 0, "doubled": 2}}}
-    assert problems(told) == ["views: 0 lost, 2 doubled"]
+    usage = {"level": level(taken), "tables": {"views": {"lost": 0, "doubled": 2}}}
+    assert problems(usage) == ["views: 0 lost, 2 doubled"]
     grown = [Use(memory=1_000, threads=300 + 10 * at, files=500) for at in range(90)]
     assert problems({"level": level(grown), "tables": {}}) == ["threads grew from 745 to 1,045"]
 
@@ -38,19 +37,17 @@ def test_a_soak_tells_what_a_job_holds_more_and_more_of() -> None:
 @pytest.mark.broker
 @pytest.mark.crash
 @pytest.mark.timeout(1200)
-def test_a_small_storm_loses_nothing_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_small_storm_loses_and_duplicates_no_records(spark: SparkSession, tmp_path: Path) -> None:
     faults = [Fault("driver", "target", 0.0), Fault("broker", "planned", 1.0)]
     with Broker.start() as broker:
         world = WORLDS["updates"](broker, "storm", 1_200, SEED)
         weather = storm(world, tmp_path, len(faults))
         weather.play(faults, print)
         tables = differences(world, weather.job.root, {"deltalake": rows, "spark": by_spark(spark)})
-    run = report.told("updates", SEED, weather, tables)
+    run = report.run_report("updates", SEED, weather, tables)
     assert (run["driver_kills"], run["broker_kills"]) == (1, 1)
     assert (run["lost"], run["doubled"], run["records"]) == (0, 0, world.count), tables
-    assert tables["views by spark"]["found"] > 0
+    assert tables["views by spark"]["actual"] > 0
     assert run["lag"][-1][1] == 0
 
     report.write(tmp_path / "out", run)

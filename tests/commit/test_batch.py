@@ -1,4 +1,4 @@
-"""The plan of a batch, as the checkpoint tells it."""
+"""The plan of a batch in the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.commit import Batch, planned
+from tidegate.commit.batch import BatchPlan, read_batch_plan
 from tidegate.errors import CheckpointError
 
 META = '{"batchWatermarkMs":%d,"batchTimestampMs":5,"conf":{}}'
@@ -23,15 +23,15 @@ def write(checkpoint: Path, files: dict[str, str]) -> str:
     return str(checkpoint)
 
 
-def plan(spark: SparkSession, checkpoint: str, number: int) -> Batch:
-    return planned(spark, checkpoint, job="j", query_id="q", run_id="r", number=number)
+def plan(spark: SparkSession, checkpoint: str, number: int) -> BatchPlan:
+    return read_batch_plan(spark, checkpoint, job="j", query_id="q", run_id="r", number=number)
 
 
-def test_a_batch_reads_from_the_one_before_and_a_new_partition_from_its_beginning(
+def test_a_batch_starts_at_the_end_of_the_previous_one_and_a_new_partition_at_0(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     second = f'v1\n{META % 7}\n{{"t":{{"0":9,"1":4}}}}'
-    where = write(
+    checkpoint = write(
         tmp_path,
         {
             "sources/0/0": '\0v1\n{"t":{"0":2}}',
@@ -39,19 +39,19 @@ def test_a_batch_reads_from_the_one_before_and_a_new_partition_from_its_beginnin
             "offsets/1": second,
         },
     )
-    first = plan(spark, where, 0)
+    first = plan(spark, checkpoint, 0)
     assert (first.start, first.end) == ({"t": {0: 2}}, {"t": {0: 5}})
-    then = plan(spark, f"file://{where}", 1)
-    assert (then.start, then.end) == ({"t": {0: 5, 1: 0}}, {"t": {0: 9, 1: 4}})
-    assert then.offsets_hash == hashlib.sha256(second.encode()).hexdigest()
-    assert then.watermark == datetime(1970, 1, 1, 0, 0, 0, 7000, tzinfo=UTC)
-    assert then.late_watermark == datetime(1970, 1, 1, tzinfo=UTC)
+    second_batch = plan(spark, f"file://{checkpoint}", 1)
+    assert (second_batch.start, second_batch.end) == ({"t": {0: 5, 1: 0}}, {"t": {0: 9, 1: 4}})
+    assert second_batch.offsets_hash == hashlib.sha256(second.encode()).hexdigest()
+    assert second_batch.watermark == datetime(1970, 1, 1, 0, 0, 0, 7000, tzinfo=UTC)
+    assert second_batch.late_watermark == datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def test_two_sources_are_read_together_and_one_that_has_nothing_yet_is_left_out(
+def test_a_batch_has_the_offsets_of_all_sources_that_have_any(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    where = write(
+    checkpoint = write(
         tmp_path,
         {
             "sources/0/0": '\0v1\n{"a":{"0":0}}',
@@ -61,20 +61,20 @@ def test_two_sources_are_read_together_and_one_that_has_nothing_yet_is_left_out(
             "offsets/2": f"v1\n{META % 0}\n17",
         },
     )
-    assert (plan(spark, where, 0).start, plan(spark, where, 0).end) == (
+    assert (plan(spark, checkpoint, 0).start, plan(spark, checkpoint, 0).end) == (
         {"a": {0: 0}},
         {"a": {0: 5}},
     )
-    assert plan(spark, where, 1).start == {"a": {0: 5}, "b": {0: 3}}
-    assert (plan(spark, where, 2).start, plan(spark, where, 2).end) == ({}, {})
+    assert plan(spark, checkpoint, 1).start == {"a": {0: 5}, "b": {0: 3}}
+    assert (plan(spark, checkpoint, 2).start, plan(spark, checkpoint, 2).end) == ({}, {})
 
 
-def test_a_source_that_is_used_twice_has_one_file_and_two_places(
+def test_a_source_that_is_used_twice_has_one_file_of_initial_offsets(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of [a, a, b] Spark keeps what a began with as source 0, and what b began with as source 1."""
+    """For [a, a, b] Spark stores the initial offsets of a as source 0, of b as source 1."""
     a = '{"a":{"0":7}}'
-    where = write(
+    checkpoint = write(
         tmp_path,
         {
             "sources/0/0": '\0v1\n{"a":{"0":5}}',
@@ -82,18 +82,18 @@ def test_a_source_that_is_used_twice_has_one_file_and_two_places(
             "offsets/0": f'v1\n{META % 0}\n{a}\n{a}\n{{"b":{{"0":4}}}}',
         },
     )
-    first = plan(spark, where, 0)
+    first = plan(spark, checkpoint, 0)
     assert first.start == {"a": {0: 5}, "b": {0: 3}}
     assert first.end == {"a": {0: 7}, "b": {0: 4}}
 
 
 @pytest.mark.parametrize(
-    ("files", "says"),
+    ("files", "message"),
     [
         ({}, "offsets/1 is missing"),
-        ({"offsets/1": ""}, "offsets/1 begins with ''"),
-        ({"offsets/1": "v9\n{}\n{}"}, "begins with 'v9'"),
-        ({"offsets/1": "v1\n{\n{}"}, "metadata that is no JSON"),
+        ({"offsets/1": ""}, "offsets/1 starts with ''"),
+        ({"offsets/1": "v9\n{}\n{}"}, "starts with 'v9'"),
+        ({"offsets/1": "v1\n{\n{}"}, "metadata that is not JSON"),
         ({"offsets/1": 'v1\n{}\n{"t":'}, "offsets that cannot be read"),
         ({"offsets/1": 'v1\n{}\n{"t":{"0":1}}'}, "offsets/0 is missing"),
         (
@@ -102,8 +102,8 @@ def test_a_source_that_is_used_twice_has_one_file_and_two_places(
         ),
     ],
 )
-def test_a_damaged_checkpoint_is_named_with_its_file(
-    spark: SparkSession, tmp_path: Path, files: dict[str, str], says: str
+def test_a_damaged_file_is_named(
+    spark: SparkSession, tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         plan(spark, write(tmp_path, files), 1)

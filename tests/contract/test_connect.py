@@ -17,24 +17,25 @@ SCRIPT = """
 from datetime import UTC, datetime
 from pyspark.sql import SparkSession, functions as F
 from pyspark.sql.types import StructType, TimestampType
-from tidegate.aggregates import count, finished, last, mean, partials
-from tidegate.changes import newest, versions
+from tidegate.aggregates import avg, count, finish, last, partials
+from tidegate.changelogs import history_rows, latest_changes
 from tidegate.errors import ColumnTypeError, SetupError
 from tidegate.formats import json_format
 from tidegate.joins import stream_stream, stream_table, table_table
 from tidegate.windows import deduplicate
-from tidegate.sketches import bloom, distinct, quantile, theta, top
-from tidegate.runtime.job import Input, Job
-from tidegate.runtime.query.run import run
+from tidegate.sketches import (
+    approx_count_distinct, approx_quantile, approx_top_k, bloom_filter, theta_sketch,
+)
+from tidegate import Input, Job, run
 from tidegate.sinks import Append
-from tidegate.sources import KafkaSource, Reading
+from tidegate.sources import KafkaSource
 from tidegate.testing import StreamDriver
-from tidegate.windows import cumulative, hopping, rolled_up, session, sliding, tumbling
+from tidegate.windows import cumulative, hopping, roll_up, session, sliding, tumbling
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [(datetime(2026, 1, 1, 10, 3, second, tzinfo=UTC), second) for second in range(0, 50, 10)]
 events = spark.createDataFrame(rows, "event_time timestamp, value int")
-aggs = {"n": count(), "mean": mean("value"), "last": last("value")}
+aggs = {"n": count(), "avg": avg("value"), "last": last("value")}
 for frame in (
     tumbling(events, "20 seconds", aggs=aggs),
     hopping(events, "20 seconds", "1 second", aggs=aggs),
@@ -44,11 +45,12 @@ for frame in (
 ):
     print(type(frame).__module__, sum(row.n for row in frame.collect()))
 sketches = {
-    "n": distinct("value"), "ms": quantile("value", 0.5), "top": top("value", 1),
-    "set": theta("value"), "bloom": bloom("value", keys=100),
+    "n": approx_count_distinct("value"), "ms": approx_quantile("value", 0.5),
+    "top": approx_top_k("value", 1),
+    "set": theta_sketch("value"), "bloom": bloom_filter("value", expected_items=100),
 }
 minutes = tumbling(events, "20 seconds", aggs=partials(sketches))
-hour = finished(rolled_up(minutes, "1 hour", aggs=sketches), sketches).head()
+hour = finish(roll_up(minutes, "1 hour", aggs=sketches), sketches).head()
 print(hour.n, hour.ms, len(hour.top), hour.set)
 print(stream_stream(events, events, "value", within=("0 seconds", "1 second"), how="full").count())
 others = events.select("event_time", F.col("value").alias("other"))
@@ -69,19 +71,19 @@ log = [
     ("update", (1,), None, (1, "b"), [2], rows[1][0], ("t", 0, 1)),
 ]
 changed = spark.createDataFrame(log, shape)
-print(versions(changed).count(), newest(changed).count())
-print(deduplicate(events, "value", "10 seconds", hold="1 second").count())
+print(history_rows(changed).count(), latest_changes(changed).count())
+print(deduplicate(events, "value", "10 seconds", max_delay="1 second").count())
 try:
-    StreamDriver(spark, "event_time timestamp", lambda events: events, lateness=None)
+    StreamDriver(spark, "event_time timestamp", lambda events: events, watermark_delay=None)
 except ColumnTypeError as error:
-    print(error.allowed)
+    print(error.detail)
 clicks = json_format(StructType().add("event_time", TimestampType()))
 source = KafkaSource("nowhere:9092", "clicks")
-reading = Reading(source, clicks, time="event_time", lateness="1 second")
+clicks_input = Input(source, clicks, time="event_time", watermark_delay="1 second")
 try:
-    run(Job(name="views", inputs={"clicks": Input(reading)}, sink=Append("views")), spark)
+    run(Job(name="views", inputs={"clicks": clicks_input}, sink=Append("views")), spark)
 except SetupError as error:
-    print(error.allowed)
+    print(error.detail)
 """
 
 
@@ -102,8 +104,8 @@ def test_all_transforms_run_under_spark_connect(tmp_path: Path) -> None:
     module = "pyspark.sql.connect.dataframe"
     # 5 events; each in 20 windows of a second's hop; sliding sees 1, 2, 3, 3, 3; 13 days so far,
     # from noon on.
-    told = done.stdout.split("\n")
-    assert told[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
-    assert told[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]
-    assert told[12].startswith("a classic SparkSession")
-    assert told[13].startswith("a classic Spark session")
+    lines = done.stdout.split("\n")
+    assert lines[:5] == [f"{module} {n}" for n in (5, 100, 12, 5, 5 * 13)]
+    assert lines[5:12] == ["5 20.0 1 5", "5", "5", "5", "5", "2 1", "5"]
+    assert lines[12].startswith("a classic SparkSession")
+    assert lines[13].startswith("Spark Connect has no access")

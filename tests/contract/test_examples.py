@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 import tidegate
-from tidegate.command import app
+from tidegate.cli import app
 from tidegate.testing import Broker
 
 ROOT = Path(tidegate.__file__).parents[1]
@@ -30,7 +30,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path
 READERS = "localhost:9092"
 """The broker of the pages."""
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MADE_UP = re.compile(r"^\$ tidegate (produce \S+ --made-up .*)$", re.MULTILINE)
+SAMPLE = re.compile(r"^\$ tidegate (produce \S+ --sample .*)$", re.MULTILINE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -81,16 +81,18 @@ def test_the_examples_of_a_module_hold(name: str, given: dict[str, Any]) -> None
 
 @pytest.fixture
 def servers(page: str) -> Iterator[str]:
-    """The address of a broker of the page's own, with the clicks that it makes up."""
-    made_up = MADE_UP.findall(text(page))
-    if not made_up and "create_topics" not in text(page):
+    """The address of a broker of the page's own, with its sample clicks."""
+    samples = SAMPLE.findall(text(page))
+    if not samples and "create_topics" not in text(page):
         yield READERS
         return
     with Broker.start() as broker:
-        for command in made_up:
-            made = CliRunner().invoke(app, [*command.split(), "--servers", broker.servers])
+        for command in samples:
+            made = CliRunner().invoke(
+                app, [*command.split(), "--servers", broker.bootstrap_servers]
+            )
             assert made.exit_code == 0, made.output
-        yield broker.servers
+        yield broker.bootstrap_servers
 
 
 def answers(example: str) -> Iterator[tuple[str, object]]:

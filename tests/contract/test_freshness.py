@@ -1,4 +1,4 @@
-"""How long after the watermark the rows of each transform come out: the table in the pages."""
+"""The delay between the watermark and the emitted rows of each transform: the documented table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from tidegate.aggregates import count
 from tidegate.joins import IntervalJoin, stream_table
-from tidegate.patterns import Sequences, sequence, step
-from tidegate.runtime.process.installation import project_root
+from tidegate.patterns import MatchSequence, sequence, step
+from tidegate.spark.jars import project_root
 from tidegate.testing import StreamDriver
 from tidegate.windows import (
     Cumulative,
@@ -23,7 +23,7 @@ from tidegate.windows import (
     Session,
     Sliding,
     Tumbling,
-    Windowed,
+    WindowAggregation,
 )
 
 PAGE = "docs/reference/results.md"
@@ -37,11 +37,11 @@ AT_ONCE = None
 
 @dataclass(frozen=True)
 class Case:
-    """A transform, what it is fed, and when its first result comes out, in seconds after START.
+    """A transform, its input, and when its first result is emitted, in seconds after START.
 
     certain: the watermark at which no row in time can change the result any more.
-    delay: how long after that the result comes out, for rows as unlucky as these.
-    most: what the page says of it."""
+    delay: the delay from then to the emitted result, in this worst case.
+    most: the documented maximum."""
 
     transform: Callable[[DataFrame], DataFrame]
     times: Sequence[float]
@@ -50,15 +50,13 @@ class Case:
     most: float
 
 
-def windowed(window: Any) -> Windowed:
-    return Windowed(window, by="key", aggs={"n": count()})
+def windowed(window: Any) -> WindowAggregation:
+    return WindowAggregation(window, by="key", aggs={"n": count()})
 
 
 def near(events: DataFrame, emission: Any, times: tuple[float, float]) -> DataFrame:
     """Join events with those of the second time, and keep the rows of the first."""
-    join = IntervalJoin(
-        "key", within=("8 seconds", "500 milliseconds"), how="left", emission=emission
-    )
+    join = IntervalJoin("key", within=("8 seconds", "500 milliseconds"), how="left", emit=emission)
     is_right = F.col("value") == times[1]
     marked = events.select("event_time", "key", F.col("value"))
     left = marked.where((F.col("value") == times[0]) | F.col("event_time").isNull())
@@ -86,9 +84,9 @@ CASES = {
     "`stream_stream`, final": Case(
         lambda events: near(events, "final", (0, 1)), [0, 1], 0.5, 8.5, 9
     ),
-    "`deduplicate`": Case(Deduplication("key", "8 seconds", hold="2 seconds"), [0], 0, 2, 2),
+    "`deduplicate`": Case(Deduplication("key", "8 seconds", max_delay="2 seconds"), [0], 0, 2, 2),
     "`match_sequence`": Case(
-        Sequences(sequence(step("any"), within="1 minute"), by="key"), [1], 1, 0.001, 0.001
+        MatchSequence(sequence(step("any"), within="1 minute"), by="key"), [1], 1, 0.001, 0.001
     ),
     "`stream_table`": Case(titled, [1], 1, AT_ONCE, 0),
 }
@@ -116,13 +114,13 @@ def test_a_result_comes_out_as_long_after_the_watermark_as_the_page_says(
 ) -> None:
     case = CASES[name]
     schema = "event_time timestamp, key string, value double"
-    with StreamDriver(spark, schema, case.transform, lateness="1 minute") as stream:
+    with StreamDriver(spark, schema, case.transform, watermark_delay="1 minute") as stream:
         came = stream.feed(rows(case.times))
         if case.delay is AT_ONCE:
             assert len(came) == 1
             return
         out = START + timedelta(seconds=case.certain + case.delay)
-        # The first whole millisecond at which it comes out, and the last at which it does not.
+        # The first millisecond at which it is emitted, and the last at which it is not.
         first = START + -((START - out) // TICK) * TICK
         assert came + stream.advance_to(first - TICK) == []
         assert len(stream.advance_to(first)) == 1

@@ -11,17 +11,16 @@ from functools import cache
 
 import pytest
 
-from tidegate.runtime.process.installation import project_root
-
-from .. import parts
+from tests.support import ci_shards as parts
+from tidegate.spark.jars import project_root
 
 ROOT = project_root()
 TARGETS = ("test", "jobs", "crash", "pages")
 pytestmark = pytest.mark.slow
 
 
-def told(*command: str) -> str:
-    # What a person adds to every run of pytest would change what is told.
+def run_command(*command: str) -> str:
+    # The options that a user adds to every run of pytest would change the output.
     env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
@@ -30,7 +29,7 @@ def told(*command: str) -> str:
 
 def pytest_of(target: str, *settings: str) -> list[str]:
     """Return the command by which a target of the Makefile runs pytest."""
-    lines = told("make", "--no-print-directory", "--dry-run", target, *settings).splitlines()
+    lines = run_command("make", "--no-print-directory", "--dry-run", target, *settings).splitlines()
     (command,) = (line for line in lines if " -m pytest " in line)
     return shlex.split(command)
 
@@ -38,7 +37,7 @@ def pytest_of(target: str, *settings: str) -> list[str]:
 @cache
 def ordered(*command: str) -> list[str]:
     """Return the tests that a call of pytest runs."""
-    lines = told(*command, "-n0", "--collect-only", "--quiet").splitlines()
+    lines = run_command(*command, "-n0", "--collect-only", "--quiet").splitlines()
     return [line for line in lines if "::" in line]
 
 
@@ -55,7 +54,7 @@ def of_ci() -> frozenset[str]:
 
 def test_every_test_file_is_run_by_a_target_of_ci() -> None:
     run = {name.split("::")[0] for name in of_ci()}
-    tracked = told("git", "ls-files", "tests/test_*.py", "tests/**/test_*.py").splitlines()
+    tracked = run_command("git", "ls-files", "tests/test_*.py", "tests/**/test_*.py").splitlines()
     assert len(tracked) > 80
     assert sorted(run) == sorted(tracked)
 
@@ -93,14 +92,16 @@ def test_a_half_is_that_of_the_commit_that_is_checked_out() -> None:
     half = ordered(*pytest_of("jobs", "PARTS=2"), "tests/jobs")
     assert half == parts.due(whole, 2, parts.commit())
     assert 0 < len(half) < len(whole)
-    assert parts.commit() == told("git", "rev-parse", "HEAD").strip()
+    assert parts.commit() == run_command("git", "rev-parse", "HEAD").strip()
 
 
 def test_make_chaos_runs_tests_of_ci_with_longer_draws() -> None:
     assert pytest_of("chaos")[-4:] == ["-m", "draws", "--draws", "long"]
     long = collected(*pytest_of("chaos"))
     assert long <= of_ci()
-    marked = told("git", "grep", "--files-with-matches", "^@pytest.mark.draws", "tests").split()
+    marked = run_command(
+        "git", "grep", "--files-with-matches", "^@pytest.mark.draws", "tests"
+    ).split()
     assert {name.split("::")[0] for name in long} == set(marked)
 
 

@@ -1,6 +1,6 @@
-"""Wrong calls of the public API: each is refused by the library's own error, at the call.
+"""Wrong calls of the public API raise the library's error at the call, with a text of their row.
 
-What a call says is told in its row: a text that its error must have. No row runs a Spark job.
+No row runs a Spark job.
 """
 
 from __future__ import annotations
@@ -8,34 +8,32 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.wrong_calls.fixtures import CallInputs, call_inputs
+from tests.contract.wrong_calls.jobs import JOBS
+from tests.contract.wrong_calls.patterns import PAST, PATTERNS
+from tests.contract.wrong_calls.sinks import SINKS
+from tests.contract.wrong_calls.sources import JOINS, SOURCES
+from tests.contract.wrong_calls.windows import AGGREGATES, WINDOWS
 from tidegate.errors import TidegateError
-
-from .wrong_calls.given import Given
-from .wrong_calls.given import given as made
-from .wrong_calls.jobs import JOBS
-from .wrong_calls.patterns import PAST, PATTERNS
-from .wrong_calls.sinks import SINKS
-from .wrong_calls.sources import JOINS, SOURCES
-from .wrong_calls.windows import AGGREGATES, WINDOWS
 
 KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, PAST, JOBS)
 CALLS = {name: call for kind in KINDS for name, call in kind.items()}
 
 
 @pytest.fixture(scope="module")
-def given(spark: SparkSession) -> Given:
-    return made(spark)
+def inputs(spark: SparkSession) -> CallInputs:
+    return call_inputs(spark)
 
 
-def test_there_are_no_fewer_calls_than_were_tried() -> None:
+def test_no_call_is_lost() -> None:
     assert len(CALLS) >= 143
     assert len(CALLS) == sum(map(len, KINDS))
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_wrong_call_is_told_by_the_library_s_own_error(name: str, given: Given) -> None:
-    call, says = CALLS[name]
-    with pytest.raises(TidegateError) as told:
-        call(given)
-    assert says in str(told.value)
-    assert told.value.allowed or told.value.hint
+def test_a_wrong_call_raises_the_librarys_error(name: str, inputs: CallInputs) -> None:
+    call, message = CALLS[name]
+    with pytest.raises(TidegateError) as error:
+        call(inputs)
+    assert message in str(error.value)
+    assert error.value.detail or error.value.remedy

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.scenarios.accounts import events, produce, read_states, snapshots, states
+from tests.support.crash_leftovers import batches
+from tests.support.crash_oracle import require_same
+from tests.support.spark_submit import SubmittedJob
 from tidegate.testing import Broker
-
-from ..worlds.accounts import events, produce, read_states, snapshots, states
-from .left import batches
-from .oracle import require_same
-from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLES = ("accounts", "account_snapshots")
@@ -23,11 +22,11 @@ def test_a_job_killed_between_its_snapshots_and_its_states_folds_each_event_once
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=-1)
-    ledger = produce(broker.servers, topic, events(900, seed=8))
+    ledger = produce(broker.bootstrap_servers, topic, events(900, seed=8))
     options = {
-        "kafka.servers": broker.servers,
+        "kafka.bootstrap_servers": broker.bootstrap_servers,
         "events.topics": topic,
-        "events.max_rows": 450,
+        "events.max_records_per_batch": 450,
         "fold.every": 5,
     }
     job = SubmittedJob("accounts", tmp_path / "tables", tmp_path / "job.log", options)

@@ -1,4 +1,4 @@
-"""The job of alarms killed between its windows and its alarms: each alarm comes once."""
+"""The job of alarms killed between its windows and its alarms: each alarm is written once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.scenarios.alarms import OPTIONS, clicked, log, standing, unusual
+from tests.support.crash_leftovers import batches
+from tests.support.spark_submit import SubmittedJob
+from tidegate.jobs.sample_clicks import send_clicks
 from tidegate.testing import Broker
-from tidegate.testing.ledger import produce
-
-from ..worlds.alarms import OPTIONS, clicked, log, standing, unusual
-from .left import batches
-from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
@@ -22,12 +21,12 @@ def test_alarms_killed_after_their_windows_are_raised_and_withdrawn_once(
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
     first, late = clicked()
-    own = {"kafka.servers": broker.servers, "input.topics": topic}
+    own = {"kafka.bootstrap_servers": broker.bootstrap_servers, "input.topics": topic}
     options: dict[str, object] = {**OPTIONS, **own}
     killed = SubmittedJob("alarms", tmp_path / "tables", tmp_path / "job.log", options)
-    ledger = produce(broker.servers, topic, first, partitions=1)
+    ledger = send_clicks(broker.bootstrap_servers, topic, first, partitions=1)
     killed.finished(spark)
-    ledger += produce(broker.servers, topic, late, partitions=1)
+    ledger += send_clicks(broker.bootstrap_servers, topic, late, partitions=1)
     killed.killed_at("windows")
     written = batches(killed.root, "windows")
     assert batches(killed.root, "alarms") == written[:-1], "the kill came too late"

@@ -1,5 +1,5 @@
-"""Each file of a checkpoint cut off, changed by a bit, emptied or removed between two runs: each
-record once, or a refusal by name."""
+"""Each file of a checkpoint truncated, changed, emptied or removed between two runs: each record
+once, or an error with the name of the file."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.checkpoint_files import FIRST, SECOND, THIRD, JobFiles
+from tests.support.event_clock import RECORDS, data_files, require_each_once
+from tests.support.kafka_topics import send_records
+from tidegate import run
 from tidegate.errors import CheckpointError, TidegateError
-from tidegate.runtime.process.exit_codes import code_of
-from tidegate.runtime.query.run import run
+from tidegate.process.exit_codes import exit_code
 from tidegate.testing import Broker
-
-from ..runtime.left import FIRST, SECOND, THIRD, Left
-from ..runtime.moments import RECORDS, contents, require_each_once
-from ..runtime.topics import sent
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 SNAPSHOTS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
 @pytest.fixture(scope="session")
-def base(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Left:
+def base(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> JobFiles:
     """What two runs have left, whose state is snapshots of the first and changes of the second."""
     topic = broker.create_topic("files-of-a-checkpoint", partitions=1, retention_ms=-1)
     folder = tmp_path_factory.mktemp("files")
-    left = Left(broker, topic, folder / "job", folder)
+    job_files = JobFiles(broker, topic, folder / "job", folder)
     before = spark.conf.get(SNAPSHOTS, None)
     spark.conf.set(SNAPSHOTS, "false")
     try:
-        sent(broker.servers, topic, FIRST)
-        run(left.job(), spark)
+        send_records(broker.bootstrap_servers, topic, FIRST)
+        run(job_files.job(), spark)
     finally:
         spark.conf.set(SNAPSHOTS, str(before))
-    sent(broker.servers, topic, SECOND)
-    run(left.job(), spark)
-    sent(broker.servers, topic, THIRD)
-    return left
+    send_records(broker.bootstrap_servers, topic, SECOND)
+    run(job_files.job(), spark)
+    send_records(broker.bootstrap_servers, topic, THIRD)
+    return job_files
 
 
 Damage = Callable[[Path], object]
@@ -66,12 +65,12 @@ NAMED = (
     "state/0/_metadata/metadata",
     "state/0/0/_metadata/schema",
 )
-"""What a start depends on and has noted: these are refused with their name."""
+"""Files that a start requires and whose hashes are recorded: the error names them."""
 OTHERS = (
     "offsets/0",
     "commits/0",
-    "tidegate/identity-000002.json",
-    "tidegate/identity-000001.json",
+    "tidegate/lineage-000002.json",
+    "tidegate/lineage-000001.json",
     "state/0/*/2.zip",
     "state/0/*/SSTs/*.sst",
     "state/0/*/4.changelog",
@@ -80,13 +79,12 @@ OTHERS = (
     "state/0/*/.2.zip.crc",
     "state/0/*/1.zip",
 )
-"""The largest of the files that a pattern names is meant."""
+"""Each pattern means the largest of its files."""
 CELLS = [(pattern, damage) for pattern in [*NAMED, *OTHERS] for damage in DAMAGES]
 
 
 def drawn() -> list[tuple[str, str]]:
-    """Return all cells of the files that are refused, which is soon told; of each other file that
-    it is gone, and one change of its content, in turn."""
+    """Return all damages of the required files; of each other file its removal and one more."""
     changes = [damage for damage in DAMAGES if damage != "removed"]
     turn = {pattern: changes[number % len(changes)] for number, pattern in enumerate(OTHERS)}
     return [cell for cell in CELLS if cell[0] in NAMED or cell[1] in ("removed", turn[cell[0]])]
@@ -94,24 +92,24 @@ def drawn() -> list[tuple[str, str]]:
 
 @pytest.mark.draws(("pattern", "damage"), short=drawn(), long=CELLS)
 def test_a_damaged_file_of_a_checkpoint_changes_no_answer(
-    base: Left, spark: SparkSession, tmp_path: Path, pattern: str, damage: str
+    base: JobFiles, spark: SparkSession, tmp_path: Path, pattern: str, damage: str
 ) -> None:
-    left = base.copied(tmp_path / "copy")
-    found = sorted(left.checkpoint.glob(pattern), key=lambda file: file.stat().st_size)
-    assert found, f"there is no {pattern}"
+    job_files = base.copy_to(tmp_path / "copy")
+    found = sorted(job_files.checkpoint.glob(pattern), key=lambda file: file.stat().st_size)
+    assert found, f"no file matches {pattern}"
     DAMAGES[damage](found[-1])
-    before = contents(left.root)
+    before = data_files(job_files.root)
     refusal: TidegateError | None = None
     try:
-        run(left.job(), spark)
+        run(job_files.job(), spark)
     except TidegateError as error:
         refusal = error
     print(f"{pattern}, {damage}: {type(refusal).__name__}: {refusal}")
     if refusal is None:
         assert pattern not in NAMED
-        require_each_once(left, dict(enumerate(RECORDS)))
+        require_each_once(job_files, dict(enumerate(RECORDS)))
     else:
         assert isinstance(refusal, CheckpointError)
-        assert code_of(refusal) == 5
-        assert contents(left.root) == before
+        assert exit_code(refusal) == 5
+        assert data_files(job_files.root) == before
         assert pattern not in NAMED or pattern in str(refusal)

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.testing import Broker
-
-from ..worlds.click_through import (
+from tests.scenarios.click_through import (
     OPTIONS,
     TOPICS,
     rates,
@@ -18,8 +16,9 @@ from ..worlds.click_through import (
     searches,
     sent,
 )
-from .left import batches
-from .submitted import SubmittedJob
+from tests.support.crash_leftovers import batches
+from tests.support.spark_submit import SubmittedJob
+from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLE = "click_through"
@@ -30,10 +29,10 @@ def test_a_killed_job_has_the_rates_of_the_ledger_and_every_rejected_row_once(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, planned_too: bool
 ) -> None:
     named, ledger, max_rows = sent(broker, topic, searches(500, seed=7))
-    options: dict[str, object] = {**OPTIONS, "kafka.servers": broker.servers}
+    options: dict[str, object] = {**OPTIONS, "kafka.bootstrap_servers": broker.bootstrap_servers}
     for kind in TOPICS:
         options[f"{kind}.topics"] = named[kind]
-        options[f"{kind}.max_rows"] = max_rows[kind]
+        options[f"{kind}.max_records_per_batch"] = max_rows[kind]
     job = SubmittedJob(TABLE, tmp_path / "tables", tmp_path / "job.log", options)
     checkpoint = job.root / "_checkpoints" / TABLE
 
@@ -49,6 +48,6 @@ def test_a_killed_job_has_the_rates_of_the_ledger_and_every_rejected_row_once(
     (late,) = batches(job.root, "late_searches")
     assert late not in batches(job.root, TABLE), "the kill came too late"
 
-    assert job.finished(spark).skipped == 0
+    assert job.finished(spark).skipped_batches == 0
     assert read_rates(job.root / TABLE) == rates(ledger)
     require_all_rows(job.root, ledger, named)

@@ -11,15 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tidegate.runtime.process.installation import project_root
-from tidegate.runtime.process.submit import QUICK, with_options
+from tests.support import crash_oracle as oracle
+from tests.support.job_under_test import LATENESS_MS, WINDOW_MS, Filling
+from tests.support.spark_cluster import SparkCluster
+from tidegate.jobs.sample_clicks import clicks
+from tidegate.spark.jars import project_root
 from tidegate.testing import Broker
-from tidegate.testing.clicks import clicks
-from tidegate.testing.cluster import SparkCluster
-from tidegate.testing.process import until
-
-from . import oracle
-from .inside import LATENESS_MS, WINDOW_MS, Filling
+from tidegate.testing.child_process import SHORT_RUN_OPTIONS, config_arguments, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.crash]
 
@@ -27,8 +25,8 @@ SEED, COUNT, BATCHES, PARTITIONS = 43, 6_000, 6, 16
 EXECUTOR = "CoarseGrainedExecutorBackend"
 SETTINGS = {
     "spark.executor.memory": "512m",
-    "spark.driver.extraJavaOptions": QUICK,
-    "spark.executor.extraJavaOptions": QUICK,
+    "spark.driver.extraJavaOptions": SHORT_RUN_OPTIONS,
+    "spark.executor.extraJavaOptions": SHORT_RUN_OPTIONS,
 }
 SPECULATION = {
     "spark.speculation": "true",
@@ -85,19 +83,19 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(local))
     filling = Filling(broker, topic, PARTITIONS)
     filling.add(clicks(COUNT, seed=SEED, rate=10.0, pages=20))
-    # Beside the script there is no tidegate: it comes by --py-files.
+    # tidegate is not next to the script: --py-files ships it.
     script = Path(shutil.copy(project_root() / "jobs" / "page_views.py", tmp_path))
     config = project_root() / "conf" / "jobs" / "page_views.toml"
     root = tmp_path / "tables"
     options = {
-        "kafka.servers": broker.servers,
+        "kafka.bootstrap_servers": broker.bootstrap_servers,
         "input.topics": topic,
-        "input.max_rows": COUNT // BATCHES,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "input.max_records_per_batch": COUNT // BATCHES,
+        "input.watermark_delay": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
     }
-    arguments = ("--config", str(config), *with_options(options))
+    arguments = ("--config", str(config), *config_arguments(options))
 
     with SparkCluster.start(workers=2) as cluster, ThreadPoolExecutor(1) as pool:
         run = pool.submit(
@@ -110,18 +108,18 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
         )
 
         def reached(what: str, so: Callable[[], bool]) -> None:
-            until(lambda: so() or run.done(), within=200, what=what)
+            wait_until(lambda: so() or run.done(), timeout=200, event=what)
 
         planned = root / "_checkpoints" / "page_views" / "offsets"
         reached("batch 1", (planned / "1").exists)
         before = set().union(*ended(local).values())
 
         def busy() -> list[str]:
-            """Return the executors of which a task has ended for certain: another one has too."""
+            """Return the executors with a finished task: those with more than one ended task."""
             return [name for name, left in ended(local, before).items() if len(left) > 1]
 
         reached("the end of two tasks", lambda: bool(busy()))
-        # Most tasks are still to come: what those have counted is counted twice.
+        # Most tasks have not run: the counts of the finished ones are counted twice.
         executor(cluster, busy()[0]).kill()
         reached("batch 3", (planned / "3").exists)
         reached("a worker's Python", lambda: bool(below(cluster, "pyspark.daemon")))
@@ -130,8 +128,8 @@ def test_a_lost_executor_and_a_killed_worker_count_each_record_once(
         worked = {folder.parent.name for folder in cluster.dir.glob("worker-*/app-*")}
     # What a Python driver logs is the output of spark-submit.
     assert done.returncode == 0, done.stdout[-4000:]
-    # With speculation a task may have a second copy, and then its lost result is not made anew.
-    assert speculates or "they are counted once more" in done.stdout
+    # With speculation a task may have a copy, and then its lost result is not computed again.
+    assert speculates or "counting them again" in done.stdout
     assert worked == {"worker-0", "worker-1"}
 
     ledger = filling.ledger

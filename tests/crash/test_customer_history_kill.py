@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.testing import Broker
-
-from ..worlds.customer_history import (
+from tests.scenarios.customer_history import (
     OPTIONS,
     customers,
     dead,
@@ -20,9 +18,10 @@ from ..worlds.customer_history import (
     read_dead,
     read_history,
 )
-from .left import batches
-from .oracle import require_same
-from .submitted import SubmittedJob
+from tests.support.crash_leftovers import batches
+from tests.support.crash_oracle import require_same
+from tests.support.spark_submit import SubmittedJob
+from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 
@@ -32,15 +31,15 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, before_too: bool
 ) -> None:
     broker.create_topic(topic, partitions=3, retention_ms=-1)
-    ledger = produce(broker.servers, topic, customers(1_000, seed=7, people=80))
+    ledger = produce(broker.bootstrap_servers, topic, customers(1_000, seed=7, people=80))
     kinds = {sent.event.op for sent in ledger if not sent.event.fault}
     assert kinds == {"snapshot", "create", "update", "delete", "tombstone", "truncate"}
     assert dead(ledger).total() == 12
     options = {
         **OPTIONS,
-        "kafka.servers": broker.servers,
+        "kafka.bootstrap_servers": broker.bootstrap_servers,
         "changes.topics": topic,
-        "changes.max_rows": 400,
+        "changes.max_records_per_batch": 400,
     }
     job = SubmittedJob("customer_history", tmp_path / "tables", tmp_path / "job.log", options)
 
@@ -61,7 +60,7 @@ def test_a_job_killed_before_between_and_after_its_tables_loses_no_change_and_re
     assert not (notes / "1").exists(), "the kill came too late"
 
     summary = job.finished(spark)
-    assert summary.skipped == 1, "the batch that was in both tables"
+    assert summary.skipped_batches == 1, "the batch that was in both tables"
     past, now = left()
     assert past == now == list(range(len(past)))
     require_same(read_customers(job.root / "customers"), expected_customers(ledger), "customers")

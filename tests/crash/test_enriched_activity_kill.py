@@ -10,16 +10,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.enriched_activity import EnrichedActivity, job
+from tests.scenarios.enriched_activity import World, read_enriched, sent
+from tests.support.crash_leftovers import batches
+from tests.support.delta_tables import rows
+from tests.support.spark_session import from_options
+from tests.support.spark_submit import SubmittedJob
+from tidegate import run
 from tidegate.errors import TidegateError
-from tidegate.runtime.query.run import run
 from tidegate.testing import Broker
-from tidegate.testing.crash import crash_after
-
-from ..configured import from_options
-from ..tables import rows
-from ..worlds.enriched_activity import World, read_enriched, sent
-from .left import batches
-from .submitted import SubmittedJob
+from tidegate.testing.crash_points import crash_after
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLES = ("profile_versions", "activity", "waiting")
@@ -31,8 +30,8 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, kills: tuple[str, ...]
 ) -> None:
     world, root = sent(broker, topic), tmp_path / "tables"
-    sizes = {"activity.max_rows": 800, "profiles.max_rows": 240}
-    options = {**world.options, **sizes, "enrich.way": "changelog"}
+    sizes = {"activity.max_records_per_batch": 800, "profiles.max_records_per_batch": 240}
+    options = {**world.options, **sizes, "enrich.mode": "changelog"}
     submitted = SubmittedJob("enriched_activity", root, tmp_path / "job.log", options)
     for number, table in enumerate(kills):
         submitted.killed_at(table)
@@ -43,7 +42,7 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
         )
         assert not (root / "_checkpoints" / "enriched_activity" / "commits" / str(newest)).exists()
     summary = submitted.finished(spark)
-    assert summary.skipped == 1
+    assert summary.skipped_batches == 1
     assert read_enriched(root / "activity") == world.decided
     assert Counter(row["event_id"] for row in rows(root / "waiting")) == world.waiting
     assert len(rows(root / "profile_versions")) == sum(map(len, world.changes.values()))
@@ -54,12 +53,12 @@ def test_a_job_killed_between_its_tables_loses_no_row_and_repeats_none(
     _by_the_history_that_is_left(spark, world, root, tmp_path)
 
 
-def test_a_batch_that_is_found_whole_belongs_to_the_checkpoint_for_the_starts_after_it(
+def test_a_complete_unrecorded_batch_belongs_to_the_checkpoint_at_later_starts(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     world = sent(broker, topic, count=600, changes=60)
-    sizes = {"activity.max_rows": 120, "profiles.max_rows": 48}
-    options = {**world.options, **sizes, "output.root": tmp_path, "enrich.way": "changelog"}
+    sizes = {"activity.max_records_per_batch": 120, "profiles.max_records_per_batch": 48}
+    options = {**world.options, **sizes, "output.root": tmp_path, "enrich.mode": "changelog"}
     enriched = job(from_options(EnrichedActivity, options))
     # Each second start finds a batch in all of its tables, and dies with the first one of the next.
     for number, table in enumerate(("waiting", "profile_versions", "waiting", "profile_versions")):
@@ -81,7 +80,11 @@ def _by_the_history_that_is_left(
     last = log.groupBy("user_id", "valid_from").agg(newest).select("newest.*")
     profiles = str(tmp_path / "profiles")
     last.drop("profile_offset", "profile_partition").write.format("delta").save(profiles)
-    more = {"enrich.way": "history", "enrich.profiles": profiles, "activity.max_rows": 800}
+    more = {
+        "enrich.mode": "history",
+        "enrich.profiles": profiles,
+        "activity.max_records_per_batch": 800,
+    }
     options = {**world.options, **more}
     again = SubmittedJob("enriched_activity", tmp_path / "again", tmp_path / "job.log", options)
     good = [event for event in world.events if not event.broken]

@@ -1,4 +1,4 @@
-"""A disk that is full under the tables or the checkpoint: told, and gone on from, at every page."""
+"""A full disk under the tables or the checkpoint: a clear error, and a restart that continues."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.delta_tables import rows
+from tests.support.kafka_topics import pages_input, send_records
+from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.errors import SetupError
-from tidegate.runtime.job import Input, Job
-from tidegate.runtime.process.exit_codes import code_of
-from tidegate.runtime.query.run import run
+from tidegate.process.exit_codes import exit_code
 from tidegate.sinks import Append
 from tidegate.testing import Broker
-from tidegate.windows import Tumbling, Windowed
-
-from ..runtime.topics import reading, sent
-from ..tables import rows
+from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
@@ -42,7 +40,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def filled(disk: Path, pages: int) -> Path:
-    """Fill a disk but for some pages; return the file that does."""
+    """Fill a disk except for some pages; return the file that fills it."""
     filler = disk / "filler"
     with filler.open("wb") as file:
         free = os.statvfs(disk).f_bavail
@@ -54,27 +52,29 @@ def job(broker: Broker, topic: str, tables: Path, checkpoint: Path) -> Job:
     """Return a job that counts the pages of each four seconds, ten records a batch."""
     return Job(
         name="counts",
-        inputs={"clicks": Input(reading(broker.servers, topic, max_rows=10))},
-        transform=Windowed(Tumbling("4 seconds"), by="page", aggs={"n": count()}),
+        inputs={"clicks": pages_input(broker.bootstrap_servers, topic, max_records=10)},
+        transform=WindowAggregation(Tumbling("4 seconds"), by="page", aggs={"n": count()}),
         sink=Append(str(tables / "counts")),
         checkpoint=str(checkpoint / "checkpoint"),
     )
 
 
 def is_stopped(job: Job, spark: SparkSession, disk: Path) -> bool:
-    """Run a job, and return whether it is stopped by a full disk, which has to be told."""
-    told = ""
+    """Run a job, and return whether a full disk stopped it; the error must name the disk."""
+    message = ""
     try:
         run(job, spark)
     except SetupError as error:
-        told = f"{code_of(error)}: {error}"
-    assert not told or (told.startswith("7: a disk is full") and f"free under {disk}" in told)
-    return bool(told)
+        message = f"{exit_code(error)}: {error}"
+    assert not message or (
+        message.startswith("7: a disk is full") and f"free under {disk}" in message
+    )
+    return bool(message)
 
 
 @pytest.mark.draws("pages", short=[(0, 4)], long=[tuple(range(16)), tuple(range(8, 40, 2))])
 @pytest.mark.parametrize("under", ["tables", "checkpoint"])
-def test_a_full_disk_is_told_and_the_job_goes_on_when_there_is_room(
+def test_a_full_disk_is_an_error_and_the_job_resumes_when_there_is_space(
     spark: SparkSession,
     broker: Broker,
     topic: str,
@@ -86,9 +86,9 @@ def test_a_full_disk_is_told_and_the_job_goes_on_when_there_is_room(
     broker.create_topic(topic, partitions=1, retention_ms=-1)
     places = {"tables": tmp_path, "checkpoint": tmp_path, under: small}
     counting = job(broker, topic, **places)
-    sent(broker.servers, topic, SECONDS[:20])
+    send_records(broker.bootstrap_servers, topic, SECONDS[:20])
     run(counting, spark)
-    sent(broker.servers, topic, SECONDS[20:])
+    send_records(broker.bootstrap_servers, topic, SECONDS[20:])
     stopped = 0
     for left in pages:
         filler = filled(small, left)

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support import crash_oracle as oracle
+from tests.support.crash_leftovers import TABLES, Left, Point, batches, planned_watermark
+from tests.support.spark_submit import SubmittedJob
+from tidegate.jobs.sample_clicks import SentRecord, clicks, send_clicks
 from tidegate.testing import Broker
-from tidegate.testing.clicks import clicks
-from tidegate.testing.ledger import Sent, produce
-
-from . import oracle
-from .left import TABLES, Left, Point, batches, planned_watermark
-from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
@@ -39,12 +37,12 @@ class Course:
     attempts: int
 
     def __str__(self) -> str:
-        """Tell the course from the others in a test's id."""
+        """Return the label of the course in the id of a test."""
         return f"{self.sink}, seed {self.seed}"
 
 
-# Late rows come in the last third alone, so that kill comes last. An upsert's first batch makes the
-# table; later ones merge, so it is killed at a later one.
+# Only the last third has late rows, so that kill comes last. The first batch of an upsert creates
+# the table and later ones merge, so it is killed at a later one.
 APPEND = Course(
     sink="append",
     seed=22,
@@ -86,21 +84,21 @@ LONG = [*(replace(APPEND, seed=seed) for seed in (22, 23, 24)), UPSERT]
 
 @pytest.mark.timeout(1200)
 @pytest.mark.draws("course", short=SHORT, long=LONG, ids=str)
-def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
+def test_after_any_kill_the_tables_have_each_record_of_the_ledger_exactly_once(
     course: Course, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
     made = clicks(course.count, seed=course.seed, broken=course.count // 400)
-    ledger = produce(broker.servers, topic, made, partitions=4)
+    ledger = send_clicks(broker.bootstrap_servers, topic, made, partitions=4)
     job = SubmittedJob(
         name="page_views",
         root=tmp_path / "tables",
         log=tmp_path / "job.log",
         options={
-            "kafka.servers": broker.servers,
+            "kafka.bootstrap_servers": broker.bootstrap_servers,
             "input.topics": topic,
-            "input.max_rows": course.batch_rows,
-            "input.lateness": f"{LATENESS_MS} milliseconds",
+            "input.max_records_per_batch": course.batch_rows,
+            "input.watermark_delay": f"{LATENESS_MS} milliseconds",
             "window.size": f"{WINDOW_MS} milliseconds",
             "output.sink": course.sink,
         },
@@ -119,8 +117,7 @@ def test_after_any_kill_the_tables_hold_each_record_of_the_ledger_exactly_once(
 
 
 def kills(job: SubmittedJob, course: Course) -> Iterator[Left]:
-    """Kill the job until each point was met; where a kill came too late for its point, that point
-    is tried again."""
+    """Kill the job at each point; a point is repeated if its kill came too late."""
     chance = random.Random(course.seed)
     wanted = list(course.points[:-1])
     chance.shuffle(wanted)
@@ -142,7 +139,9 @@ def kills(job: SubmittedJob, course: Course) -> Iterator[Left]:
         yield found
 
 
-def require_ledger(spark: SparkSession, root: Path, ledger: Sequence[Sent], topic: str) -> None:
+def require_ledger(
+    spark: SparkSession, root: Path, ledger: Sequence[SentRecord], topic: str
+) -> None:
     """Compare all tables with the ledger, in both directions, and account for each record."""
     watermark = oracle.watermark(ledger, LATENESS_MS)
     assert planned_watermark(root) == watermark

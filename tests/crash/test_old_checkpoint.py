@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.errors import ReplayMismatchError
-from tidegate.runtime.query.run import run
+from tests.support import crash_oracle as oracle
+from tests.support.crash_leftovers import batches, checkpoint
+from tests.support.job_under_test import LATENESS_MS, WINDOW_MS, Filling, page_views
+from tidegate import run
+from tidegate.errors import TableMismatchError
+from tidegate.jobs.sample_clicks import clicks
 from tidegate.testing import Broker
-from tidegate.testing.clicks import clicks
-
-from . import oracle
-from .inside import LATENESS_MS, WINDOW_MS, Filling, page_views
-from .left import batches, checkpoint
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
@@ -30,10 +29,10 @@ def test_the_job_is_refused_before_it_writes_a_row_twice(
     batch_rows: int, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     print(f"seed {SEED}")
-    made = clicks(2_400, seed=SEED, rate=5.0, pages=5, stragglers=0.0)
+    made = clicks(2_400, seed=SEED, rate=5.0, pages=5, late_share=0.0)
     filling = Filling(broker, topic)
     root, aside = tmp_path / "tables", tmp_path / "aside"
-    job = page_views(broker, topic, root, {"input.max_rows": 1_000})
+    job = page_views(broker, topic, root, {"input.max_records_per_batch": 1_000})
     filling.add(made[:1_000])
     run(job, spark)
     shutil.copytree(checkpoint(root), aside)
@@ -48,7 +47,7 @@ def test_the_job_is_refused_before_it_writes_a_row_twice(
     shutil.rmtree(checkpoint(root))
     shutil.copytree(aside, checkpoint(root))
     filling.add(made[1_600:])
-    with pytest.raises(ReplayMismatchError):
-        run(page_views(broker, topic, root, {"input.max_rows": batch_rows}), spark)
+    with pytest.raises(TableMismatchError):
+        run(page_views(broker, topic, root, {"input.max_records_per_batch": batch_rows}), spark)
     assert {name: batches(root, name) for name in before} == before
     oracle.require_same(oracle.read_by_deltalake(root / "views"), reached, "windows after")

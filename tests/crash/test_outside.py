@@ -1,4 +1,4 @@
-"""What dies or stops beside the driver: a Python worker, the broker, the broker's data."""
+"""Failures outside the driver: a Python worker, the broker, the data of the broker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support.delta_tables import rows
+from tests.support.kafka_topics import send_records
+from tidegate import Input, Job, run
 from tidegate.errors import SourceError, TidegateError
 from tidegate.formats import json_format
-from tidegate.runtime.job import Input, Job
-from tidegate.runtime.process.exit_codes import code_of
-from tidegate.runtime.query.run import run
+from tidegate.process.exit_codes import exit_code
 from tidegate.sinks import Append
-from tidegate.sources import KafkaSource, Reading
+from tidegate.sources import KafkaSource
 from tidegate.testing import Broker
 from tidegate.transform import Stateless
-
-from ..runtime.topics import sent
-from ..tables import rows
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 QUICK = {
@@ -47,14 +45,14 @@ def job(
     options: Mapping[str, str] = QUICK,
 ) -> Job:
     """Return a job that copies the seconds of a topic, ten records a batch."""
-    reading = Reading(
-        KafkaSource(broker.servers, topic, max_rows=10, options=options),
+    reading = Input(
+        KafkaSource(broker.bootstrap_servers, topic, max_records_per_batch=10, options=options),
         json_format("page STRING NOT NULL, event_time TIMESTAMP"),
         time="event_time",
-        lateness="0 seconds",
+        watermark_delay="0 seconds",
         future_tolerance=None,
     )
-    inputs = {"seconds": Input(reading)}
+    inputs = {"seconds": reading}
     sink = Append(str(root / "seconds"))
     if each_batch is None:
         return Job(name="copies", inputs=inputs, sink=sink)
@@ -73,11 +71,11 @@ def ended(each: Job, spark: SparkSession) -> TidegateError | None:
     return None
 
 
-def test_a_python_worker_that_is_killed_in_a_batch_costs_no_record(
+def test_a_python_worker_killed_in_a_batch_loses_no_record(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
-    sent(broker.servers, topic, SECONDS)
+    send_records(broker.bootstrap_servers, topic, SECONDS)
     flag = tmp_path / "killed"
 
     def dying(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,14 +101,14 @@ def test_a_python_worker_that_is_killed_in_a_batch_costs_no_record(
 
 @pytest.mark.timeout(400)
 @pytest.mark.draws("patience", short=["quick"], long=["quick", "Kafka's own"])
-def test_a_broker_that_stops_for_a_while_is_waited_for_or_ends_the_job_by_name_and_costs_no_record(
+def test_a_broker_that_stops_for_some_time_loses_no_record_and_a_longer_stop_ends_the_job(
     spark: SparkSession, tmp_path: Path, patience: str
 ) -> None:
     """Eight seconds, with a client that gives up after two; a minute, with Kafka's own settings."""
     options, seconds = (QUICK, 8.0) if patience == "quick" else ({}, 60.0)
     with Broker.start() as broker:
         broker.create_topic("stops", partitions=1, retention_ms=-1)
-        sent(broker.servers, "stops", SECONDS)
+        send_records(broker.bootstrap_servers, "stops", SECONDS)
         assert broker._process is not None
         group = broker._process.pid
         wakes = Timer(seconds, os.killpg, (group, signal.SIGCONT))
@@ -127,18 +125,18 @@ def test_a_broker_that_stops_for_a_while_is_waited_for_or_ends_the_job_by_name_a
         wakes.join()
         if refusal is not None:
             assert isinstance(refusal, SourceError)
-            assert code_of(refusal) == 3
+            assert exit_code(refusal) == 3
         run(each, spark)
         assert found(tmp_path) == list(SECONDS)
 
 
-def test_a_broker_whose_data_were_wiped_is_not_read_on_from_the_middle(
+def test_a_broker_with_deleted_data_is_not_read_from_old_offsets(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "broker"
     with Broker.start(folder) as broker:
         broker.create_topic("wiped", partitions=1, retention_ms=-1)
-        sent(broker.servers, "wiped", SECONDS)
+        send_records(broker.bootstrap_servers, "wiped", SECONDS)
         run(job(broker, "wiped", tmp_path), spark)
         port = broker.port
     shutil.rmtree(folder)
@@ -147,8 +145,8 @@ def test_a_broker_whose_data_were_wiped_is_not_read_on_from_the_middle(
         assert isinstance(refusal, SourceError)
         assert "the broker no longer has wiped" in str(refusal)
         broker.create_topic("wiped", partitions=1, retention_ms=-1)
-        sent(broker.servers, "wiped", range(59))
+        send_records(broker.bootstrap_servers, "wiped", range(59))
         refusal = ended(job(broker, "wiped", tmp_path), spark)
         assert isinstance(refusal, SourceError)
-        assert "deleted and made again" in str(refusal)
+        assert "deleted and created again" in str(refusal)
         assert found(tmp_path) == list(SECONDS)

@@ -1,4 +1,4 @@
-"""`tidegate rescale`, killed while Spark writes the state anew, is finished by its next call."""
+"""`tidegate rescale`, killed while Spark rewrites the state, is finished by its next call."""
 
 from __future__ import annotations
 
@@ -9,44 +9,43 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.checkpoint_files import THIRD, WINDOWS, JobFiles
+from tests.support.kafka_topics import send_records
+from tests.support.spark_submit import at_once
+from tidegate import run
 from tidegate.errors import CheckpointError
-from tidegate.runtime.process.submit import environment
-from tidegate.runtime.query.run import run
-from tidegate.runtime.rescaling.rescale import rescale
-from tidegate.runtime.rescaling.state import planned
+from tidegate.operations.rescale import plan_rescale, rescale
 from tidegate.testing import Broker
-from tidegate.testing.process import GuardedProcess
-
-from ..runtime.left import THIRD, WINDOWS, Left
-from ..runtime.topics import sent
-from .submitted import at_once
+from tidegate.testing.child_process import GuardedProcess, submit_environment
 
 
 @pytest.mark.crash
 @pytest.mark.broker
-def test_a_rescale_that_is_killed_is_finished_and_the_job_goes_on(
+def test_a_killed_rescale_is_finished_and_the_job_resumes(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    left = Left.made(spark, broker, topic, tmp_path)
-    checkpoint = str(left.checkpoint)
+    job_files = JobFiles.create(spark, broker, topic, tmp_path)
+    checkpoint = str(job_files.checkpoint)
     # A snapshot, which a session that has run no query reads otherwise than it reads changes.
-    rescale(spark, planned(spark, checkpoint, 3))
-    batch = left.identity.batch + 1
+    rescale(spark, plan_rescale(spark, checkpoint, 3))
+    batch = job_files.lineage.last_batch + 1
     command = [sys.executable, "-m", "tidegate", "rescale", checkpoint, "--to", "8"]
-    process = GuardedProcess(command, tmp_path / "log", name="the rescale", env=environment())
+    process = GuardedProcess(
+        command, tmp_path / "log", name="the rescale", env=submit_environment()
+    )
     try:
         at_once(
-            lambda: Path(checkpoint, "offsets", str(batch)).exists() or not process.alive,
-            what="the batch in which Spark writes the state anew",
+            lambda: Path(checkpoint, "offsets", str(batch)).exists() or not process.is_alive,
+            what="the batch in which Spark rewrites the state",
         )
-        assert process.alive, process.tail(40)
+        assert process.is_alive, process.tail(40)
     finally:
         process.kill()
     assert not Path(checkpoint, "commits", str(batch)).exists(), "killed too late"
     with pytest.raises(CheckpointError, match="is being rescaled from 3 to 8"):
-        run(left.job(), spark)
-    again = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert (again.returncode, "goes on" in again.stdout) == (0, True), again.stderr
-    sent(broker.servers, topic, THIRD)
-    run(left.job(), spark)
-    assert left.views() == WINDOWS
+        run(job_files.job(), spark)
+    again = subprocess.run(command, capture_output=True, text=True, env=submit_environment())
+    assert (again.returncode, "resume rescaling" in again.stdout) == (0, True), again.stderr
+    send_records(broker.bootstrap_servers, topic, THIRD)
+    run(job_files.job(), spark)
+    assert job_files.window_counts() == WINDOWS

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.timelines import newest
+from jobs.timelines import newest_posts
+from tests.scenarios.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
+from tests.support.crash_leftovers import batches
+from tests.support.crash_oracle import require_same
+from tests.support.delta_tables import rows
+from tests.support.spark_submit import SubmittedJob
 from tidegate.testing import Broker
-
-from ..tables import rows
-from ..worlds.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
-from .left import batches
-from .oracle import require_same
-from .submitted import SubmittedJob
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]
 TABLES = ("timelines", "named_posts", "posts", "users", "follows")
@@ -36,8 +35,8 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
         for name in TOPICS
     }
     made = events(800, users=30)
-    send(broker.servers, topics, made)
-    limits = {f"{name}.max_rows": 260 for name in TOPICS}
+    send(broker.bootstrap_servers, topics, made)
+    limits = {f"{name}.max_records_per_batch": 260 for name in TOPICS}
     job = SubmittedJob(
         "timelines",
         tmp_path / "tables",
@@ -51,7 +50,7 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
         assert behind == list(TABLES[TABLES.index(table) + 1 :]), "the kill came too late"
 
     summary = job.finished(spark)
-    assert summary.skipped == 1, "the view had the batch that was killed"
+    assert summary.skipped_batches == 1, "the view had the batch that was killed"
     assert [batches(job.root, name) for name in TABLES] == [[0, 1]] * len(TABLES)
     require_same(read_timelines(job.root), expected(made), "timelines")
     assert len(rows(job.root / "dead_letters")) == sum(event.broken for event in made) > 0
@@ -61,5 +60,5 @@ def test_a_job_killed_between_its_tables_loses_no_change_and_repeats_none(
     written = {dict(event.key)["post_id"]: event.at for event in made if event.op == "post"}
     posts = [post for follower, _, post, *_ in expected(made) if follower == reader]
     timelines = spark.read.format("delta").load(str(job.root / "timelines"))
-    shown = [row.post_id for row in newest(timelines, reader, 10).collect()]
+    shown = [row.post_id for row in newest_posts(timelines, reader, 10).collect()]
     assert shown == sorted(posts, key=written.__getitem__, reverse=True)[:10]

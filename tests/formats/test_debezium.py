@@ -1,4 +1,4 @@
-"""Debezium's records as changes, or with the reason why they are none."""
+"""Debezium records become changes or dead letters with a reason."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 
+from tests.support.changelog_frames import Record, raw
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
-from tidegate.formats import debezium, json_format
-from tidegate.formats._decoder import ChangeFormat
-from tidegate.sources import KafkaSource, Reading
+from tidegate.formats import debezium_format, json_format
+from tidegate.formats._change_envelope import ChangeFormat
+from tidegate.sources import Input, KafkaSource
 from tidegate.testing import StreamDriver
-
-from ..changes.frames import Record, raw
 
 COLUMNS = "id BIGINT NOT NULL, name STRING NOT NULL, credit DECIMAL(10, 2), photo BINARY"
 MS = 1_767_225_600_000
@@ -34,12 +34,12 @@ KEY = {"id": 1}
 
 @pytest.fixture(scope="module")
 def by_source(spark: SparkSession) -> ChangeFormat:
-    return debezium(COLUMNS, key="id", using=json_format, position="source")
+    return debezium_format(COLUMNS, key="id", value_format=json_format, position="source")
 
 
 @pytest.fixture(scope="module")
 def by_log(spark: SparkSession) -> ChangeFormat:
-    return debezium(COLUMNS, key="id", using=json_format)
+    return debezium_format(COLUMNS, key="id", value_format=json_format)
 
 
 def event(
@@ -55,17 +55,21 @@ def with_schema(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read(spark: SparkSession, form: ChangeFormat, records: list[Record]) -> list[Row]:
-    decoded = form.decode(raw(spark, records))
+def read(spark: SparkSession, change_format: ChangeFormat, records: list[Record]) -> list[Row]:
+    decoded = change_format.decode(raw(spark, records))
     return decoded.orderBy("offset").select("record.*", "bad").collect()
 
 
-def reasons(spark: SparkSession, form: ChangeFormat, records: list[Record]) -> list[str | None]:
-    decoded = form.decode(raw(spark, records))
-    told = form.diagnose(decoded.where("bad")).select("offset", "reason").collect()
-    found = {row.offset: row.reason for row in told}
-    assert None not in found.values()
-    return [found.get(offset) for offset in range(len(records))]
+def reasons(
+    spark: SparkSession, change_format: ChangeFormat, records: list[Record]
+) -> list[str | None]:
+    decoded = change_format.decode(raw(spark, records))
+    letters = (
+        change_format.explain_failures(decoded.where("bad")).select("offset", "reason").collect()
+    )
+    by_offset = {row.offset: row.reason for row in letters}
+    assert None not in by_offset.values()
+    return [by_offset.get(offset) for offset in range(len(records))]
 
 
 def micros(row: Row) -> int:
@@ -93,7 +97,7 @@ GOOD: list[tuple[Record, str, tuple[str | None, str | None]]] = [
 ]
 
 
-def test_events_with_and_without_their_schema_are_changes_of_one_shape(
+def test_events_with_and_without_a_schema_part_become_the_same_changes(
     spark: SparkSession, by_source: ChangeFormat
 ) -> None:
     rows = read(spark, by_source, [record for record, _, _ in GOOD])
@@ -109,13 +113,13 @@ def test_events_with_and_without_their_schema_are_changes_of_one_shape(
         0,
         len(GOOD) - 1,
     )
-    told = [row for row in rows if row.op != "tombstone"]
-    assert {(tuple(row.position), micros(row)) for row in told} == {((24023128,), MS * 1000 + 7)}
-    stones = [row for row in rows if row.op == "tombstone"]
-    assert {(row.position, micros(row)) for row in stones} == {(None, MS * 1000)}
+    changes = [row for row in rows if row.op != "tombstone"]
+    assert {(tuple(row.position), micros(row)) for row in changes} == {((24023128,), MS * 1000 + 7)}
+    tombstones = [row for row in rows if row.op == "tombstone"]
+    assert {(row.position, micros(row)) for row in tombstones} == {(None, MS * 1000)}
 
 
-def test_by_the_log_the_offset_is_the_position_of_tombstones_too(
+def test_with_log_position_tombstones_have_their_offset(
     spark: SparkSession, by_log: ChangeFormat
 ) -> None:
     rows = read(spark, by_log, [record for record, _, _ in GOOD])
@@ -145,15 +149,15 @@ SOURCES: list[tuple[dict[str, Any], list[int] | None]] = [
 
 
 @pytest.mark.slow
-def test_each_database_s_position_is_numbers_that_compare(
+def test_source_positions_of_all_databases_are_comparable_numbers(
     spark: SparkSession, by_source: ChangeFormat
 ) -> None:
     records = [(KEY, event("c", None, ANN, {"ts_ms": MS, **source})) for source, _ in SOURCES]
     assert [row.position for row in read(spark, by_source, records)] == [
         position for _, position in SOURCES
     ]
-    told = ["no position of the source" if position is None else None for _, position in SOURCES]
-    assert reasons(spark, by_source, records) == told
+    expected = ["missing source position" if position is None else None for _, position in SOURCES]
+    assert reasons(spark, by_source, records) == expected
 
 
 TIMES: list[tuple[dict[str, Any], int | None]] = [
@@ -165,7 +169,7 @@ TIMES: list[tuple[dict[str, Any], int | None]] = [
 ]
 
 
-def test_the_source_s_time_counts_before_the_connector_s(
+def test_the_time_of_the_source_precedes_that_of_the_connector(
     spark: SparkSession, by_source: ChangeFormat
 ) -> None:
     records = [(KEY, event("c", None, ANN, {"lsn": 1, **source})) for source, _ in TIMES[:4]]
@@ -181,9 +185,9 @@ def test_the_source_s_time_counts_before_the_connector_s(
 LARGE = "__debezium_unavailable_value"
 BAD: list[tuple[Record, str]] = [
     ((None, None), "no key and no value"),
-    ((b"not json", None), "tombstone whose key cannot be read"),
-    (({"other": 1}, None), "no key: id"),
-    (({"id": "x"}, None), "tombstone whose key cannot be read"),
+    ((b"not json", None), "tombstone with an unreadable key"),
+    (({"other": 1}, None), "missing key: id"),
+    (({"id": "x"}, None), "tombstone with an unreadable key"),
     ((KEY, b""), "empty value"),
     ((KEY, b"\xff"), "invalid UTF-8"),
     ((KEY, b"[]"), "not a JSON object"),
@@ -192,23 +196,23 @@ BAD: list[tuple[Record, str]] = [
     ((KEY, event("c", None, {"id": "one", "name": "Ann"})), "wrong type: after"),
     ((KEY, event("c", None, {"id": 1})), "missing field: after.name"),
     ((KEY, with_schema(event("c", None, {"id": 1}))), "missing field: payload.after.name"),
-    ((KEY, {}), "no kind of change"),
-    ((KEY, {"schema": None, "payload": None}), "no kind of change"),
-    ((KEY, event("m")), "no change of a row: m"),
-    ((KEY, event("x")), "unknown kind of change: x"),
-    ((KEY, event("C", None, ANN)), "unknown kind of change: C"),
-    ((KEY, event("u", ANN)), "no row after the change"),
-    ((b"?", event("d")), "no key: id"),
-    ((KEY, event("c", None, {**ANN, "name": LARGE})), "value left out: name"),
+    ((KEY, {}), "missing operation"),
+    ((KEY, {"schema": None, "payload": None}), "missing operation"),
+    ((KEY, event("m")), "not a row change: m"),
+    ((KEY, event("x")), "unknown operation: x"),
+    ((KEY, event("C", None, ANN)), "unknown operation: C"),
+    ((KEY, event("u", ANN)), "missing row after the change"),
+    ((b"?", event("d")), "missing key: id"),
+    ((KEY, event("c", None, {**ANN, "name": LARGE})), "unavailable value: name"),
     (
         (KEY, event("u", None, {**ANN, "photo": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="})),
-        "value left out: photo",
+        "unavailable value: photo",
     ),
 ]
 
 
 @pytest.mark.slow
-def test_what_is_no_change_has_the_documented_reason(
+def test_invalid_records_have_the_documented_reasons(
     spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
 ) -> None:
     records = [record for record, _ in BAD]
@@ -217,7 +221,7 @@ def test_what_is_no_change_has_the_documented_reason(
 
 
 @pytest.mark.slow
-def test_a_truncate_has_a_place_by_the_source_alone(
+def test_only_source_positions_order_truncates(
     spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
 ) -> None:
     records: list[Record] = [(None, event("t"))]
@@ -229,67 +233,67 @@ def test_a_truncate_has_a_place_by_the_source_alone(
         None,
         [24023128],
     )
-    assert reasons(spark, by_log, records) == [
-        "truncate, whose offset tells nothing of other partitions"
-    ]
+    assert reasons(spark, by_log, records) == ["truncate cannot be ordered by offset"]
 
 
-def test_a_record_is_parsed_once_on_the_way_to_the_good_rows(
-    spark: SparkSession, by_source: ChangeFormat
-) -> None:
-    source = KafkaSource(servers="nowhere:9092", topics=["t"])
-    reading = Reading(source=source, format=by_source, time="event_time", lateness="0 seconds")
-    judged = reading._rows.judged(raw(spark, [(KEY, event("c", None, ANN))]))
-    good = reading._good(judged, "o")
+def test_a_record_is_parsed_once_in_the_plan(spark: SparkSession, by_source: ChangeFormat) -> None:
+    source = KafkaSource(bootstrap_servers="nowhere:9092", topics=["t"])
+    kafka_input = Input(
+        source=source, format=by_source, time="event_time", watermark_delay="0 seconds"
+    )
+    decoded = kafka_input._decode(raw(spark, [(KEY, event("c", None, ANN))]))
+    good = kafka_input._good_rows(decoded, "o")
     assert good.columns == ["op", "key", "before", "after", "position", "place", "event_time"]
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("columnNameOfCorruptRecord") == 2, "once for the value, once for the key"
 
 
-def test_columns_that_can_not_be_kept_are_refused_at_the_call(spark: SparkSession) -> None:
-    def form(columns: str, key: Any = "id", **others: Any) -> ChangeFormat:
-        return debezium(columns, key=key, using=json_format, **others)
+def test_invalid_columns_and_keys_are_rejected(spark: SparkSession) -> None:
+    def build(columns: str, key: Any = "id", **others: Any) -> ChangeFormat:
+        return debezium_format(columns, key=key, value_format=json_format, **others)
 
-    with pytest.raises(ColumnError, match="key names nr"):
-        form("id INT", "nr")
-    with pytest.raises(ColumnError, match="no column"):
-        form("id INT", [])
-    with pytest.raises(ColumnError, match="'Payload', in which Debezium may wrap"):
-        form("Payload INT", "Payload")
-    assert form("id INT, payload STRING").schema.names[0] == "op"
+    with pytest.raises(ColumnError, match="invalid key: 'nr'"):
+        build("id INT", "nr")
+    with pytest.raises(ColumnError, match=r"invalid key: \[\]"):
+        build("id INT", [])
+    with pytest.raises(ColumnError, match="invalid key: 'Payload'"):
+        build("Payload INT", "Payload")
+    assert build("id INT, payload STRING").schema.names[0] == "op"
     with pytest.raises(ColumnError, match="valid_from"):
-        form("id INT, valid_from TIMESTAMP")
-    with pytest.raises(ColumnTypeError, match="maps"):
-        form("id INT, tags ARRAY<MAP<STRING, STRING>>")
-    with pytest.raises(ArgumentError, match="position"):
-        form("id INT", position="offset")
-    assert form("id INT, `a.b` STRING", ["id", "a.b"]).schema["key"].dataType.names == ["id", "a.b"]  # type: ignore[attr-defined]
+        build("id INT, valid_from TIMESTAMP")
+    with pytest.raises(ColumnTypeError, match="invalid type of column 'tags': map"):
+        build("id INT, tags ARRAY<MAP<STRING, STRING>>")
+    with pytest.raises(ArgumentError, match="invalid position: 'offset'"):
+        build("id INT", position="offset")
+    key_type = build("id INT, `a.b` STRING", ["id", "a.b"]).schema["key"].dataType
+    assert isinstance(key_type, StructType)
+    assert key_type.names == ["id", "a.b"]
 
 
-def test_events_are_json_where_nothing_else_is_said(by_log: ChangeFormat) -> None:
-    assert debezium(COLUMNS, key="id") == by_log
+def test_the_default_value_format_is_json(by_log: ChangeFormat) -> None:
+    assert debezium_format(COLUMNS, key="id") == by_log
 
 
-def test_names_with_dots_and_keys_of_two_columns_are_read(spark: SparkSession) -> None:
-    form = debezium("`a.b` INT, id STRING, n INT", key=["id", "a.b"], using=json_format)
+def test_column_names_with_dots_and_composite_keys_are_read(spark: SparkSession) -> None:
+    change_format = debezium_format(
+        "`a.b` INT, id STRING, n INT", key=["id", "a.b"], value_format=json_format
+    )
     key = {"id": "x", "a.b": 2}
-    rows = read(spark, form, [(key, event("c", None, {**key, "n": 3})), (key, None)])
+    rows = read(spark, change_format, [(key, event("c", None, {**key, "n": 3})), (key, None)])
     assert [tuple(row.key) for row in rows] == [("x", 2), ("x", 2)]
     assert rows[0].after.asDict() == {"a.b": 2, "id": "x", "n": 3}
 
 
 @pytest.mark.slow
-def test_a_stream_of_records_is_decoded_as_a_batch_of_them_is(
-    spark: SparkSession, by_source: ChangeFormat
-) -> None:
+def test_a_stream_is_decoded_like_a_batch(spark: SparkSession, by_source: ChangeFormat) -> None:
     def decoded(records: DataFrame) -> DataFrame:
         return by_source.decode(records).select("record.*", "bad")
 
-    given = raw(spark, [*[record for record, _, _ in GOOD], *[record for record, _ in BAD[:8]]])
-    with StreamDriver(spark, given.schema, decoded, lateness=None) as stream:
-        stream.feed(given.where("offset % 2 = 0"))
+    records = raw(spark, [*[record for record, _, _ in GOOD], *[record for record, _ in BAD[:8]]])
+    with StreamDriver(spark, records.schema, decoded, watermark_delay=None) as stream:
+        stream.feed(records.where("offset % 2 = 0"))
         stream.restart()
-        stream.feed(given.where("offset % 2 = 1"))
+        stream.feed(records.where("offset % 2 = 1"))
         assert_df_equality(
-            stream.results(), decoded(given), ignore_row_order=True, ignore_nullable=True
+            stream.results(), decoded(records), ignore_row_order=True, ignore_nullable=True
         )

@@ -1,4 +1,4 @@
-"""Values drawn at random: none stops a job, and each is a record as an oracle has it, or dead."""
+"""Random JSON values never raise errors: they become the records of an oracle, or dead letters."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.formats import Format, json_format, keyed_json
+from tests.support.poison_corpus import (
+    DEAD,
+    SCHEMA,
+    UNKNOWN,
+    expected_record,
+    mutate_bytes,
+    random_values,
+)
+from tests.support.raw_records import RECEIVED
+from tidegate.formats import Format, json_format, upsert_json_format
 
-from ..sources.raw import RECEIVED
-from .corpus import DEAD, SCHEMA, UNKNOWN, mutated, told, values
-
-AT_ONCE = 25_000
+BATCH_SIZE = 25_000
 KEYS = (b"7", b"-7", b" 7 ", b"x", b"", b"7.5", b"9" * 30, b"\xff", b"1e1", b"NaN", None)
 
 
-def raw(spark: SparkSession, keys: list[bytes | None], given: list[bytes | None]) -> DataFrame:
-    """Return many raw rows at once."""
+def raw_frame(
+    spark: SparkSession, keys: list[bytes | None], values: list[bytes | None]
+) -> DataFrame:
     columns = {
         "key": pa.array(keys, pa.binary()),
-        "value": pa.array(given, pa.binary()),
-        "offset": pa.array(range(len(given)), pa.int64()),
+        "value": pa.array(values, pa.binary()),
+        "offset": pa.array(range(len(values)), pa.int64()),
     }
-    # Rows that the optimiser knows it would read by itself, in other ways than a job does.
+    # The repartition prevents the optimizer from evaluating the format on local rows.
     return (
         spark.createDataFrame(pa.table(columns))
         .repartition(2)
@@ -43,91 +50,95 @@ def raw(spark: SparkSession, keys: list[bytes | None], given: list[bytes | None]
     )
 
 
-def read(form: Format, rows: DataFrame) -> tuple[list[dict[str, Any]], dict[int, str | None]]:
-    """Return all rows with their records in their order, and the bad ones' reasons by offset."""
-    decoded = form.decode(rows)
+def decode(
+    value_format: Format, raw: DataFrame
+) -> tuple[list[dict[str, Any]], dict[int, str | None]]:
+    """Return all rows with their records by offset, and the reasons of dead letters by offset."""
+    decoded = value_format.decode(raw)
     fields = []
-    for field in form.schema:
+    for field in value_format.schema:
         value = F.col(f"record.{field.name}")
-        micros = field.dataType.typeName() == "timestamp"
-        # What stands in a bad row is nobody's.
-        shown = F.when(~F.col("bad"), F.unix_micros(value) if micros else value)
-        fields.append(shown.alias(field.name))
-    found = decoded.select(F.col("offset").alias("at_offset"), "bad", *fields).toArrow().to_pylist()
-    dead = form.diagnose(decoded.where("bad")).select("offset", "reason").toArrow().to_pylist()
+        comparable = F.unix_micros(value) if field.dataType.typeName() == "timestamp" else value
+        # The record of a dead letter is undefined.
+        fields.append(F.when(~F.col("bad"), comparable).alias(field.name))
+    rows = decoded.select(F.col("offset").alias("at_offset"), "bad", *fields)
+    letters = value_format.explain_failures(decoded.where("bad")).select("offset", "reason")
     return (
-        sorted(found, key=lambda row: row["at_offset"]),
-        {row["offset"]: row["reason"] for row in dead},
+        sorted(rows.toArrow().to_pylist(), key=lambda row: row["at_offset"]),
+        {row["offset"]: row["reason"] for row in letters.toArrow().to_pylist()},
     )
 
 
-def is_of_today(row: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Return whether a row has a time of these days, which no value has."""
+def has_current_time(row: dict[str, Any], names: tuple[str, ...]) -> bool:
+    """Return whether a row has a time near now, which no random value has."""
     now = datetime.now(UTC)
-    near = [int((now + timedelta(days=days)).timestamp() * 1e6) for days in (-3, 3)]
-    return any(row[name] is not None and near[0] < row[name] < near[1] for name in names)
+    first, last = (int((now + timedelta(days=days)).timestamp() * 1e6) for days in (-3, 3))
+    return any(row[name] is not None and first < row[name] < last for name in names)
 
 
-def json_read(spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    """Draw values and read them; return how many were good, dead, and told by the oracle."""
-    drawn = list(values(random.Random(seed), count))
-    rows, reasons = read(json_format(SCHEMA), raw(spark, [None] * count, drawn))
+def check_json_values(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Decode random values; return the number of good, dead and oracle-checked ones."""
+    values = list(random_values(random.Random(seed), count))
+    rows, reasons = decode(json_format(SCHEMA), raw_frame(spark, [None] * count, values))
     assert len(rows) == count
-    found: Counter[str] = Counter()
-    for value, row in zip(drawn, rows, strict=True):
-        place, bad = row.pop("at_offset"), row.pop("bad")
-        assert (reasons.get(place) is not None) == bad, (value, reasons.get(place))
-        found["dead" if bad else "good"] += 1
-        wanted = told(value)
-        if wanted == UNKNOWN:
-            assert bad or not is_of_today(row, ("at",)), value
+    counts: Counter[str] = Counter()
+    for value, row in zip(values, rows, strict=True):
+        offset, bad = row.pop("at_offset"), row.pop("bad")
+        assert (reasons.get(offset) is not None) == bad, (value, reasons.get(offset))
+        counts["dead" if bad else "good"] += 1
+        expected = expected_record(value)
+        if expected == UNKNOWN:
+            assert bad or not has_current_time(row, ("at",)), value
             continue
-        found["told"] += 1
-        assert bad == (wanted == DEAD), (value, wanted, reasons.get(place))
+        counts["checked"] += 1
+        assert bad == (expected == DEAD), (value, expected, reasons.get(offset))
         if not bad:
-            shown = {**row, "day": None if row["day"] is None else str(row["day"])}
-            assert shown == wanted, value
-    return found
+            comparable = {**row, "day": None if row["day"] is None else str(row["day"])}
+            assert comparable == expected, value
+    return counts
 
 
-def keyed_read(spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    """Draw keys and values and read them; return how many were good and dead."""
-    form = keyed_json("n BIGINT NOT NULL, page STRING, at TIMESTAMP", key="n", time="at")
-    chance = random.Random(seed)
-    drawn = list(values(chance, count))
-    drawn = [None if chance.random() < 0.2 else value for value in drawn]
+def check_keyed_values(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Decode random keys and values; return the number of good and dead ones."""
+    upsert_format = upsert_json_format(
+        "n BIGINT NOT NULL, page STRING, at TIMESTAMP", key="n", time="at"
+    )
+    rng = random.Random(seed)
+    values = list(random_values(rng, count))
+    values = [None if rng.random() < 0.2 else value for value in values]
     keys = [
-        key if key is None or chance.random() < 0.8 else mutated(chance, key)
-        for key in chance.choices(KEYS, k=count)
+        key if key is None or rng.random() < 0.8 else mutate_bytes(rng, key)
+        for key in rng.choices(KEYS, k=count)
     ]
-    rows, reasons = read(form, raw(spark, keys, drawn))
+    rows, reasons = decode(upsert_format, raw_frame(spark, keys, values))
     assert len(rows) == count
-    for key, value, row in zip(keys, drawn, rows, strict=True):
-        place = row["at_offset"]
-        assert (reasons.get(place) is not None) == row["bad"], (key, value)
+    for key, value, row in zip(keys, values, rows, strict=True):
+        assert (reasons.get(row["at_offset"]) is not None) == row["bad"], (key, value)
         if not row["bad"]:
             assert row["n"] is not None, (key, value)
             assert row["deleted"] == (value is None), (key, value)
-            assert not is_of_today(row, ("event_time",)), (key, value)
-        if told(value) == DEAD and value is not None and row["bad"] is False:
-            # Of a row with a key only these fields are read.
+            assert not has_current_time(row, ("event_time",)), (key, value)
+        if expected_record(value) == DEAD and value is not None and row["bad"] is False:
+            # The oracle checks three fields that this schema does not have.
             assert any(part in value for part in (b'"d"', b'"ok"', b'"day"')), value
     return Counter("dead" if row["bad"] else "good" for row in rows)
 
 
 @pytest.mark.draws("count", short=[6_000], long=[400_000])
 @pytest.mark.slow
-def test_any_value_is_the_record_that_an_oracle_reads_or_dead_with_a_reason(
+def test_a_random_value_is_the_record_of_the_oracle_or_a_dead_letter_with_a_reason(
     spark: SparkSession, count: int
 ) -> None:
-    starts = range(0, count, AT_ONCE)
-    known = sum(json_read(spark, at, min(AT_ONCE, count - at))["told"] for at in starts)
-    assert known > 0.7 * count
+    checked = sum(
+        check_json_values(spark, start, min(BATCH_SIZE, count - start))["checked"]
+        for start in range(0, count, BATCH_SIZE)
+    )
+    assert checked > 0.7 * count
 
 
 @pytest.mark.draws("count", short=[3_000], long=[150_000])
-def test_any_record_with_a_key_is_a_row_or_dead_with_a_reason(
+def test_a_random_keyed_record_is_a_row_or_a_dead_letter_with_a_reason(
     spark: SparkSession, count: int
 ) -> None:
-    for start in range(0, count, AT_ONCE):
-        keyed_read(spark, start, min(AT_ONCE, count - start))
+    for start in range(0, count, BATCH_SIZE):
+        check_keyed_values(spark, start, min(BATCH_SIZE, count - start))

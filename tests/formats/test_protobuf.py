@@ -1,4 +1,4 @@
-"""Protobuf values as typed rows, as Protobuf's own library reads them."""
+"""Protobuf values become the rows that the Protobuf library decodes, or dead letters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 from pyspark.sql import SparkSession
 
+from tests.support.avro_corpus import corrupt_bytes, is_same_value, with_header
+from tests.support.protobuf_corpus import DESCRIPTORS, All, Inner, random_message, to_row
+from tests.support.raw_records import raw
 from tidegate.errors import ArgumentError, ColumnTypeError
 from tidegate.formats import protobuf_format
-from tidegate.formats.protobuf._names import name_at
-
-from ..sources.raw import raw
-from .avro_corpus import damaged, same
-from .proto_corpus import DESCRIPTORS, All, Inner, drawn, shown
-from .test_avro import under
+from tidegate.formats.protobuf._protobuf_schema import message_name_at
 
 TEXT = """
 syntax = "proto3"; // message Not {
@@ -34,58 +32,60 @@ message All { map<string, Inner> counts = 60; }
 """
 
 
-def read(values: list[bytes], message: str = "shop.All", **how: Any) -> list[Any]:
-    """Return each record, or the reason why there is none."""
-    form = protobuf_format(DESCRIPTORS, message, **how)
-    records, reasons = form._values().read(pa.array(values, pa.binary()))
+def decode(values: list[bytes], message: str = "shop.All", **arguments: Any) -> list[Any]:
+    """Return each record, or the reason of the dead letter."""
+    value_format = protobuf_format(DESCRIPTORS, message, **arguments)
+    records, reasons = value_format._read_function()(pa.array(values, pa.binary()))
     records.validate(full=True)
-    if "at" in form.schema.names:
+    if "at" in value_format.schema.names:
         at = records.field("at").cast(pa.int64()).to_pylist()
-    found = []
-    for row, (one, why) in enumerate(zip(records.to_pylist(), reasons.to_pylist(), strict=True)):
-        if why is None and message == "shop.All":
-            one = {**one, "at": at[row], "counts": dict(one["counts"])}
-        found.append(why or one)
-    return found
+    rows = []
+    for index, (record, reason) in enumerate(
+        zip(records.to_pylist(), reasons.to_pylist(), strict=True)
+    ):
+        if reason is None and message == "shop.All":
+            record = {**record, "at": at[index], "counts": dict(record["counts"])}
+        rows.append(reason or record)
+    return rows
 
 
 @pytest.mark.draws("count", short=[400], long=[40_000])
-def test_a_message_is_what_protobuf_s_own_library_reads(count: int) -> None:
-    chance = random.Random(count)
-    messages = [drawn(chance) for _ in range(count)]
-    values = [each.SerializeToString() for each in messages]
-    # What comes twice is put together, or the last one counts.
-    twice = [one + other for one, other in pairwise(values)]
-    assert read(values) == [shown(each) for each in messages]
-    assert read(twice) == [shown(All.FromString(each)) for each in twice]
+def test_messages_are_decoded_as_by_the_protobuf_library(count: int) -> None:
+    rng = random.Random(count)
+    messages = [random_message(rng) for _ in range(count)]
+    values = [message.SerializeToString() for message in messages]
+    # Concatenated messages are merged, and the last value of a scalar field wins.
+    concatenated = [first + second for first, second in pairwise(values)]
+    assert decode(values) == [to_row(message) for message in messages]
+    assert decode(concatenated) == [to_row(All.FromString(value)) for value in concatenated]
 
 
-def damaged_read(seed: int, count: int) -> Counter[str]:
-    """Draw damaged messages; return how many were good and dead."""
-    chance = random.Random(seed)
-    values = [damaged(chance, drawn(chance).SerializeToString()) for _ in range(count)]
-    records = read(values)
-    for value, found in zip(values, records, strict=True):
+def check_corrupt_messages(seed: int, count: int) -> Counter[str]:
+    """Decode random corrupt messages; return the number of good and dead ones."""
+    rng = random.Random(seed)
+    values = [corrupt_bytes(rng, random_message(rng).SerializeToString()) for _ in range(count)]
+    records = decode(values)
+    for value, record in zip(values, records, strict=True):
         try:
-            other: Any = shown(All.FromString(value))
+            expected: Any = to_row(All.FromString(value))
         except DecodeError:
-            assert isinstance(found, str), value
+            assert isinstance(record, str), value
             continue
         except KeyError:
-            other = "a symbol without a name"
-        if isinstance(found, str):
-            assert found.startswith(("wrong type", "malformed record")), (value, found)
+            expected = "unknown enum number"
+        if isinstance(record, str):
+            assert record.startswith(("wrong type", "malformed record")), (value, record)
         else:
-            # Libraries differ about entries of a map that have fields which no entry has.
-            assert same({**found, "counts": other["counts"]}, other), value
-    return Counter("dead" if isinstance(found, str) else "good" for found in records)
+            # Libraries differ about map entries with unknown fields.
+            assert is_same_value({**record, "counts": expected["counts"]}, expected), value
+    return Counter("dead" if isinstance(record, str) else "good" for record in records)
 
 
 @pytest.mark.draws("count", short=[1_000], long=[100_000])
-def test_a_damaged_message_is_what_the_library_reads_or_dead_and_harms_no_other(
+def test_a_corrupt_message_matches_the_library_or_is_dead_and_affects_no_other_message(
     count: int,
 ) -> None:
-    assert damaged_read(-count, count)["good"] > count / 20
+    assert check_corrupt_messages(-count, count)["good"] > count / 20
 
 
 BAD: list[tuple[bytes | None, str]] = [
@@ -100,10 +100,10 @@ BAD: list[tuple[bytes | None, str]] = [
 
 
 def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession) -> None:
-    form = protobuf_format(DESCRIPTORS, "shop.Inner")
+    value_format = protobuf_format(DESCRIPTORS, "shop.Inner")
     values = [Inner(id=7, tags=["a", "b"]).SerializeToString(), b"", b"\xf8\x07\x01\x08\x09"]
-    decoded = form.decode(raw(spark, [*values, *[value for value, _ in BAD]]))
-    assert decoded.schema["record"].dataType.simpleString() == form.schema.simpleString()
+    decoded = value_format.decode(raw(spark, [*values, *[value for value, _ in BAD]]))
+    assert decoded.schema["record"].dataType.simpleString() == value_format.schema.simpleString()
     rows = decoded.orderBy("offset").select("record.id", "record.tags", "bad").collect()
     assert [tuple(row) for row in rows[:3]] == [
         (7, ["a", "b"], False),
@@ -111,48 +111,53 @@ def test_each_value_is_a_record_or_has_the_documented_reason(spark: SparkSession
         (9, [], False),
     ]
     assert [row.bad for row in rows[3:]] == [True] * len(BAD)
-    dead = form.diagnose(decoded.where("bad")).orderBy("offset").select("reason").collect()
-    assert [row.reason for row in dead] == [why for _, why in BAD]
+    dead = (
+        value_format.explain_failures(decoded.where("bad"))
+        .orderBy("offset")
+        .select("reason")
+        .collect()
+    )
+    assert [row.reason for row in dead] == [reason for _, reason in BAD]
 
 
-def test_the_header_names_the_message_within_its_schema() -> None:
+def test_the_message_indexes_of_the_header_must_lead_to_the_message() -> None:
     value = Inner(id=7).SerializeToString()
     values = [
-        under(1, b"\0" + value),
-        under(1, b"\x02\0" + value),
-        under(1, b"\x02\x02" + value),
-        under(1, b"\x04\0\x02" + value),
-        under(1, b"\x02\x0a" + value),
-        under(9, b"\0" + value),
-        under(1, b"\x02"),
+        with_header(1, b"\0" + value),
+        with_header(1, b"\x02\0" + value),
+        with_header(1, b"\x02\x02" + value),
+        with_header(1, b"\x04\0\x02" + value),
+        with_header(1, b"\x02\x0a" + value),
+        with_header(9, b"\0" + value),
+        with_header(1, b"\x02"),
         value,
     ]
-    assert read(values, "shop.Inner", registry={1: TEXT}) == [
+    assert decode(values, "shop.Inner", registry={1: TEXT}) == [
         {"id": 7, "tags": []},
         {"id": 7, "tags": []},
-        "schema 1 has shop.All at [1], not shop.Inner",
-        "schema 1 has shop.Inner.Next at [0, 1], not shop.Inner",
-        "schema 1 has no message at [5], not shop.Inner",
+        "wrong message in schema 1: shop.All",
+        "wrong message in schema 1: shop.Inner.Next",
+        "wrong message in schema 1: [5]",
         "unknown schema id: 9",
         "truncated record",
         "wrong magic byte",
     ]
-    assert name_at(TEXT, [0, 0]) == "shop.Inner.Deep"
+    assert message_name_at(TEXT, [0, 0]) == "shop.Inner.Deep"
 
 
-def test_columns_are_chosen_and_not_null_is_kept(spark: SparkSession) -> None:
+def test_columns_select_fields_and_set_not_null(spark: SparkSession) -> None:
     values = [All(maybe=5, one_string="a").SerializeToString(), b""]
-    form = protobuf_format(
+    value_format = protobuf_format(
         DESCRIPTORS, "shop.All", columns="maybe BIGINT NOT NULL, one_string STRING"
     )
-    records, reasons = form._values().read(pa.array(values))
+    records, reasons = value_format._read_function()(pa.array(values))
     assert records.to_pylist() == [{"maybe": 5, "one_string": "a"}, None]
     assert reasons.to_pylist() == [None, "missing field: maybe"]
-    with pytest.raises(ColumnTypeError, match="columns has maybe int"):
+    with pytest.raises(ColumnTypeError, match="invalid type of column 'maybe': int"):
         protobuf_format(DESCRIPTORS, "shop.All", columns="maybe INT")
 
 
-def recursive() -> bytes:
+def recursive_descriptor_set() -> bytes:
     file = descriptor_pb2.FileDescriptorProto(name="a.proto", syntax="proto3")
     node = file.message_type.add(name="Node")
     node.field.add(name="next", number=1, type=11, label=1, type_name=".Node")
@@ -160,17 +165,17 @@ def recursive() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "message", "why"),
+    ("content", "message", "error_text"),
     [
-        (b"\xff\xff", "shop.All", "no descriptor set"),
-        (DESCRIPTORS, "shop.Any", "no message 'shop.Any'"),
-        (recursive(), "Node", "Node is inside of itself"),
+        (b"\xff\xff", "shop.All", "not a descriptor set"),
+        (DESCRIPTORS, "shop.Any", "unknown message 'shop.Any'"),
+        (recursive_descriptor_set(), "Node", "recursive message Node"),
         (Path("nowhere.desc"), "shop.All", "nowhere.desc"),
     ],
     ids=["bytes", "message", "recursive", "file"],
 )
-def test_a_descriptor_that_no_table_can_hold_is_refused(
-    content: bytes | Path, message: str, why: str
+def test_an_unsupported_descriptor_set_is_rejected(
+    content: bytes | Path, message: str, error_text: str
 ) -> None:
-    with pytest.raises(ArgumentError, match=why):
+    with pytest.raises(ArgumentError, match=error_text):
         protobuf_format(content, message)

@@ -1,4 +1,4 @@
-"""A schema registry that is asked, and what becomes of records when it does not answer."""
+"""Requests to a schema registry, and its failures."""
 
 from __future__ import annotations
 
@@ -14,47 +14,50 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from tests.support.avro_corpus import encode_records, record_schema, with_header
+from tests.support.raw_records import raw
+from tests.support.registry_server import FakeRegistry, registry_server
 from tidegate.errors import ArgumentError, RegistryError, SourceError
-from tidegate.formats import Registry, avro_format
-from tidegate.formats.avro._reader import AvroReader
-from tidegate.runtime.process.failures import plain
+from tidegate.formats import SchemaRegistry, avro_format
+from tidegate.formats.avro._avro_format import AvroReader
+from tidegate.spark.spark_errors import translate_error
 
-from ..sources.raw import raw
-from .registry_server import Recorded, registry_server
-from .test_avro import record, under, written
-
-CLICK = record(page="string")
-VALUE = written(CLICK, {"page": "/a"})[0]
+CLICK = record_schema(page="string")
+VALUE = encode_records(CLICK, {"page": "/a"})[0]
 
 
 @pytest.fixture
-def served() -> Iterator[Recorded]:
-    with registry_server() as recorded:
-        recorded.register(1, "clicks-value", CLICK)
-        yield recorded
+def served() -> Iterator[FakeRegistry]:
+    with registry_server() as registry:
+        registry.register(1, "clicks-value", CLICK)
+        yield registry
 
 
-def registry(served: Recorded, **how: Any) -> Registry:
-    return Registry(served.url, pause="0 seconds", attempts=3, **how)
+def client(served: FakeRegistry, **arguments: Any) -> SchemaRegistry:
+    return SchemaRegistry(served.url, retry_delay="0 seconds", attempts=3, **arguments)
 
 
-def test_a_schema_is_asked_for_once_and_an_unknown_one_each_time(served: Recorded) -> None:
-    asked = registry(served)
-    found = [asked.by_id(number) for number in (1, 1, 9, 9)]
-    assert [None if each is None else each.text for each in found] == [CLICK, CLICK, None, None]
-    assert served.asked == ["/schemas/ids/1", "/schemas/ids/9", "/schemas/ids/9"]
+def test_a_schema_is_fetched_once_and_an_unknown_id_each_time(served: FakeRegistry) -> None:
+    registry = client(served)
+    schemas = [registry.by_id(schema_id) for schema_id in (1, 1, 9, 9)]
+    texts = [None if schema is None else schema.text for schema in schemas]
+    assert texts == [CLICK, CLICK, None, None]
+    assert served.requested_paths == ["/schemas/ids/1", "/schemas/ids/9", "/schemas/ids/9"]
     served.register(9, "clicks-value", CLICK)
-    assert asked.by_id(9) is not None
+    assert registry.by_id(9) is not None
 
 
-def test_the_newest_schema_of_a_subject_is_found_by_its_name(served: Recorded) -> None:
-    served.register(2, "a/b-value", record(page="string", ms="int"))
-    assert registry(served).latest("a/b-value") == record(page="string", ms="int")
-    with pytest.raises(RegistryError, match="has no subject 'gone-value'"):
-        registry(served).latest("gone-value")
+def test_the_latest_schema_of_a_subject_is_returned(served: FakeRegistry) -> None:
+    served.register(2, "a/b-value", record_schema(page="string", ms="int"))
+    registry = client(served)
+    assert registry.latest_schema("a/b-value") == record_schema(page="string", ms="int")
+    served.register(3, "a/b-value", CLICK)
+    assert registry.latest_schema("a/b-value") == CLICK
+    with pytest.raises(RegistryError, match="unknown subject 'missing-value'"):
+        client(served).latest_schema("missing-value")
 
 
-def test_schemas_that_a_schema_names_are_fetched_before_it(served: Recorded) -> None:
+def test_referenced_schemas_are_fetched_first(served: FakeRegistry) -> None:
     place = {"type": "record", "name": "Place", "namespace": "geo"}
     place["fields"] = [{"name": "at", "type": "geo.Point"}]  # type: ignore[assignment]
     point = {"type": "record", "name": "geo.Point", "fields": [{"name": "x", "type": "int"}]}
@@ -62,72 +65,73 @@ def test_schemas_that_a_schema_names_are_fetched_before_it(served: Recorded) -> 
     to_point = [{"name": "geo.Point", "subject": "point", "version": 1}]
     served.register(4, "place", json.dumps(place), references=to_point)
     to_place = [{"name": "geo.Place", "subject": "place", "version": 1}]
-    served.register(5, "visit", record(where="geo.Place"), references=to_place)
+    served.register(5, "visit", record_schema(where="geo.Place"), references=to_place)
     point_type = StructType([StructField("x", IntegerType())])
     place_type = StructType([StructField("at", point_type)])
-    wanted = StructType([StructField("where", place_type)])
-    form = avro_format(wanted, registry=registry(served))
-    records, reasons = AvroReader(form.reader, form.writer, form.registry).read(
-        pa.array([under(5, b"\x0e")])
-    )
+    columns = StructType([StructField("where", place_type)])
+    value_format = avro_format(columns, registry=client(served))
+    records, reasons = AvroReader(
+        value_format.reader, value_format.writer, value_format.registry
+    ).read(pa.array([with_header(5, b"\x0e")]))
     assert reasons.to_pylist() == [None]
     assert records.to_pylist() == [{"where": {"at": {"x": 7}}}]
 
 
 @pytest.mark.parametrize("planned", [[503, None], [None, 429], [500, 502]])
-def test_a_registry_that_fails_for_a_while_is_asked_again(
-    served: Recorded, planned: list[int | bytes | None]
+def test_transient_failures_are_retried(
+    served: FakeRegistry, planned: list[int | bytes | None]
 ) -> None:
-    served.answers = planned
-    assert registry(served).by_id(1) is not None
+    served.planned_responses = planned
+    assert client(served).by_id(1) is not None
 
 
 @pytest.mark.parametrize(
-    ("planned", "why"),
+    ("planned", "message"),
     [
-        ([503] * 3, "does not answer: status 503, 3 times"),
-        ([401], "refuses who asks: status 401"),
-        ([404], "answers not as a schema registry does: status 404"),
+        ([503] * 3, "is unavailable\n  cause: status 503, 3 attempts"),
+        ([401], "denies access\n  cause: status 401"),
+        ([404], "unexpected response from the schema registry .*\n  cause: status 404"),
         ([302], "status 302"),
-        ([b"<html>"], "no JSON object"),
-        ([b"[]"], "no JSON object"),
-        ([b"{}"], "no schema in its answer"),
-        ([b'{"schema": "x", "references": [1]}'], "a reference 1"),
+        ([b"<html>"], "not a schema in JSON"),
+        ([b"[]"], "not a schema in JSON"),
+        ([b"{}"], "no schema"),
+        ([b'{"schema": "x", "references": [1]}'], "not a schema in JSON"),
+        ([b'{"schema": "x", "references": [{"name": "n"}]}'], "invalid reference"),
         (
-            [b'{"schema":"x","references":[{"name":"n","subject":"gone","version":1}]}'],
-            "/subjects/gone/versions/1, which it does not have",
+            [b'{"schema":"x","references":[{"name":"n","subject":"missing","version":1}]}'],
+            "reference to version 1 of missing, which does not exist",
         ),
     ],
 )
-def test_no_answer_and_a_wrong_one_are_errors_and_no_missing_schema(
-    served: Recorded, planned: list[int | bytes | None], why: str
+def test_failures_and_unexpected_responses_are_errors(
+    served: FakeRegistry, planned: list[int | bytes | None], message: str
 ) -> None:
-    served.answers = planned
-    with pytest.raises(RegistryError, match=why):
-        registry(served).by_id(1)
+    served.planned_responses = planned
+    with pytest.raises(RegistryError, match=message):
+        client(served).by_id(1)
 
 
-def test_a_registry_that_is_not_there_is_named() -> None:
-    with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:9 does not answer"):
-        Registry("http://127.0.0.1:9", attempts=2, pause="0 seconds").by_id(1)
+def test_an_unreachable_registry_is_an_error_with_its_address() -> None:
+    with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:9 is unavailable"):
+        SchemaRegistry("http://127.0.0.1:9", attempts=2, retry_delay="0 seconds").by_id(1)
 
 
-def test_who_asks_says_who_they_are_and_tells_nobody_else(served: Recorded) -> None:
+def test_credentials_are_sent_and_never_shown(served: FakeRegistry) -> None:
     pair = base64.b64encode(b"reader:canary").decode()
     served.authorization = f"Basic {pair}"
-    asked = registry(served, user="reader", password="canary")
-    assert asked.by_id(1) is not None
-    assert "canary" not in repr(asked)
-    assert pickle.loads(pickle.dumps(asked)).by_id(1) is not None
+    registry = client(served, user="reader", password="canary")
+    assert registry.by_id(1) is not None
+    assert "canary" not in repr(registry)
+    assert pickle.loads(pickle.dumps(registry)).by_id(1) is not None
     served.authorization = "Bearer canary"
-    assert registry(served, token="canary").latest("clicks-value") == CLICK
-    with pytest.raises(RegistryError, match="refuses who asks") as refused:
-        registry(served, token="other-canary").latest("clicks-value")
-    assert "canary" not in str(refused.value)
+    assert client(served, token="canary").latest_schema("clicks-value") == CLICK
+    with pytest.raises(RegistryError, match="denies access") as error_info:
+        client(served, token="other-canary").latest_schema("clicks-value")
+    assert "canary" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "more"),
+    ("url", "credentials"),
     [
         ("localhost:8081", {}),
         ("ftp://localhost", {}),
@@ -136,28 +140,29 @@ def test_who_asks_says_who_they_are_and_tells_nobody_else(served: Recorded) -> N
         ("http://localhost", {"user": "u", "password": "canary", "token": "canary"}),
     ],
 )
-def test_an_address_or_secrets_that_do_not_go_together_are_refused(
-    url: str, more: dict[str, str]
+def test_invalid_addresses_and_credentials_are_rejected(
+    url: str, credentials: dict[str, str]
 ) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        Registry(url, **more)  # type: ignore[arg-type]
-    assert "canary" not in str(refused.value)
+    with pytest.raises(ArgumentError) as error_info:
+        SchemaRegistry(url, **credentials)  # type: ignore[arg-type]
+    assert "canary" not in str(error_info.value)
 
 
-def test_an_unknown_id_is_a_dead_letter_and_a_silent_registry_stops_the_query(
-    spark: SparkSession, served: Recorded
+def test_an_unknown_id_is_a_dead_letter_and_an_unavailable_registry_stops_the_query(
+    spark: SparkSession, served: FakeRegistry
 ) -> None:
-    form = avro_format(CLICK, registry=registry(served))
+    value_format = avro_format(CLICK, registry=client(served))
     served.register(6, "clicks-value", CLICK)
-    values = [under(6, VALUE), under(8, VALUE), b"\x01"]
-    decoded = form.decode(raw(spark, values))
+    values = [with_header(6, VALUE), with_header(8, VALUE), b"\x01"]
+    decoded = value_format.decode(raw(spark, values))
     rows = decoded.orderBy("offset").select("record.page", "bad").collect()
     assert [tuple(row) for row in rows] == [("/a", False), (None, True), (None, True)]
-    reasons = form.diagnose(decoded.where("bad")).orderBy("offset").collect()
+    reasons = value_format.explain_failures(decoded.where("bad")).orderBy("offset").collect()
     assert [row.reason for row in reasons] == ["unknown schema id: 8", "wrong magic byte"]
-    served.answers = [503] * 100
-    with pytest.raises(PythonException) as stopped:
+    served.planned_responses = [503] * 100
+    with pytest.raises(PythonException) as failure:
         decoded.collect()
-    told = plain(stopped.value)
-    assert isinstance(told, RegistryError)
-    assert told.given == f"the schema registry {served.url} does not answer: status 503, 3 times."
+    error = translate_error(failure.value)
+    assert isinstance(error, RegistryError)
+    assert error.problem == f"the schema registry {served.url} is unavailable"
+    assert error.detail == "status 503, 3 attempts."

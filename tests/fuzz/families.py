@@ -1,4 +1,4 @@
-"""What is drawn: for each family of inputs how many of a hundred, and what reads a portion."""
+"""The families of fuzz inputs: the share of each, and the function that draws and checks inputs."""
 
 from __future__ import annotations
 
@@ -12,91 +12,93 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..changes.test_fuzz import mutated_read
-from ..formats import test_avro_fuzz, test_protobuf
-from ..formats.test_alike import differing
-from ..formats.test_arrow_json import SCHEMAS, different, drawn
-from ..formats.test_fuzz import json_read, keyed_read
-from ..runtime.test_config_fuzz import loaded
-from ..sketches.test_stored import damaged_read, whole_ones
+from tests.changelogs.test_fuzz import decode_mutated
+from tests.config.test_config_fuzz import load_random_configs
+from tests.formats import test_avro_fuzz, test_protobuf
+from tests.formats.test_fuzz import check_json_values, check_keyed_values
+from tests.formats.test_json_arrow_reader import (
+    SCHEMAS,
+    parser_differences,
+    random_values,
+    uniform_value_differences,
+)
+from tests.sketches.test_envelope import build_sketches, read_damaged_sketches
 
-Read = Callable[[Any, int, int], "Counter[str]"]
-"""Draws so many inputs by a seed and reads them, by a session of Spark's where that is needed;
-returns how many were good and how many were not, and fails for an input that is neither."""
+Check = Callable[[Any, int, int], "Counter[str]"]
+"""Draws inputs for a session, a seed and a count, and returns the number of inputs by outcome.
+
+Raises an error for an input that is neither valid nor rejected with a reason."""
 
 
 @dataclass(frozen=True)
 class Family:
     """Inputs of one kind.
 
-    share: how many of a hundred inputs are of it. portion: how many are read at a time.
-    alone: whether they are read without Spark.
+    share: the percentage of all inputs. chunk_size: the number of inputs per call of `check`.
+    needs_spark: whether `check` needs a session.
     """
 
     share: int
-    portion: int
-    read: Read
-    alone: bool = False
+    chunk_size: int
+    check: Check
+    needs_spark: bool = True
 
 
-def _parsers(spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    """Read values by Arrow's parser and by Spark's."""
+def _check_parsers(spark: SparkSession, seed: int, count: int) -> Counter[str]:
     schemas = list(SCHEMAS.values())
-    assert different(spark, schemas[seed % len(schemas)], drawn(seed, count)) == []
+    schema = schemas[seed % len(schemas)]
+    assert parser_differences(spark, schema, random_values(seed, count)) == []
     return Counter(alike=count)
 
 
-def _alike(spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    """Read values of a few templates by numpy and by Spark's parser."""
+def _check_uniform_objects(spark: SparkSession, seed: int, count: int) -> Counter[str]:
     names = ["flat", "odd", "required"]
-    each = 500
-    seeds = range(seed * 1_000, seed * 1_000 + count // each)
-    assert differing(spark, SCHEMAS[names[seed % len(names)]], seeds, each) == []
+    batch_size = 500
+    seeds = range(seed * 1_000, seed * 1_000 + count // batch_size)
+    schema = SCHEMAS[names[seed % len(names)]]
+    assert uniform_value_differences(spark, schema, seeds, batch_size) == []
     return Counter(alike=count)
 
 
-def _avro(_: None, seed: int, count: int) -> Counter[str]:
-    """Read records of many schemas."""
-    each = 60
-    found = Counter[str]()
-    for at in range(0, count, each):
-        found += test_avro_fuzz.damaged_read(seed * 100_003 + at, min(each, count - at))
-    return found
+def _check_avro(_: None, seed: int, count: int) -> Counter[str]:
+    records_per_schema = 60
+    counts = Counter[str]()
+    for start in range(0, count, records_per_schema):
+        counts += test_avro_fuzz.check_corrupt_records(
+            seed * 100_003 + start, min(records_per_schema, count - start)
+        )
+    return counts
 
 
-def _protobuf(_: None, seed: int, count: int) -> Counter[str]:
-    return test_protobuf.damaged_read(seed, count)
+def _check_protobuf(_: None, seed: int, count: int) -> Counter[str]:
+    return test_protobuf.check_corrupt_messages(seed, count)
 
 
-def _sketches(spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    """Read at least so many sketches; each of four kinds gives some 220 at a time."""
-    times = max(1, count // 880)
-    wanted = ("whole label", "kind alone")[seed % 2]
-    return damaged_read(spark, whole_ones(spark), wanted, seed, times)
+def _check_sketches(spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    """Check at least `count` sketches; each round has some 220 of each of four kinds."""
+    rounds = max(1, count // 880)
+    envelope_part = ("complete label", "kind")[seed % 2]
+    return read_damaged_sketches(spark, build_sketches(spark), envelope_part, seed, rounds)
 
 
-def _configuration(_: None, seed: int, count: int) -> Counter[str]:
+def _check_configuration(_: None, seed: int, count: int) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="tidegate-fuzz-") as folder:
-        return loaded(Path(folder), seed, count)
+        return load_random_configs(Path(folder), seed, count)
 
 
-def _envelopes(name: str) -> Read:
-    return partial(_enveloped, name)
-
-
-def _enveloped(name: str, spark: SparkSession, seed: int, count: int) -> Counter[str]:
-    return mutated_read(spark, name, seed, count)
+def _check_envelopes(name: str, spark: SparkSession, seed: int, count: int) -> Counter[str]:
+    return decode_mutated(spark, name, seed, count)
 
 
 FAMILIES: dict[str, Family] = {
-    "json": Family(28, 20_000, json_read),
-    "json with a key": Family(10, 20_000, keyed_read),
-    "two parsers of json": Family(8, 20_000, _parsers),
-    "json of a template": Family(6, 20_000, _alike),
-    "avro": Family(14, 6_000, _avro, alone=True),
-    "protobuf": Family(10, 10_000, _protobuf, alone=True),
-    "debezium": Family(6, 10_000, _envelopes("debezium")),
-    "maxwell": Family(6, 10_000, _envelopes("maxwell")),
-    "sketches": Family(8, 10_000, _sketches),
-    "configuration": Family(4, 2_000, _configuration, alone=True),
+    "json": Family(28, 20_000, check_json_values),
+    "json with a key": Family(10, 20_000, check_keyed_values),
+    "two parsers of json": Family(8, 20_000, _check_parsers),
+    "json with the same names": Family(6, 20_000, _check_uniform_objects),
+    "avro": Family(14, 6_000, _check_avro, needs_spark=False),
+    "protobuf": Family(10, 10_000, _check_protobuf, needs_spark=False),
+    "debezium": Family(6, 10_000, partial(_check_envelopes, "debezium")),
+    "maxwell": Family(6, 10_000, partial(_check_envelopes, "maxwell")),
+    "sketches": Family(8, 10_000, _check_sketches),
+    "configuration": Family(4, 2_000, _check_configuration, needs_spark=False),
 }

@@ -11,25 +11,23 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.enriched_activity import EnrichedActivity, job
+from tests.scenarios.enriched_activity import World, sent
+from tests.support.delta_tables import rows
+from tests.support.spark_session import configured, from_options
+from tidegate import Summary, run
 from tidegate.errors import ColumnError, ConfigError
-from tidegate.runtime.query.run import run
-from tidegate.runtime.summary import Summary
 from tidegate.testing import Broker
-
-from ..configured import configured, from_options
-from ..tables import rows
-from ..worlds.enriched_activity import World, sent
 
 pytestmark = pytest.mark.jobs
 
 
-def started(spark: SparkSession, world: World, root: Path, way: str, **more: object) -> Summary:
-    given = {**world.options, "output.root": root, "enrich.way": way, **more}
-    return run(job(from_options(EnrichedActivity, given)), spark)
+def run_job(spark: SparkSession, world: World, root: Path, mode: str, **more: object) -> Summary:
+    options = {**world.options, "output.root": root, "enrich.mode": mode, **more}
+    return run(job(from_options(EnrichedActivity, options)), spark)
 
 
 @pytest.mark.broker
-def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_table_that_was(
+def test_each_event_is_joined_with_the_current_profile_and_table_version(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     world, path = sent(broker, topic, count=600, changes=10), str(tmp_path / "profiles")
@@ -38,9 +36,9 @@ def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_tab
             F.format_string("user-%d", "id").alias("user_id"), F.lit(plan).alias("plan")
         )
         users.write.format("delta").mode("overwrite").save(path)
-    done = started(spark, world, tmp_path / "t", "snapshot", **{"enrich.profiles": path})
+    done = run_job(spark, world, tmp_path / "t", "snapshot", **{"enrich.profiles": path})
     good = [event for event in world.events if not event.broken]
-    assert (done.rows_out, done.dead) == (len(good), 5)
+    assert (done.rows_out, done.dead_letters) == (len(good), 5)
     known = {f"user-{number}" for number in range(100)}
     found = Counter(
         (row["event_id"], row["plan"], row["table_version"])
@@ -51,18 +49,20 @@ def test_each_event_meets_the_current_profile_and_tells_which_version_of_the_tab
     )
 
 
-def test_the_shipped_configuration_holds_and_what_is_missing_is_told(spark: SparkSession) -> None:
+def test_the_shipped_configuration_is_valid_and_keys_are_required(
+    spark: SparkSession,
+) -> None:
     config = configured(EnrichedActivity)
-    assert (config.enrich.way, config.enrich.on, config.enrich.lag) == (
+    assert (config.enrich.mode, config.enrich.on, config.enrich.max_changelog_lag) == (
         "changelog",
         "user_id",
         None,
     )
-    tables = {"table", "dead_letters", "gaps", "versions", "waiting", "misses"}
+    tables = {"table", "dead_letters", "offset_gaps", "versions", "waiting", "unmatched"}
     assert set(config.output.tables()) == {f"output.{name}" for name in tables}
     assert len(job(config).inputs) == 2
-    with pytest.raises(ConfigError, match="without a table"):
-        configured(EnrichedActivity, {}, "enrich.way=history")
+    with pytest.raises(ConfigError, match=r"missing key: enrich\.profiles"):
+        configured(EnrichedActivity, {}, "enrich.mode=history")
     nullable = {"profiles.schema": "user_id string, changed_at timestamp"}
-    with pytest.raises(ColumnError, match="has no 'user_id' that is NOT NULL"):
+    with pytest.raises(ColumnError, match=r"(?s)invalid key: 'user_id'.*NOT NULL"):
         job(configured(EnrichedActivity, nullable))

@@ -1,10 +1,10 @@
-"""The page views job: stopped and started again, and stopped by its own limits."""
+"""The job page_views: stops, restarts and limits."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +12,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.page_views import PageViews, job
-from tidegate.commit import Batch
-from tidegate.errors import DeadLetterFloodError
-from tidegate.runtime.job import Job
-from tidegate.runtime.query.run import run
-from tidegate.sinks import Outcome, Sink
+from tests.support import delta_tables as tables
+from tests.support.expected_views import expected_views
+from tests.support.spark_session import configured
+from tidegate import Job, run
+from tidegate.commit.batch import CommitContext
+from tidegate.commit.protocol import Outcome
+from tidegate.errors import DeadLetterLimitError
+from tidegate.jobs.sample_clicks import SCHEMA, SentRecord, clicks, send_clicks
+from tidegate.sinks import Sink, WrappingSink
 from tidegate.testing import Broker
-from tidegate.testing.clicks import SCHEMA, clicks
-from tidegate.testing.ledger import Sent, expected, produce
-
-from .. import tables
-from ..configured import configured
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
@@ -30,70 +29,67 @@ LATENESS_MS, WINDOW_MS = 10_000, 10_000
 
 
 @dataclass
-class Signalled:
-    """A sink in front of the job's own, during whose first write the process gets a signal."""
+class SignalOnWrite(WrappingSink):
+    """Sends a signal to this process before each write of the wrapped sink."""
 
-    inner: Sink
+    sink: Sink
     number: signal.Signals
 
     @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def step(self) -> str:
-        return self.inner.step
-
-    def tables(self) -> list[tuple[str, str]]:
-        return self.inner.tables()
+    def inner_sinks(self) -> Sequence[Sink]:
+        return (self.sink,)
 
     def write(
-        self, frames: Mapping[str, DataFrame], batch: Batch, *, rows_out: int | None = None
+        self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
     ) -> Outcome:
         os.kill(os.getpid(), self.number)
-        return self.inner.write(frames, batch, rows_out=rows_out)
+        return self.sink.write(frames, batch, rows_out=rows_out)
 
 
-def planned(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
+def build_job(broker: Broker, topic: str, root: Path, *overrides: str) -> Job:
     options = {
-        "kafka.servers": broker.servers,
+        "kafka.bootstrap_servers": broker.bootstrap_servers,
         "input.topics": topic,
-        "input.max_rows": 2_000,
+        "input.max_records_per_batch": 2_000,
         "input.schema": SCHEMA,
-        "input.lateness": f"{LATENESS_MS} milliseconds",
+        "input.watermark_delay": f"{LATENESS_MS} milliseconds",
         "window.size": f"{WINDOW_MS} milliseconds",
         "output.root": root,
     }
     return job(configured(PageViews, options, *overrides))
 
 
-def sent(broker: Broker, topic: str, count: int) -> list[Sent]:
+def send_sample(broker: Broker, topic: str, count: int) -> list[SentRecord]:
     broker.create_topic(topic, partitions=4, retention_ms=-1)
-    return produce(broker.servers, topic, clicks(count, seed=5), partitions=4)
+    return send_clicks(broker.bootstrap_servers, topic, clicks(count, seed=5), partitions=4)
 
 
-def place(root: Path, table: str) -> set[tuple[int, int]]:
+def positions(root: Path, table: str) -> set[tuple[int, int]]:
     stored = tables.rows(root / table, ["partition", "offset"])
     found = {(row["partition"], row["offset"]) for row in stored}
     assert len(found) == len(stored)
     return found
 
 
-def test_a_job_stopped_by_sigterm_and_started_again_gives_what_the_ledger_says(
+def test_a_job_that_is_stopped_and_restarted_equals_the_sent_records(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    ledger = sent(broker, topic, 6_000)
-    whole = planned(broker, topic, tmp_path)
+    ledger = send_sample(broker, topic, 6_000)
+    whole = build_job(broker, topic, tmp_path)
 
-    first = run(replace(whole, sink=Signalled(whole.sink, signal.SIGTERM)), spark)
+    first = run(replace(whole, sink=SignalOnWrite(whole.sink, signal.SIGTERM)), spark)
     assert (first.stopped, first.batches, first.rows_in) == (True, 1, 2_000)
     assert (tmp_path / "_checkpoints" / "page_views" / "commits" / "0").exists()
 
     second = run(whole, spark)
-    assert (second.stopped, second.skipped, first.rows_in + second.rows_in) == (False, 0, 6_000)
+    assert (second.stopped, second.skipped_batches, first.rows_in + second.rows_in) == (
+        False,
+        0,
+        6_000,
+    )
 
-    newest = max(s.click.at for s in ledger if s.click.fault != "far future")
-    views = expected(ledger, WINDOW_MS)
+    newest = max(s.click.event_time_ms for s in ledger if s.click.fault != "far future")
+    views = expected_views(ledger, WINDOW_MS)
     closed = {
         key: view for key, view in views.items() if key[0] + WINDOW_MS <= newest - LATENESS_MS
     }
@@ -107,23 +103,23 @@ def test_a_job_stopped_by_sigterm_and_started_again_gives_what_the_ledger_says(
             view = closed[int(row["window"]["start"].timestamp() * 1000), row["page"]]
             assert (row["views"], row["bytes"], row["slowest_ms"]) == (
                 view.views,
-                view.size,
+                view.total_bytes,
                 view.slowest_ms,
             )
             assert row["mean_ms"] == pytest.approx(view.total_ms / view.views)
 
-    assert place(tmp_path, "late_rows") == {
-        (s.partition, s.offset) for s in ledger if s.click.straggler
+    assert positions(tmp_path, "late_rows") == {
+        (s.partition, s.offset) for s in ledger if s.click.is_late
     }
-    assert place(tmp_path, "dead_letters") == {
+    assert positions(tmp_path, "dead_letters") == {
         (s.partition, s.offset) for s in ledger if s.click.fault
     }
 
 
-def test_a_flood_of_dead_letters_stops_the_job_before_anything_is_written(
+def test_too_many_dead_letters_stop_the_job_before_any_write(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    sent(broker, topic, 1_000)
-    with pytest.raises(DeadLetterFloodError, match="malformed JSON"):
-        run(planned(broker, topic, tmp_path, "limits.dead_rows=1"), spark)
+    send_sample(broker, topic, 1_000)
+    with pytest.raises(DeadLetterLimitError, match="malformed JSON"):
+        run(build_job(broker, topic, tmp_path, "limits.dead_rows=1"), spark)
     assert [path.name for path in tmp_path.iterdir()] == ["_checkpoints"]

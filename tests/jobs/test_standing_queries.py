@@ -1,4 +1,4 @@
-"""The configuration of the standing queries."""
+"""The configuration of the job standing_queries."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.standing_queries import StandingQueries, job
+from tests.support.spark_session import configured
 from tidegate.errors import ConfigError
 
-from ..configured import configured
 
-
-def test_the_shipped_configuration_holds_and_what_it_must_not_have_is_told(
+def test_the_shipped_configuration_is_valid_and_invalid_keys_are_rejected(
     spark: SparkSession,
 ) -> None:
     config = configured(StandingQueries)
-    assert config.search.lag == "1 minute"
-    names = {"table", "dead_letters", "gaps", "versions", "waiting"}
+    assert config.search.max_changelog_lag == "1 minute"
+    names = {"table", "dead_letters", "offset_gaps", "versions", "waiting"}
     assert set(config.output.tables()) == {f"output.{name}" for name in names}
     assert list(job(config).inputs) == ["documents", "queries"]
-    with pytest.raises(ConfigError, match="its values are texts"):
+    with pytest.raises(ConfigError, match="values are texts"):
         configured(StandingQueries, {}, "queries.schema=query string")
-    with pytest.raises(ConfigError, match="default names price"):
+    with pytest.raises(ConfigError, match=r"\[search\] .*price"):
         job(configured(StandingQueries, {}, "search.default=price"))

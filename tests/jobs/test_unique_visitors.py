@@ -1,4 +1,4 @@
-"""The configuration of the unique visitors."""
+"""The configuration of the job unique_visitors."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from jobs.unique_visitors import UniqueVisitors
+from tests.support.spark_session import configured
 
-from ..configured import configured
 
-
-def test_the_shipped_configuration_is_whole() -> None:
+def test_the_shipped_configuration_is_valid() -> None:
     config = configured(UniqueVisitors)
     assert set(config.output.tables()) == {
-        f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "gaps")
+        f"output.{t}" for t in ("table", "hours", "days", "dead_letters", "offset_gaps")
     }
     assert timedelta(0) == datetime.now(ZoneInfo(config.roll_up.zone)).utcoffset()

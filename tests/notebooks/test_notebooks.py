@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
-from tidegate.runtime.process.installation import project_root
+from tidegate.spark.jars import project_root
 
 FOLDER = project_root() / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.pages
 def test_a_notebook_runs_from_top_to_bottom_and_draws(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its cells run in this process, in the session that the tests have already."""
+    """The cells run in this process, in the session of the tests."""
     matplotlib.use("Agg")
     drawn: list[int] = []
 
@@ -41,16 +41,16 @@ def test_a_notebook_runs_from_top_to_bottom_and_draws(
     assert drawn
 
 
-def test_a_kernel_runs_a_notebook_and_keeps_what_it_draws(tmp_path: Path) -> None:
+def test_a_kernel_executes_a_notebook_and_stores_its_pictures(tmp_path: Path) -> None:
     """As `make notebooks` does."""
     runner = runpy.run_path(str(FOLDER / "run.py"))
-    whole = read(NOTEBOOKS[0])
+    notebook = read(NOTEBOOKS[0])
     source = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
-    whole.cells = [nbformat.v4.new_code_cell(source)]  # type: ignore[no-untyped-call]
+    notebook.cells = [nbformat.v4.new_code_cell(source)]  # type: ignore[no-untyped-call]
     path = tmp_path / "short.ipynb"
-    nbformat.write(whole, path)  # type: ignore[no-untyped-call]
-    with runner["kernel"]() as kernel:
-        (cell,) = runner["executed"](path, kernel).cells
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+    with runner["open_kernel"]() as kernel:
+        (cell,) = runner["execute_notebook"](path, kernel).cells
     assert [output for output in cell.outputs if "image/png" in output.get("data", {})]
 
 

@@ -1,1 +1,1 @@
-"""Tests of sequences."""
+"""Tests of pattern matching, deviation detection and the percolator."""

@@ -1,5 +1,4 @@
-"""Whatever the order within the lateness, the cuts and the restarts: the stream, the batch and
-plain Python agree."""
+"""A stream, a batch and the oracle agree for any arrival order, micro-batches and restarts."""
 
 from __future__ import annotations
 
@@ -11,41 +10,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commit import EPOCH
-from tidegate.patterns import Pattern, Sequences
-from tidegate.patterns._search.matching import Skip
+from tests.support import pattern_oracle as oracle
+from tests.support.hypothesis_profiles import few
+from tests.support.pattern_frames import SCHEMA, batch, collect_matches, number_measures
+from tests.support.pattern_oracle import Event
+from tests.support.pattern_strategies import BASE, SECOND, SPAN, WITHIN, events, patterns
+from tidegate.commit.batch import UNIX_EPOCH
+from tidegate.patterns import MatchSequence, Pattern
+from tidegate.patterns._search.sequence_matcher import Skip
 from tidegate.testing import StreamDriver
 
-from ..drawing import few
-from . import oracle
-from .frames import SCHEMA, batch, numbers, results
-from .oracle import Event
-from .strategies import BASE, SECOND, SPAN, WITHIN, events, patterns
-
-LATENESS = 4
+WATERMARK_DELAY = 4
 
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> list[list[Event]]:
-    """Draw events in an order in which none is late, cut into micro-batches anywhere."""
+    """Draw micro-batches of events in an arrival order without late events."""
     drawn = draw(events())
-    delays = draw(st.lists(st.integers(0, LATENESS), min_size=len(drawn), max_size=len(drawn)))
-    late = zip(delays, drawn, strict=True)
-    arrived = [event for _, event in sorted(late, key=lambda p: p[0] * SECOND + p[1].micros)]
+    size = len(drawn)
+    delays = draw(st.lists(st.integers(0, WATERMARK_DELAY), min_size=size, max_size=size))
+    delayed = zip(delays, drawn, strict=True)
+    arrived = [event for _, event in sorted(delayed, key=lambda p: p[0] * SECOND + p[1].micros)]
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(arrived) - 1)), max_size=3)))
     edges = [0, *cuts, len(arrived)]
     return [arrived[start:stop] for start, stop in pairwise(edges) if arrived[start:stop]]
 
 
-def streamed(spark: SparkSession, arrival: list[list[Event]], found: Sequences) -> DataFrame:
-    """Run the arrival as a stream to its end, with a restart in the middle."""
-    lateness = f"{LATENESS} seconds"
-    with StreamDriver(spark, SCHEMA, found, lateness=lateness) as stream:
-        for number, some in enumerate(arrival):
-            stream.feed(batch(spark, some))
+def run_stream(
+    spark: SparkSession, arrival: list[list[Event]], transform: MatchSequence
+) -> DataFrame:
+    """Run the micro-batches as a stream to its end, with a restart after the second."""
+    delay = f"{WATERMARK_DELAY} seconds"
+    with StreamDriver(spark, SCHEMA, transform, watermark_delay=delay) as stream:
+        for number, micro_batch in enumerate(arrival):
+            stream.feed(batch(spark, micro_batch))
             if number == 1:
                 stream.restart()
-        stream.advance_to(EPOCH + (BASE + 3 * SPAN * SECOND) * EPOCH.resolution)
+        stream.advance_to(UNIX_EPOCH + (BASE + 3 * SPAN * SECOND) * UNIX_EPOCH.resolution)
         rows = stream.results()
         return spark.createDataFrame(rows.collect(), rows.schema)
 
@@ -56,12 +57,14 @@ def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
     @few()
     @given(patterns(), arrivals(), st.sampled_from(["past_last", "to_next"]))
     def agree(pattern: Pattern, arrival: list[list[Event]], skip: Skip) -> None:
-        every = [event for some in arrival for event in some]
-        expected = Counter(oracle.matches(every, pattern, WITHIN, skip=skip, timeouts=True))
-        found = Sequences(
-            pattern, by="key", measures=numbers(pattern), skip=skip, timeouts=True, order="number"
+        all_events = [event for micro_batch in arrival for event in micro_batch]
+        expected = Counter(oracle.matches(all_events, pattern, WITHIN, skip=skip, timeouts=True))
+        measures = number_measures(pattern)
+        transform = MatchSequence(
+            pattern, by="key", measures=measures, skip=skip, timeouts=True, order="number"
         )
-        assert Counter(results(found(batch(spark, every)), pattern)) == expected
-        assert Counter(results(streamed(spark, arrival, found), pattern)) == expected
+        assert Counter(collect_matches(transform(batch(spark, all_events)), pattern)) == expected
+        streamed = run_stream(spark, arrival, transform)
+        assert Counter(collect_matches(streamed, pattern)) == expected
 
     agree()

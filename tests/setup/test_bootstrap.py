@@ -1,5 +1,4 @@
-"""The set-up tool's decisions, by its pure functions: Python, Java, disk, jars and what pip
-said."""
+"""The decisions of the setup: Python, Java, disk space, jars, and failures of pip."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pytest
 
 from bootstrap import jars, machine, packages
 from bootstrap.machine import SetupError
-from tidegate.runtime.process.installation import project_root
+from tidegate.spark.jars import project_root
 
 
 @pytest.mark.parametrize(
@@ -31,25 +30,27 @@ def test_the_major_version_of_java_is_read(banner: str, major: int | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("java", "major", "said"),
+    ("java", "major", "message"),
     [
         (
             "java",
             None,
-            "there is no Java; Spark needs Java 17 or 21. This installs it here:\n  get java",
+            "Java is not installed; Spark requires Java 17 or 21. Install it with:\n  get java",
         ),
-        ("java", 11, "there is Java 11 (java)"),
-        ("java", 25, "there is Java 25 (java)"),
-        ("/opt/jdk/bin/java", 11, "JAVA_HOME names it"),
+        ("java", 11, "Java 11 (java) is not supported"),
+        ("java", 25, "Java 25 (java) is not supported"),
+        ("/opt/jdk/bin/java", 11, "It is in JAVA_HOME"),
     ],
 )
-def test_a_wrong_java_is_refused_with_what_to_do(java: str, major: int | None, said: str) -> None:
-    assert said in (machine.java_refusal(java, major, "get java") or "")
+def test_an_unsupported_java_is_reported_with_a_fix(
+    java: str, major: int | None, message: str
+) -> None:
+    assert message in (machine.java_problem(java, major, "get java") or "")
 
 
 @pytest.mark.parametrize("major", [17, 21])
-def test_a_fitting_java_is_taken(major: int) -> None:
-    assert machine.java_refusal("java", major, None) is None
+def test_a_supported_java_is_accepted(major: int) -> None:
+    assert machine.java_problem("java", major, None) is None
 
 
 @pytest.mark.parametrize(
@@ -67,28 +68,31 @@ def test_the_command_that_installs_java_fits_the_machine(
     assert (machine.java_install_command(managers, root) or "").startswith(command)
 
 
-def test_without_a_package_manager_no_command_is_made_up() -> None:
+def test_without_a_package_manager_there_is_no_install_command() -> None:
     assert machine.java_install_command(set(), root=True) is None
 
 
-def test_an_interpreter_that_does_not_run_is_refused() -> None:
+def test_an_interpreter_that_does_not_run_raises() -> None:
     with pytest.raises(
-        SetupError, match=r"no-such-python does not run; tidegate needs Python 3\.11, 3\.12, 3\.13"
+        SetupError,
+        match=r"no-such-python does not run; tidegate requires Python 3\.11, 3\.12, 3\.13",
     ):
         machine.find_python("no-such-python")
 
 
-def test_a_wrong_python_is_passed_over_for_one_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_python_is_replaced_by_one_on_the_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     versions = {sys.executable: (3, 9), "python3.12": (3, 12)}
     monkeypatch.setattr(machine, "python_version", versions.get)
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{Path(name).name}")
     assert machine.find_python(None) == "/bin/python3.12"
 
 
-def test_too_little_room_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"has 1\.0 GB free; the set-up needs 3 GB") as refusal:
+def test_a_full_disk_raises(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"has 1\.0 GB free; the setup requires 3 GB") as error:
         machine.require_disk(tmp_path, free=10**9)
-    assert refusal.value.code == machine.DISK_FULL
+    assert error.value.code == machine.DISK_FULL
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_too_little_room_is_refused(tmp_path: Path) -> None:
     [
         (
             "WARNING: Retrying after connection broken by 'ConnectTimeoutError(...timed out.'",
-            "does not answer",
+            "does not respond",
         ),
         (
             "ERROR: Could not install packages: [Errno 28] No space left on device",
@@ -104,24 +108,24 @@ def test_too_little_room_is_refused(tmp_path: Path) -> None:
         ),
         (
             "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
-            "not the one",
+            "differs from requirements.lock",
         ),
-        ("ERROR: No matching distribution found for nothing==1", "lacks a locked version"),
+        ("ERROR: No matching distribution found for nothing==1", "does not have a locked version"),
         ("ERROR: something else", "pip failed"),
     ],
 )
-def test_the_cause_of_pips_failure_is_named(output: str, cause: str) -> None:
+def test_the_cause_of_a_pip_failure_is_reported(output: str, cause: str) -> None:
     assert cause in packages.cause(output)
 
 
-def test_the_jars_here_are_those_of_the_lock_file() -> None:
+def test_the_jars_match_the_lock_file() -> None:
     root = project_root()
     assert jars.digests(root / ".jars") == jars.locked(root / "jars.lock")
 
 
 @pytest.fixture
 def two_jars(tmp_path: Path) -> tuple[Path, Path]:
-    """Return a folder of two jars, with their lock file beside it."""
+    """Return a folder of two jars, and their lock file."""
     for name in ("a.jar", "b.jar"):
         (tmp_path / "jars" / "spark").mkdir(parents=True, exist_ok=True)
         (tmp_path / "jars" / "spark" / name).write_bytes(name.encode() * 100)
@@ -129,7 +133,7 @@ def two_jars(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "jars", tmp_path / "jars.lock"
 
 
-def test_a_flipped_byte_is_found_and_the_jar_removed_here_and_in_the_cache(
+def test_a_corrupt_jar_is_removed_from_the_folder_and_the_cache(
     two_jars: tuple[Path, Path], tmp_path: Path
 ) -> None:
     folder, lock = two_jars
@@ -140,23 +144,23 @@ def test_a_flipped_byte_is_found_and_the_jar_removed_here_and_in_the_cache(
     cached = tmp_path / "cache" / "org" / "a.jar"
     cached.parent.mkdir(parents=True)
     cached.write_bytes(damaged)
-    with pytest.raises(SetupError, match=r"removed: spark/a\.jar") as refusal:
+    with pytest.raises(SetupError, match=r"were removed: spark/a\.jar") as error:
         jars.verify(folder, lock, tmp_path / "cache")
-    assert refusal.value.code == machine.WRONG_JAR
+    assert error.value.code == machine.WRONG_JAR
     assert not jar.exists()
     assert not cached.exists()
     assert (folder / "spark" / "b.jar").exists()
 
 
-def test_a_missing_jar_is_named(two_jars: tuple[Path, Path]) -> None:
+def test_a_missing_jar_is_reported(two_jars: tuple[Path, Path]) -> None:
     folder, lock = two_jars
     (folder / "spark" / "b.jar").unlink()
     assert not jars.complete(folder, lock)
-    with pytest.raises(SetupError, match=r"did not fetch: spark/b\.jar"):
+    with pytest.raises(SetupError, match=r"did not fetch these jars of jars\.lock: spark/b\.jar"):
         jars.verify(folder, lock)
 
 
-def test_a_jar_left_by_an_earlier_version_is_removed(two_jars: tuple[Path, Path]) -> None:
+def test_a_jar_of_an_earlier_version_is_removed(two_jars: tuple[Path, Path]) -> None:
     folder, lock = two_jars
     (folder / "spark" / "old-1.0.jar").write_bytes(b"old")
     jars.verify(folder, lock)
@@ -165,13 +169,13 @@ def test_a_jar_left_by_an_earlier_version_is_removed(two_jars: tuple[Path, Path]
     ]
 
 
-def test_the_lock_file_is_in_the_form_of_sha256sum(two_jars: tuple[Path, Path]) -> None:
+def test_the_lock_file_has_the_format_of_sha256sum(two_jars: tuple[Path, Path]) -> None:
     folder, lock = two_jars
     digest = hashlib.sha256((folder / "spark" / "a.jar").read_bytes()).hexdigest()
     assert lock.read_text(encoding="utf-8").splitlines()[0] == f"{digest}  spark/a.jar"
 
 
-def test_the_tool_exits_with_the_code_of_its_refusal(tmp_path: Path) -> None:
+def test_the_setup_exits_with_the_code_of_its_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bootstrap"],
         cwd=project_root(),
@@ -180,5 +184,5 @@ def test_the_tool_exits_with_the_code_of_its_refusal(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == machine.WRONG_JAVA
-    assert done.stderr.startswith("setup: there is no Java that runs at")
+    assert done.stderr.startswith(f"setup: {tmp_path}/bin/java does not run; Spark requires Java")
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""The embedded broker: starts, keeps its data over a crash, and leaves nothing behind."""
+"""The embedded broker starts, retains its data over a crash, and cleans up."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tidegate.errors import SetupError
-from tidegate.runtime.process.installation import project_root
+from tidegate.spark.jars import project_root
 from tidegate.testing import Broker
-from tidegate.testing.process import listening, until
+from tidegate.testing.child_process import is_listening, wait_until
 
 pytestmark = pytest.mark.broker
 
 
 def produce(broker: Broker, topic: str, values: list[str]) -> None:
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for value in values:
         producer.produce(
             topic,
@@ -38,7 +38,7 @@ def produce(broker: Broker, topic: str, values: list[str]) -> None:
 def consume(broker: Broker, topic: str, count: int) -> list[str]:
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.servers,
+            "bootstrap.servers": broker.bootstrap_servers,
             "group.id": uuid.uuid4().hex,
             "auto.offset.reset": "earliest",
         }
@@ -46,58 +46,58 @@ def consume(broker: Broker, topic: str, count: int) -> list[str]:
     consumer.subscribe([topic])
     found: list[str] = []
 
-    def arrived() -> bool:
+    def all_arrived() -> bool:
         found.extend((message.value() or b"").decode() for message in consumer.consume(100, 0.5))
         return len(found) >= count
 
-    until(arrived, within=30, what=f"the arrival of {count} records")
+    wait_until(all_arrived, timeout=30, event=f"the arrival of {count} records")
     consumer.close()
     return sorted(found)
 
 
-def test_what_is_produced_is_consumed(broker: Broker, topic: str) -> None:
+def test_produced_records_are_consumed(broker: Broker, topic: str) -> None:
     broker.create_topic(topic, partitions=4, cleanup_policy="compact", retention_ms=60_000)
     produce(broker, topic, ["a", "b", "c"])
     assert consume(broker, topic, 3) == ["a", "b", "c"]
     assert broker.topics()[topic] == 4
 
 
-def test_a_killed_broker_comes_back_with_its_data_and_port(topic: str) -> None:
+def test_a_restarted_broker_has_its_data_and_port(topic: str) -> None:
     with Broker.start() as broker:
-        address = broker.servers
+        address = broker.bootstrap_servers
         broker.create_topic(topic, partitions=2)
         produce(broker, topic, ["before"])
         broker.kill()
-        assert not broker.alive
+        assert not broker.is_alive
         broker.restart()
-        assert broker.servers == address
+        assert broker.bootstrap_servers == address
         produce(broker, topic, ["after"])
         assert consume(broker, topic, 2) == ["after", "before"]
     assert not broker.dir.exists()
-    assert not listening(broker.port)
+    assert not is_listening(broker.port)
 
 
-def test_a_folder_given_keeps_the_data_for_the_next_broker(tmp_path: Path, topic: str) -> None:
+def test_a_broker_reads_the_data_of_an_existing_folder(tmp_path: Path, topic: str) -> None:
     with Broker.start(tmp_path / "kafka") as first:
         first.create_topic(topic, partitions=3)
     with Broker.start(tmp_path / "kafka") as second:
-        assert second.servers == first.servers
+        assert second.bootstrap_servers == first.bootstrap_servers
         assert second.topics() == {topic: 3}
 
 
-def test_a_port_in_use_is_refused_and_nothing_left_behind(
+def test_a_port_in_use_raises_and_leaves_no_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(SetupError, match=r"port \d+ is taken"):
-            Broker.start(port=taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with pytest.raises(SetupError, match=r"port \d+ is in use"):
+            Broker.start(port=listener.getsockname()[1])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broker_that_dies_says_why(tmp_path: Path) -> None:
+def test_a_failed_start_reports_the_cause(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").write_text(
@@ -123,5 +123,7 @@ def test_no_broker_outlives_its_starter() -> None:
         port, folder = starter.stdout.readline().split()
         os.kill(starter.pid, signal.SIGKILL)
         starter.wait()
-    until(lambda: not listening(int(port)), within=20, what="the end of the orphaned broker")
-    until(lambda: not Path(folder).exists(), within=20, what="the removal of its folder")
+    wait_until(
+        lambda: not is_listening(int(port)), timeout=20, event="the end of the orphaned broker"
+    )
+    wait_until(lambda: not Path(folder).exists(), timeout=20, event="the removal of its folder")

@@ -1,4 +1,4 @@
-"""What CI runs: programs that tests need are fetched or named, and what was skipped is told."""
+"""The CI script installs or reports missing programs, and reports skipped tests."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.process.installation import project_root
+from tidegate.spark.jars import project_root
 
 TOOLS = ("bash", "dirname", "mktemp", "grep", "tee", "rm", "timeout")
 SKIPPED = "SKIPPED [1] tests/test_report.py:204: there is no chromium"
 
 
-def ran(folder: Path, *, make: str, apt: str | None) -> subprocess.CompletedProcess[str]:
-    """Run CI's script where there are no programs but a few, and a `make` and an `apt-get`."""
+def run_ci(folder: Path, *, make: str, apt: str | None) -> subprocess.CompletedProcess[str]:
+    """Run the CI script with a few programs, a fake `make` and a fake `apt-get` on the PATH."""
     (folder / ".ci").mkdir()
     script = shutil.copy(project_root() / ".ci" / "run", folder / ".ci" / "run")
     programs = folder / "bin"
     programs.mkdir()
     for name in TOOLS:
-        found = shutil.which(name)
-        assert found is not None
-        (programs / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program is not None
+        (programs / name).symlink_to(program)
     for name, text in (("make", make), ("apt-get", apt)):
         if text is not None:
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -34,10 +34,10 @@ def ran(folder: Path, *, make: str, apt: str | None) -> subprocess.CompletedProc
 
 
 @pytest.mark.parametrize("apt", [None, "echo E: no such host >&2; exit 100"])
-def test_ci_runs_all_targets_without_the_programs_and_ends_with_what_was_skipped(
+def test_ci_runs_all_targets_without_optional_programs_and_reports_skipped_tests(
     tmp_path: Path, apt: str | None
 ) -> None:
-    done = ran(tmp_path, make=f'echo "made $1"; [ "$1" != test ] || echo "{SKIPPED}"', apt=apt)
+    done = run_ci(tmp_path, make=f'echo "made $1"; [ "$1" != test ] || echo "{SKIPPED}"', apt=apt)
     first, *others = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert first.startswith("ci: ")
@@ -54,10 +54,10 @@ def test_ci_runs_all_targets_without_the_programs_and_ends_with_what_was_skipped
     ]
 
 
-def test_ci_ends_with_the_code_of_a_target_that_fails_and_tells_what_was_skipped(
+def test_ci_exits_with_the_code_of_a_failed_target_and_reports_skipped_tests(
     tmp_path: Path,
 ) -> None:
-    done = ran(tmp_path, make='echo "made $1"; [ "$1" != crash ] || exit 2', apt=None)
+    done = run_ci(tmp_path, make='echo "made $1"; [ "$1" != crash ] || exit 2', apt=None)
     assert done.returncode == 2
     assert done.stdout.splitlines()[1:] == [
         "made test",

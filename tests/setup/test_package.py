@@ -1,5 +1,4 @@
-"""What is shipped: the wheel holds the library whole, `tidegate` is ours, and nothing tracked names
-a registry."""
+"""The package: the wheel is complete, and no tracked file names a registry."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.runtime.process.installation import conf, jars, project_root
+from tidegate.spark.jars import jars, project_root, read_conf
 
 ROOT = project_root()
 REGISTRY = re.compile(
@@ -32,34 +31,34 @@ def test_the_package_is_the_one_of_this_checkout() -> None:
     assert Path(tidegate.__file__).resolve() == ROOT / "lib" / "__init__.py"
 
 
-def test_the_wheel_holds_every_file_of_lib_and_conf(wheel: Path) -> None:
-    held = set(zipfile.ZipFile(wheel).namelist())
+def test_the_wheel_contains_every_file_of_lib_and_conf(wheel: Path) -> None:
+    files = set(zipfile.ZipFile(wheel).namelist())
     library = {f"tidegate/{name.removeprefix('lib/')}" for name in tracked("lib")}
-    wanted = library | {f"tidegate/{name}" for name in (*tracked("conf"), "conf/jars.lock")}
-    assert "tidegate/runtime/process/installation.py" in wanted
-    assert wanted - held == set()
-    (points,) = (name for name in held if name.endswith("entry_points.txt"))
+    expected = library | {f"tidegate/{name}" for name in (*tracked("conf"), "conf/jars.lock")}
+    assert "tidegate/spark/jars.py" in expected
+    assert expected - files == set()
+    (points,) = (name for name in files if name.endswith("entry_points.txt"))
     commands = zipfile.ZipFile(wheel).read(points).decode()
-    assert "tidegate = tidegate.command:main" in commands.splitlines()
+    assert "tidegate = tidegate.cli:main" in commands.splitlines()
 
 
 @pytest.mark.slow
-def test_a_wheel_used_as_a_zip_still_finds_its_conf(wheel: Path, tmp_path: Path) -> None:
+def test_a_wheel_used_as_a_zip_finds_its_conf(wheel: Path, tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
-        "from tidegate.runtime.process.installation import conf; print(conf(sys.argv[2]))"
+        "from tidegate.spark.jars import read_conf; print(read_conf(sys.argv[2]))"
     )
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", script, str(wheel), "spark-defaults.conf"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.rstrip("\n") == conf("spark-defaults.conf").rstrip("\n")
+    assert output.stdout.rstrip("\n") == read_conf("spark-defaults.conf").rstrip("\n")
 
 
-def test_nothing_tracked_names_a_registry_or_a_place_on_one_machine() -> None:
+def test_no_tracked_file_names_a_registry() -> None:
     found = []
     for name in tracked():
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
@@ -79,21 +78,21 @@ def test_every_locked_package_has_hashes() -> None:
     ] == []
 
 
-def test_no_jar_of_spark_is_fetched_a_second_time() -> None:
+def test_no_jar_of_pyspark_is_fetched_again() -> None:
     import pyspark
 
-    have = {
+    shipped = {
         jar.name.rsplit("-", 1)[0] for jar in (Path(pyspark.__path__[0]) / "jars").glob("*.jar")
     }
-    assert [jar.name for jar in jars("spark") if jar.name.rsplit("-", 1)[0] in have] == []
+    assert [jar.name for jar in jars("spark") if jar.name.rsplit("-", 1)[0] in shipped] == []
 
 
 def test_make_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    told = subprocess.run(
+    output = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert {line.split()[1] for line in told.splitlines()} == targets
-    wanted = ["demo", "test", "crash", "pages", "quick", "chaos", "check", "bench", "broker"]
-    assert set(wanted) <= targets
+    assert {line.split()[1] for line in output.splitlines()} == targets
+    expected = ["demo", "test", "crash", "pages", "quick", "chaos", "check", "bench", "broker"]
+    assert set(expected) <= targets

@@ -1,5 +1,4 @@
-"""The current table and the history of a changelog: batch by batch, cut anywhere, written again
-after crashes."""
+"""CurrentTable and HistoryTable: any batches, repeated changes and crashes."""
 
 from __future__ import annotations
 
@@ -10,63 +9,63 @@ from hypothesis import given
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.changes import revised
+from tests.support import changelog_oracle as oracle
+from tests.support.changelog_frames import changes, valid_versions, values_by_key
+from tests.support.changelog_oracle import Change
+from tests.support.changelog_strategies import batches
+from tests.support.hypothesis_profiles import few
+from tests.support.sink_batches import as_another_writer, batch, commits, leftover_settings, rows
+from tidegate.changelogs import history_updates
 from tidegate.commit import protocol
-from tidegate.errors import ColumnError, ConflictError, ReplayMismatchError, TableError
-from tidegate.sinks import Current, FanOut, History, history
+from tidegate.errors import ColumnError, ConflictError, TableError, TableMismatchError
+from tidegate.sinks import CurrentTable, FanOut, HistoryTable
+from tidegate.sinks.changelog import history_table as history
 from tidegate.testing import CrashError, crash_after
-
-from ..changes import oracle
-from ..changes.frames import changes, living, valid
-from ..changes.oracle import Change
-from ..changes.strategies import batches
-from ..drawing import few
-from .batches import batch, by_another, commits, rows, settings_left
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 
-def sinks(root: Path) -> tuple[History, Current]:
-    return History(str(root / "history")), Current(str(root / "current"))
+def sinks(root: Path) -> tuple[HistoryTable, CurrentTable]:
+    return HistoryTable(str(root / "history")), CurrentTable(str(root / "current"))
 
 
-def both(root: Path) -> FanOut:
+def fan_out(root: Path) -> FanOut:
     past, now = sinks(root)
-    return FanOut(now, also=[past])
+    return FanOut(now, other_sinks=[past])
 
 
-def require(spark: SparkSession, root: Path, log: list[Change]) -> None:
+def assert_oracle_tables(spark: SparkSession, root: Path, log: list[Change]) -> None:
     past, now = sinks(root)
-    assert living(now.rows(spark).collect()) == oracle.current(log)
-    assert valid(past.rows(spark)) == oracle.history(log)
+    assert values_by_key(now.rows(spark).collect()) == oracle.current(log)
+    assert valid_versions(past.rows(spark)) == oracle.history(log)
 
 
-def files(path: str) -> int:
-    """Return the files that the last commit has written."""
+def files_written(path: str) -> int:
+    """Return the number of files that the last commit wrote."""
     return int(commits(path)[-1]["operationMetrics"].get("numTargetFilesAdded", 0))
 
 
 @pytest.mark.crash
 @pytest.mark.draws("examples", short=[1], long=[20])
-def test_any_log_however_cut_gives_the_oracle_s_tables_though_each_batch_is_written_twice(
+def test_any_log_in_any_batches_written_twice_gives_the_tables_of_the_oracle(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
     @few(examples)
     @given(drawn=batches(3))
     def agree(drawn: tuple[list[Change], list[list[Change]]]) -> None:
         log, cut = drawn
-        root, done = tmp_path_factory.mktemp("tables"), 0
+        root, sent = tmp_path_factory.mktemp("tables"), 0
         for number, part in enumerate(cut):
-            tables = both(root)
-            frame = changes(spark, part, done).persist()
+            tables = fan_out(root)
+            frame = changes(spark, part, sent).persist()
             assert [tables.write({"rows": frame}, batch(number)) for _ in range(2)] == [
                 "written",
                 "skipped",
             ]
             frame.unpersist()
-            done += len(part)
-        require(spark, root, log)
-        assert settings_left(spark) == []
+            sent += len(part)
+        assert_oracle_tables(spark, root, log)
+        assert leftover_settings(spark) == []
 
     agree()
 
@@ -92,42 +91,42 @@ LOG = [
 
 
 @pytest.mark.crash
-def test_a_crash_between_the_two_tables_and_after_both_repeats_nothing(
+def test_a_crash_between_or_after_the_tables_repeats_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    deaths = {1: "history", 2: "current"}
+    failures = {1: "history", 2: "current"}
     for number, part in enumerate(LOG):
         frame = changes(spark, part, 10 * number)
-        if number in deaths:
-            table = tmp_path / deaths[number]
+        if number in failures:
+            table = tmp_path / failures[number]
             with crash_after(table, batch=number), pytest.raises(CrashError):
-                both(tmp_path).write({"rows": frame}, batch(number))
-        both(tmp_path).write({"rows": frame}, batch(number))
-    require(spark, tmp_path, [change for part in LOG for change in part])
+                fan_out(tmp_path).write({"rows": frame}, batch(number))
+        fan_out(tmp_path).write({"rows": frame}, batch(number))
+    assert_oracle_tables(spark, tmp_path, [change for part in LOG for change in part])
     assert [len(commits(sink.path)) for sink in sinks(tmp_path)] == [3, 3]
-    with pytest.raises(ReplayMismatchError):
-        both(tmp_path).write({"rows": changes(spark, LOG[0])}, batch(2, plan="another"))
+    with pytest.raises(TableMismatchError):
+        fan_out(tmp_path).write({"rows": changes(spark, LOG[0])}, batch(2, plan="another"))
 
 
-def test_what_is_sent_again_changes_nothing_and_wakes_no_deleted_key(
+def test_repeated_changes_have_no_effect_and_restore_no_deleted_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for number, part in enumerate(LOG):
-        both(tmp_path).write({"rows": changes(spark, part)}, batch(number))
-    again = [
+        fan_out(tmp_path).write({"rows": changes(spark, part)}, batch(number))
+    repeated = [
         change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"
     ]
     paths = [str(tmp_path / name) for name in ("history", "current")]
     before = [sorted(map(str, rows(spark, path))) for path in paths]
-    both(tmp_path).write({"rows": changes(spark, again, 100)}, batch(3))
+    fan_out(tmp_path).write({"rows": changes(spark, repeated, 100)}, batch(3))
     assert [sorted(map(str, rows(spark, path))) for path in paths] == before
-    assert files(paths[0]) == 0
+    assert files_written(paths[0]) == 0
     assert {(row.id, row.deleted, row.v) for row in rows(spark, paths[1])} == {
         ("a", False, "late"), ("b", True, None), ("c", True, None), ("d", False, "x"),
     }  # fmt: skip
 
 
-def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_away(
+def test_a_truncate_empties_the_table_and_older_changes_of_new_keys_are_ignored(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = [
@@ -137,39 +136,43 @@ def test_a_truncate_empties_the_table_and_older_changes_of_unknown_keys_stay_awa
         [Change("create", "a", "new", (5,), 40), Change("tombstone", "e", None, None, 50)],
     ]
     for number, part in enumerate(log):
-        both(tmp_path).write({"rows": changes(spark, part)}, batch(number))
-    require(spark, tmp_path, [change for part in log for change in part])
-    assert living(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
+        fan_out(tmp_path).write({"rows": changes(spark, part)}, batch(number))
+    assert_oracle_tables(spark, tmp_path, [change for part in log for change in part])
+    assert values_by_key(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
 
-def test_versions_that_another_writer_changed_meanwhile_are_not_overwritten(
+def test_versions_that_another_writer_changed_are_not_overwritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past, _ = sinks(tmp_path)
     past.write({"rows": changes(spark, LOG[0])}, batch(0))
-    left = [1]
+    writes_left = [1]
 
-    def while_another_writes(table: DataFrame, changes: DataFrame, *, truncated: bool) -> DataFrame:
-        plan = revised(table, changes, truncated=truncated)
+    def while_another_writes(
+        table: DataFrame, changes: DataFrame, *, has_truncate: bool
+    ) -> DataFrame:
+        plan = history_updates(table, changes, has_truncate=has_truncate)
         read = spark.createDataFrame(plan.collect(), plan.schema)
-        if left[0]:
-            left[0] -= 1
-            taken = table.withColumn(
-                "position", F.transform("position", lambda number: number + left[0] + 1)
+        if writes_left[0]:
+            writes_left[0] -= 1
+            changed = table.withColumn(
+                "position", F.transform("position", lambda number: number + writes_left[0] + 1)
             )
-            by_another(lambda: taken.write.format("delta").mode("overwrite").save(past.path))
+            as_another_writer(
+                lambda: changed.write.format("delta").mode("overwrite").save(past.path)
+            )
         return read
 
     monkeypatch.setattr(protocol, "ATTEMPTS", 2)
-    monkeypatch.setattr(history, "revised", while_another_writes)
+    monkeypatch.setattr(history, "history_updates", while_another_writes)
     assert past.write({"rows": changes(spark, LOG[1])}, batch(1)) == "written"
     assert {row.position[0] for row in rows(spark, past.path) if row.op == "create"} == {2, 3, 4}
-    left[0] = 100
+    writes_left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
         past.write({"rows": changes(spark, LOG[2])}, batch(2))
 
 
-def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
+def test_rows_that_are_not_changes_and_tables_with_other_columns_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     past, now = sinks(tmp_path)
@@ -177,11 +180,11 @@ def test_rows_that_are_no_changes_and_tables_of_other_columns_are_refused(
         with pytest.raises(ColumnError, match="changes"):
             sink.write({"rows": spark.range(1)}, batch(0))
         spark.range(1).write.format("delta").save(sink.path)
-        with pytest.raises(TableError, match="do not fit"):
+        with pytest.raises(TableError, match="schema mismatch"):
             sink.write({"rows": changes(spark, LOG[0])}, batch(0))
 
 
-def test_a_batch_is_known_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
-    both(tmp_path).write({"rows": changes(spark, [])}, batch(0))
+def test_an_empty_batch_is_committed_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
+    fan_out(tmp_path).write({"rows": changes(spark, [])}, batch(0))
     for sink in sinks(tmp_path):
         assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]

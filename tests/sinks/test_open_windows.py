@@ -1,4 +1,4 @@
-"""Windows that are shown while they are open: what a batch costs beside its rows."""
+"""Open windows: compilations and scans of a batch that updates them."""
 
 from __future__ import annotations
 
@@ -9,70 +9,79 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.scan_metrics import ScanRecorder
+from tests.support.sink_batches import batch
 from tidegate.aggregates import count, partials
-from tidegate.jvm.session import java_object
-from tidegate.sinks import Corrected
-from tidegate.testing.scans import Scans
-from tidegate.windows import Tumbling, Windowed, tumbling
-
-from .batches import batch
+from tidegate.jvm.spark_internals import java_object
+from tidegate.sinks import CorrectedWindows
+from tidegate.windows import Tumbling, WindowAggregation, tumbling
 
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 AGGS = {"n": count()}
 METRICS = "org.apache.spark.metrics.source.CodegenMetrics"
-WARM = 4
+WARM_UP_BATCHES = 4
 
 
 @pytest.fixture
-def shown(spark: SparkSession, tmp_path: Path) -> Corrected:
-    """A table of windows of a minute, to which each of some batches has brought an event."""
-    sink = Corrected(
-        str(tmp_path / "shown"), windowed=Windowed(Tumbling("1 minute"), aggs=AGGS), log=None
+def open_windows(spark: SparkSession, tmp_path: Path) -> CorrectedWindows:
+    """Return a table of one-minute windows after several batches of one event."""
+    sink = CorrectedWindows(
+        str(tmp_path / "shown"),
+        aggregation=WindowAggregation(Tumbling("1 minute"), aggs=AGGS),
+        log=None,
     )
-    for number in range(WARM):
+    for number in range(WARM_UP_BATCHES):
         write(spark, sink, number)
     return sink
 
 
-def write(spark: SparkSession, sink: Corrected, number: int) -> None:
+def write(spark: SparkSession, sink: CorrectedWindows, number: int) -> None:
     now = AT + timedelta(seconds=number)
     events = spark.createDataFrame([(now,)], "event_time timestamp")
     before = max(now - timedelta(seconds=1), AT)
-    own = batch(number, late_watermark=before, watermark=now)
+    next_batch = batch(number, late_watermark=before, watermark=now)
     rows = tumbling(events, "1 minute", aggs=partials(AGGS))
-    assert sink.write({"rows": rows}, own) == "written"
+    assert sink.write({"rows": rows}, next_batch) == "written"
 
 
-def views(spark: SparkSession, sink: Corrected) -> list[tuple[int, int]]:
+def views(spark: SparkSession, sink: CorrectedWindows) -> list[tuple[int, int]]:
     start = F.unix_seconds("window.start") - F.lit(int(AT.timestamp()))
     rows = spark.read.format("delta").load(sink.path).select(start, "n").orderBy(start).collect()
     return [(row[0], row[1]) for row in rows]
 
 
-def test_a_batch_has_no_code_of_its_own(spark: SparkSession, shown: Corrected) -> None:
+def test_a_batch_compiles_no_new_code(spark: SparkSession, open_windows: CorrectedWindows) -> None:
     compiled = java_object(spark, METRICS).METRIC_COMPILATION_TIME()
     before = compiled.getCount()
-    for number in range(WARM, WARM + 4):
-        write(spark, shown, number)
+    for number in range(WARM_UP_BATCHES, WARM_UP_BATCHES + 4):
+        write(spark, open_windows, number)
     assert compiled.getCount() - before <= 1
-    assert views(spark, shown) == [(0, WARM + 4)]
+    assert views(spark, open_windows) == [(0, WARM_UP_BATCHES + 4)]
 
 
-def test_what_a_batch_changes_is_looked_for_once(spark: SparkSession, shown: Corrected) -> None:
-    with Scans(spark) as scans:
-        write(spark, shown, WARM)
-    # The look, and the two of the merge itself.
+def test_stored_windows_are_read_once_in_addition_to_the_merge(
+    spark: SparkSession, open_windows: CorrectedWindows
+) -> None:
+    with ScanRecorder(spark) as scans:
+        write(spark, open_windows, WARM_UP_BATCHES)
+    # One scan for the changes, and two for the merge.
     assert len(scans.tables["shown"].scans) == 3
-    assert views(spark, shown) == [(0, WARM + 1)]
+    assert views(spark, open_windows) == [(0, WARM_UP_BATCHES + 1)]
 
 
-def test_windows_that_a_batch_only_ends_become_final(spark: SparkSession, shown: Corrected) -> None:
-    last = AT + timedelta(seconds=WARM - 1)
+def test_windows_become_final_by_a_batch_without_rows_for_them(
+    spark: SparkSession, open_windows: CorrectedWindows
+) -> None:
+    last = AT + timedelta(seconds=WARM_UP_BATCHES - 1)
     nothing = spark.createDataFrame([], "event_time timestamp")
     rows = tumbling(nothing, "1 minute", aggs=partials(AGGS))
-    own = batch(WARM, late_watermark=last, watermark=last + timedelta(minutes=2))
-    assert shown.write({"rows": rows}, own) == "written"
-    table = spark.read.format("delta").load(shown.path)
-    assert [(row["n"], row["final"]) for row in table.collect()] == [(WARM, True)]
-    again = batch(WARM + 1, late_watermark=own.watermark, watermark=own.watermark)
-    assert shown.write({"rows": rows}, again) == "written"
+    next_batch = batch(WARM_UP_BATCHES, late_watermark=last, watermark=last + timedelta(minutes=2))
+    assert open_windows.write({"rows": rows}, next_batch) == "written"
+    table = spark.read.format("delta").load(open_windows.path)
+    assert [(row["n"], row["final"]) for row in table.collect()] == [(WARM_UP_BATCHES, True)]
+    repeated = batch(
+        WARM_UP_BATCHES + 1,
+        late_watermark=next_batch.plan.watermark,
+        watermark=next_batch.plan.watermark,
+    )
+    assert open_windows.write({"rows": rows}, repeated) == "written"

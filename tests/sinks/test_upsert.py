@@ -1,4 +1,4 @@
-"""Rows and partials written over those of the same key."""
+"""Upsert: rows replace stored rows, or partials are merged."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.aggregates import count, finished, largest, mean, total
-from tidegate.errors import ArgumentError, ColumnError, ConflictError, ReplayMismatchError
+from tests.support.sink_batches import as_another_writer, batch, leftover_settings, rows
+from tidegate import aggregates as agg
+from tidegate.errors import ArgumentError, ColumnError, ConflictError, TableMismatchError
 from tidegate.sinks import Append, Upsert
-
-from .batches import batch, by_another, rows, settings_left
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
-AGGS = {"views": count(), "mean_ms": mean("ms"), "slowest": largest("ms")}
+AGGS = {"views": agg.count(), "mean_ms": agg.avg("ms"), "slowest": agg.max("ms")}
 Event = tuple[str | None, int | None]
 
 
@@ -45,9 +44,9 @@ def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing
     sink = Upsert(path=path, keys=["page"], aggs=AGGS)
     for number, events in enumerate(cut):
         assert sink.write({"rows": partials(spark, events)}, batch(number)) == "written"
-        assert settings_left(spark) == []
+        assert leftover_settings(spark) == []
     assert sink.write({"rows": partials(spark, cut[2])}, batch(2)) == "skipped"
-    with pytest.raises(ReplayMismatchError):
+    with pytest.raises(TableMismatchError):
         sink.write({"rows": partials(spark, cut[2])}, batch(2, "other"))
 
     by_page: dict[str | None, list[int | None]] = defaultdict(list)
@@ -69,7 +68,7 @@ def test_partials_add_up_to_what_all_rows_give_at_once_and_a_replay_adds_nothing
     assert finished.count() == len(expected)
 
 
-def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(
+def test_a_row_replaces_the_row_of_its_key_and_null_is_a_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "t")
@@ -92,14 +91,14 @@ def test_a_row_replaces_the_one_of_its_key_and_null_is_a_key(
     assert len(rows(spark, path)) == 4
 
 
-def test_a_key_that_is_there_twice_is_named_before_anything_is_written(
+def test_a_duplicate_key_is_named_before_anything_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "t")
     sink = Upsert(path=path, keys=["page"])
     twice = spark.createDataFrame([("/a", 1), ("/a", 2), ("/b", 1)], "page STRING, n INT")
     for number in range(2):
-        with pytest.raises(ColumnError, match=r"2 rows of the key \{'page': '/a'\}"):
+        with pytest.raises(ColumnError, match=r"2 rows have the key \{'page': '/a'\}"):
             sink.write({"rows": twice}, batch(number))
         if number == 0:
             assert not Path(path).exists()
@@ -107,58 +106,56 @@ def test_a_key_that_is_there_twice_is_named_before_anything_is_written(
     assert len(rows(spark, path)) == 1
 
 
-def test_a_merge_that_fails_leaves_no_setting_behind(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_failed_merge_resets_the_session_settings(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     sink = Upsert(path, keys=["id"])
     sink.write({"rows": spark.range(2).withColumn("n", F.lit(1))}, batch(0))
     broken = F.when(F.col("id") >= 0, F.raise_error(F.lit("boom"))).cast("int")
     with pytest.raises(Exception, match="boom"):
         sink.write({"rows": spark.range(2).withColumn("n", broken)}, batch(1))
-    assert settings_left(spark) == []
+    assert leftover_settings(spark) == []
 
 
 def test_rows_that_changed_between_reading_and_merging_are_not_overwritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "t")
-    sink = Upsert(path=path, keys=["page"], aggs={"views": count()})
+    sink = Upsert(path=path, keys=["page"], aggs={"views": agg.count()})
     one = spark.createDataFrame([("/a", 1)], "page STRING, views BIGINT")
     sink.write({"rows": one}, batch(0))
-    added = Upsert._added
-    left = [2]
+    merged_partials = Upsert._merged_partials
+    writes_left = [2]
 
     def while_another_writes(self: Upsert, *arguments: object) -> DataFrame:
-        plan = added(self, *arguments)  # type: ignore[arg-type]
+        plan = merged_partials(self, *arguments)  # type: ignore[arg-type]
         read = spark.createDataFrame(plan.collect(), plan.schema)
-        if left[0]:
-            left[0] -= 1
-            row = spark.createDataFrame([("/a", 10 + left[0])], "page STRING, views BIGINT")
-            by_another(lambda: row.write.format("delta").mode("overwrite").save(path))
+        if writes_left[0]:
+            writes_left[0] -= 1
+            row = spark.createDataFrame([("/a", 10 + writes_left[0])], "page STRING, views BIGINT")
+            as_another_writer(lambda: row.write.format("delta").mode("overwrite").save(path))
         return read
 
-    monkeypatch.setattr(Upsert, "_added", while_another_writes)
+    monkeypatch.setattr(Upsert, "_merged_partials", while_another_writes)
     assert sink.write({"rows": one}, batch(1)) == "written"
     assert [tuple(row) for row in rows(spark, path)] == [("/a", 11)]
-    left[0] = 100
+    writes_left[0] = 100
     with pytest.raises(ConflictError, match="another writer"):
         sink.write({"rows": one}, batch(2))
 
 
-def test_a_sink_without_keys_or_with_a_key_for_an_aggregate_is_refused(spark: SparkSession) -> None:
-    refused: list[Any] = [[], "page"]
-    for keys in refused:
+def test_missing_keys_and_a_key_that_is_an_aggregate_are_refused(spark: SparkSession) -> None:
+    invalid: list[Any] = [[], "page"]
+    for keys in invalid:
         with pytest.raises(ArgumentError, match="keys"):
             Upsert(path="t", keys=keys)
-    with pytest.raises(ColumnError, match="is a key and an aggregate"):
-        Upsert(path="t", keys=["n"], aggs={"n": count()})
+    with pytest.raises(ColumnError, match="columns that are not in keys"):
+        Upsert(path="t", keys=["n"], aggs={"n": agg.count()})
     with pytest.raises(ColumnError, match="page"):
         Upsert(path="t", keys=["page"]).write({"rows": spark.range(1)}, batch(0))
 
 
-def test_partials_of_decimals_keep_their_type_however_often_they_are_merged(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    aggs = {"sum": total("price"), "mean": mean("price")}
+def test_merging_decimal_partials_preserves_their_type(spark: SparkSession, tmp_path: Path) -> None:
+    aggs = {"sum": agg.sum("price"), "mean": agg.avg("price")}
     sink = Upsert(str(tmp_path / "t"), keys=["page"], aggs=aggs)
     for number in range(3):
         prices = spark.createDataFrame(
@@ -167,11 +164,11 @@ def test_partials_of_decimals_keep_their_type_however_often_they_are_merged(
         typed = prices.select("page", F.col("price").cast("decimal(10,2)"))
         made = [agg.partial(F.lit(None)).alias(name) for name, agg in aggs.items()]
         assert sink.write({"rows": typed.groupBy("page").agg(*made)}, batch(number)) == "written"
-    (row,) = finished(spark.read.format("delta").load(sink.path), aggs).collect()
+    (row,) = agg.finish(spark.read.format("delta").load(sink.path), aggs).collect()
     assert (row["sum"], row["mean"]) == (Decimal("10.05"), Decimal("1.675"))
 
 
-def test_a_name_that_no_table_can_have_is_refused_before_anything_is_written(
+def test_an_invalid_column_name_is_refused_before_anything_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     named = spark.range(1).withColumn("my page", F.lit("/a"))

@@ -1,4 +1,4 @@
-"""Rows posted to an address: at least once, under ids that are the same when a batch runs again."""
+"""Webhook: rows are posted at least once with reproducible ids."""
 
 from __future__ import annotations
 
@@ -8,80 +8,83 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support.delta_tables import rows
+from tests.support.http_server import WebhookServer, serve_webhook
+from tests.support.sink_batches import batch
 from tidegate.errors import WebhookError
 from tidegate.sinks import Webhook
-
-from ..listening import Heard, listening
-from ..tables import rows
-from .batches import batch
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def alarms(spark: SparkSession) -> DataFrame:
-    found = [("/b", 7), ("/a", 3), ("/a", 3), ("/c", 1)]
-    return spark.createDataFrame(found, "page string, views int").repartition(3)
+    rows_of_alarms = [("/b", 7), ("/a", 3), ("/a", 3), ("/c", 1)]
+    return spark.createDataFrame(rows_of_alarms, "page string, views int").repartition(3)
 
 
-def webhook(heard: Heard, root: Path, **more: Any) -> Webhook:
-    given: dict[str, Any] = {"attempts": 3, "pause": "0 seconds", "where": "views > 1"} | more
-    return Webhook(str(root / "told"), url=heard.url, **given)
+def webhook(webhook_server: WebhookServer, root: Path, **more: Any) -> Webhook:
+    arguments: dict[str, Any] = {
+        "attempts": 3,
+        "retry_delay": "0 seconds",
+        "where": "views > 1",
+    }
+    return Webhook(str(root / "sent"), url=webhook_server.url, **arguments | more)
 
 
-def test_rows_are_posted_once_with_their_ids_and_an_address_that_fails_is_asked_again(
-    heard: Heard, alarms: DataFrame, tmp_path: Path
+def test_rows_are_posted_once_with_ids_and_failed_requests_are_repeated(
+    webhook_server: WebhookServer, alarms: DataFrame, tmp_path: Path
 ) -> None:
-    heard.answers = [500, 429]
-    sink = webhook(heard, tmp_path, headers={"Authorization": "Bearer secret"})
+    webhook_server.next_statuses = [500, 429]
+    sink = webhook(webhook_server, tmp_path, headers={"Authorization": "Bearer secret"})
     assert "secret" not in repr(sink)
-    assert heard.url not in repr(sink)
+    assert webhook_server.url not in repr(sink)
     assert sink.write({"rows": alarms}, batch(4)) == "written"
-    assert [told["row"] for _, told in heard.posts] == [
+    assert [body["row"] for _, body in webhook_server.posts] == [
         {"page": "/a", "views": 3},
         {"page": "/a", "views": 3},
         {"page": "/b", "views": 7},
     ]
-    assert len(set(heard.ids)) == 3
-    for headers, told in heard.posts:
+    assert len(set(webhook_server.ids)) == 3
+    for headers, body in webhook_server.posts:
         assert headers["Authorization"] == "Bearer secret"
-        assert headers["Idempotency-Key"] == told["id"]
-        assert told["id"].split("/")[2:4] == ["webhook", "4"]
-    assert rows(tmp_path / "told") == [{"batch": 4, "rows": 3}]
+        assert headers["Idempotency-Key"] == body["id"]
+        assert body["id"].split("/")[2:4] == ["webhook", "4"]
+    assert rows(tmp_path / "sent") == [{"batch": 4, "rows": 3}]
 
     assert sink.write({"rows": alarms}, batch(4)) == "skipped"
-    assert len(heard.posts) == 3
+    assert len(webhook_server.posts) == 3
 
 
-def test_a_batch_that_was_cut_short_is_posted_again_under_the_same_ids(
-    heard: Heard, alarms: DataFrame, tmp_path: Path
+def test_an_interrupted_batch_is_posted_again_with_the_same_ids(
+    webhook_server: WebhookServer, alarms: DataFrame, tmp_path: Path
 ) -> None:
-    heard.answers = [200, 200, 403]
-    with pytest.raises(WebhookError, match=r"at 127\.0\.0\.1 refuses a row: status 403"):
-        webhook(heard, tmp_path).write({"rows": alarms}, batch(0))
-    assert not (tmp_path / "told").exists()
-    # What the address needs may be put right in between.
-    mended = webhook(heard, tmp_path, headers={"Authorization": "Bearer other"})
-    assert mended == webhook(heard, tmp_path)
-    assert mended.write({"rows": alarms}, batch(0)) == "written"
-    assert heard.ids[:2] == heard.ids[2:4]
-    assert len(set(heard.ids)) == 3
+    webhook_server.next_statuses = [200, 200, 403]
+    with pytest.raises(WebhookError, match=r"webhook 127\.0\.0\.1 rejected a row: status 403"):
+        webhook(webhook_server, tmp_path).write({"rows": alarms}, batch(0))
+    assert not (tmp_path / "sent").exists()
+    # The headers may be corrected in between.
+    corrected = webhook(webhook_server, tmp_path, headers={"Authorization": "Bearer other"})
+    assert corrected == webhook(webhook_server, tmp_path)
+    assert corrected.write({"rows": alarms}, batch(0)) == "written"
+    assert webhook_server.ids[:2] == webhook_server.ids[2:4]
+    assert len(set(webhook_server.ids)) == 3
 
 
-def test_no_answer_a_redirection_and_too_many_rows_stop_the_job(
-    heard: Heard, alarms: DataFrame, tmp_path: Path
+def test_no_response_a_redirect_and_too_many_rows_fail_the_batch(
+    webhook_server: WebhookServer, alarms: DataFrame, tmp_path: Path
 ) -> None:
-    heard.answers = [503] * 3
-    with pytest.raises(WebhookError, match="does not answer: status 503, 3 times"):
-        webhook(heard, tmp_path).write({"rows": alarms}, batch(0))
-    heard.answers = [302]
-    with pytest.raises(WebhookError, match="refuses a row: status 302"):
-        webhook(heard, tmp_path).write({"rows": alarms}, batch(0))
-    with pytest.raises(WebhookError, match="more than 2 rows"):
-        webhook(heard, tmp_path, most=2).write({"rows": alarms}, batch(0))
-    assert heard.posts == []
-    with listening() as gone:
+    webhook_server.next_statuses = [503] * 3
+    with pytest.raises(WebhookError, match=r"no response from webhook.*\n.*status 503, 3 attempts"):
+        webhook(webhook_server, tmp_path).write({"rows": alarms}, batch(0))
+    webhook_server.next_statuses = [302]
+    with pytest.raises(WebhookError, match="rejected a row: status 302"):
+        webhook(webhook_server, tmp_path).write({"rows": alarms}, batch(0))
+    with pytest.raises(WebhookError, match=r"too many rows for webhook.* has more than 2;"):
+        webhook(webhook_server, tmp_path, max_requests=2).write({"rows": alarms}, batch(0))
+    assert webhook_server.posts == []
+    with serve_webhook() as stopped:
         pass
-    with pytest.raises(WebhookError, match="Connection refused, 3 times"):
-        webhook(gone, tmp_path).write({"rows": alarms}, batch(0))
-    assert not (tmp_path / "told").exists()
+    with pytest.raises(WebhookError, match="Connection refused, 3 attempts"):
+        webhook(stopped, tmp_path).write({"rows": alarms}, batch(0))
+    assert not (tmp_path / "sent").exists()

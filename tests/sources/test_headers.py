@@ -1,4 +1,4 @@
-"""Headers of records: what formats are given of them, and what rows and dead letters keep."""
+"""Headers of records in formats, rows and dead letters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tests.support.raw_records import RECEIVED, produce
 from tidegate.formats import json_format
 from tidegate.formats.format import Format
-from tidegate.sources import KafkaSource, Reading
+from tidegate.sources import Input, KafkaSource
 from tidegate.testing.broker import Broker
-
-from .raw import RECEIVED, produce
 
 FORMAT_TEXT = "page STRING, ms BIGINT, at TIMESTAMP"
 
@@ -25,68 +24,70 @@ def click(page: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Around:
-    """A format that does what another does."""
+class WrappedFormat:
+    """A format that delegates to another one."""
 
-    form: Format
+    inner: Format
 
     @property
     def schema(self) -> StructType:
-        return self.form.schema
+        return self.inner.schema
 
     @property
-    def needs(self) -> Sequence[str]:
-        return self.form.needs
+    def required_columns(self) -> Sequence[str]:
+        return self.inner.required_columns
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        return self.form.decode(raw)
+        return self.inner.decode(raw)
 
-    def diagnose(self, dead: DataFrame) -> DataFrame:
-        return self.form.diagnose(dead)
+    def explain_failures(self, dead: DataFrame) -> DataFrame:
+        return self.inner.explain_failures(dead)
 
 
-class Numbered(Around):
-    """Records that say in their header `ms` what a page took."""
+class HeaderFormat(WrappedFormat):
+    """A format that reads the field `ms` from a header."""
 
     @property
-    def needs(self) -> Sequence[str]:
+    def required_columns(self) -> Sequence[str]:
         return ("headers",)
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        told = F.filter("headers", lambda header: header["key"] == "ms")[0]["value"]
-        ms = told.cast("string").cast("bigint")
-        read = super().decode(raw)
-        return read.withColumn("record", F.col("record").withField("ms", ms))
+        value = F.filter("headers", lambda header: header["key"] == "ms")[0]["value"]
+        ms = value.cast("string").cast("bigint")
+        decoded = super().decode(raw)
+        return decoded.withColumn("record", F.col("record").withField("ms", ms))
 
 
 @pytest.mark.broker
-def test_a_format_that_needs_headers_is_given_them_though_they_are_not_kept(
+def test_a_format_can_read_headers_that_the_rows_do_not_have(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
-    produce(broker.servers, topic, [click("/a")], headers=[("ms", b"7")])
-    source = KafkaSource(servers=broker.servers, topics=[topic])
-    wanted = Reading(source, Numbered(json_format(FORMAT_TEXT)), time="at", lateness="10 seconds")
-    (row,) = wanted.rows(spark, {topic: {0: 0}}, {topic: {0: 1}}).collect()
+    produce(broker.bootstrap_servers, topic, [click("/a")], headers=[("ms", b"7")])
+    source = KafkaSource(bootstrap_servers=broker.bootstrap_servers, topics=[topic])
+    clicks = Input(
+        source, HeaderFormat(json_format(FORMAT_TEXT)), time="at", watermark_delay="10 seconds"
+    )
+    (row,) = clicks.good_rows(spark, {topic: {0: 0}}, {topic: {0: 1}}).collect()
     assert (row.page, row.ms) == ("/a", 7)
     assert "headers" not in row.asDict()
-    assert wanted.stream(spark).columns == ["page", "ms", "at", "event_time"]
+    assert clicks.stream(spark).columns == ["page", "ms", "at", "event_time"]
 
 
 @pytest.mark.broker
-def test_rows_and_dead_letters_have_their_headers_as_kafka_tells_them(
+def test_rows_and_dead_letters_have_the_headers_of_their_records(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
     broker.create_topic(topic, partitions=1, retention_ms=-1)
-    produce(broker.servers, topic, [click("/a"), b"bad"], headers=[("ms", b"7")])
-    produce(broker.servers, topic, [click("/b"), b"worse"])
-    source = KafkaSource(servers=broker.servers, topics=[topic])
+    produce(broker.bootstrap_servers, topic, [click("/a"), b"bad"], headers=[("ms", b"7")])
+    produce(broker.bootstrap_servers, topic, [click("/b"), b"worse"])
+    source = KafkaSource(bootstrap_servers=broker.bootstrap_servers, topics=[topic])
     form = json_format(FORMAT_TEXT)
-    reading = Reading(source, form, time="at", lateness="10 seconds", keep=["headers"])
-    given = (spark, {topic: {0: 0}}, {topic: {0: 4}})
-    rows, dead = reading.rows(*given), reading.dead(*given)
-    (with_them, without) = rows.sort("offset").collect()
-    assert (with_them.page, with_them.headers) == ("/a", [("ms", b"7")])
-    assert (without.page, without.headers) == ("/b", None)
-    told = {bytes(row.value): row.headers for row in dead.collect()}
-    assert told == {b"bad": [("ms", b"7")], b"worse": None}
+    clicks = Input(source, form, time="at", watermark_delay="10 seconds", kafka_columns=["headers"])
+    offset_range = (spark, {topic: {0: 0}}, {topic: {0: 4}})
+    rows, dead = clicks.good_rows(*offset_range), clicks.dead_letters(*offset_range)
+    (with_headers, without_headers) = rows.sort("offset").collect()
+    assert (with_headers.page, with_headers.headers) == ("/a", [("ms", b"7")])
+    assert (without_headers.page, without_headers.headers) == ("/b", None)
+    headers_by_value = {bytes(row.value): row.headers for row in dead.collect()}
+    assert headers_by_value == {b"bad": [("ms", b"7")], b"worse": None}

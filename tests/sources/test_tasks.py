@@ -1,4 +1,4 @@
-"""How many tasks read a topic."""
+"""The number of tasks that read a topic."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.raw_records import RECEIVED, produce
 from tidegate.formats import json_format
-from tidegate.local_cores import local_cores
 from tidegate.offsets import Offsets
-from tidegate.sources import KafkaSource, Reading
-from tidegate.sources.aside import Behind
-from tidegate.sources.by_log import ByLog
+from tidegate.sources import Input, KafkaSource
+from tidegate.sources.log_watermark import LogLateness
+from tidegate.sources.side_output_rows import LatenessTest
+from tidegate.spark.presets import local_cores
 from tidegate.testing.broker import Broker
-
-from .raw import RECEIVED, produce
 
 pytestmark = pytest.mark.broker
 EVENT = f'{{"at":"{RECEIVED.isoformat()}"}}'.encode()
 
 
-def tasks(rows: DataFrame) -> int:
+def task_count(rows: DataFrame) -> int:
     return rows.rdd.getNumPartitions()
 
 
-def test_so_many_tasks_read_a_range_as_its_records_and_partitions_are_worth(
+def test_the_number_of_tasks_depends_on_records_partitions_and_cores(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
-    most = 4 * local_cores(spark.sparkContext.master or "")
-    many = most + 3
-    broker.create_topic(topic, partitions=many, retention_ms=-1)
-    for partition in range(many):
-        produce(broker.servers, topic, [EVENT], partition=partition)
-    nothing: Offsets = {}
-    source = KafkaSource(broker.servers, topic)
+    max_tasks = 4 * local_cores(spark.sparkContext.master or "")
+    partition_count = max_tasks + 3
+    broker.create_topic(topic, partitions=partition_count, retention_ms=-1)
+    for partition in range(partition_count):
+        produce(broker.bootstrap_servers, topic, [EVENT], partition=partition)
+    source = KafkaSource(broker.bootstrap_servers, topic)
 
     def ranges(partitions: int, records: int) -> tuple[SparkSession, Offsets, Offsets]:
-        return spark, nothing, {topic: dict.fromkeys(range(partitions), records)}
+        return spark, {}, {topic: dict.fromkeys(range(partitions), records)}
 
-    assert tasks(source.between(*ranges(many, 1))) == ceil(many / 8)
-    assert tasks(source.between(*ranges(3, 6_000))) == 2
-    assert tasks(source.between(*ranges(3, 60_000))) == 3
-    assert tasks(source.between(*ranges(many, 60_000))) == most
+    assert task_count(source.read_range(*ranges(partition_count, 1))) == ceil(partition_count / 8)
+    assert task_count(source.read_range(*ranges(3, 6_000))) == 2
+    assert task_count(source.read_range(*ranges(3, 60_000))) == 3
+    assert task_count(source.read_range(*ranges(partition_count, 60_000))) == max_tasks
 
-    reading = Reading(source, json_format("at TIMESTAMP"), time="at", lateness="0 seconds")
-    given = ranges(many, 1)
-    assert tasks(reading.rows(*given)) == ceil(many / 8)
-    assert reading.rows(*given).count() == many
-    late = Behind.by_log(ByLog(F.col("event_time"), timedelta(0)), {})
-    assert tasks(reading.aside(*given, late).rows) == many
-    divided = KafkaSource(broker.servers, topic, options={"minPartitions": str(many)})
-    assert tasks(divided.between(*given)) == many
+    clicks = Input(source, json_format("at TIMESTAMP"), time="at", watermark_delay="0 seconds")
+    one_record_each = ranges(partition_count, 1)
+    assert task_count(clicks.good_rows(*one_record_each)) == ceil(partition_count / 8)
+    assert clicks.good_rows(*one_record_each).count() == partition_count
+    late = LatenessTest.for_log_lateness(LogLateness(F.col("event_time"), timedelta(0)), {})
+    assert task_count(clicks.side_outputs(*one_record_each, late).rows) == partition_count
+    split_source = KafkaSource(
+        broker.bootstrap_servers, topic, options={"minPartitions": str(partition_count)}
+    )
+    assert task_count(split_source.read_range(*one_record_each)) == partition_count

@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing`: a broker with the topics that were asked for."""
+"""`python -m tidegate.testing`: a broker with topics."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COMMAND = [sys.executable, "-m", "tidegate.testing"]
 
 
 @pytest.mark.broker
-def test_the_broker_comes_with_its_topics_and_a_kept_folder_has_them_already(
+def test_the_broker_creates_topics_and_reuses_a_data_folder(
     tmp_path: Path,
 ) -> None:
     for _ in range(2):
-        asked = [*COMMAND, "--dir", str(tmp_path), "--topic", "clicks:4", "--topic", "views"]
-        with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as running:
+        command = [*COMMAND, "--dir", str(tmp_path), "--topic", "clicks:4", "--topic", "views"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None
             listens = running.stdout.readline()
             topics = running.stdout.readline()
@@ -32,10 +32,10 @@ def test_the_broker_comes_with_its_topics_and_a_kept_folder_has_them_already(
         assert broker.topics() == {"clicks": 4, "views": 1}
 
 
-@pytest.mark.parametrize("given", ["clicks:", "clicks:none", ":4", "clicks:0"])
-def test_a_topic_that_is_none_is_refused_before_the_broker_starts(given: str) -> None:
+@pytest.mark.parametrize("topic", ["clicks:", "clicks:none", ":4", "clicks:0"])
+def test_an_invalid_topic_is_rejected_before_the_broker_starts(topic: str) -> None:
     done = subprocess.run(
-        [*COMMAND, "--topic", given], capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, "--topic", topic], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 2
-    assert "as in clicks:4" in done.stderr
+    assert "such as clicks:4" in done.stderr

@@ -1,5 +1,4 @@
-"""Calendar windows: days of 23 and 25 hours, midnights that do not exist, months, weeks, and every
-zone's oddities."""
+"""Calendar windows: days of 23 and 25 hours, skipped midnights, months, weeks, all time zones."""
 
 from __future__ import annotations
 
@@ -16,18 +15,16 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support import dst_oracle
+from tests.support.window_frames import instant
 from tidegate.aggregates import count
 from tidegate.calendars import Calendar, calendar
 from tidegate.errors import ArgumentError, ColumnTypeError, TidegateError
 from tidegate.windows import Cumulative, Tumbling, cumulative, tumbling
 
-from . import wall
-from .frames import instant
-
 N = {"n": count()}
 HOUR = 3_600_000_000
-# zone, an instant (UTC), size, where its window starts by the zone's own clocks, how many hours it
-# lasts.
+# Zone, UTC time, size, local start of its window, length of the window in hours.
 LITERAL = [
     ("UTC", "2026-03-29 12:00:00", "1 day", "2026-03-29T00:00:00+00:00", 24),
     ("Europe/Berlin", "2026-03-29 12:00:00", "1 day", "2026-03-29T00:00:00+01:00", 23),
@@ -38,28 +35,28 @@ LITERAL = [
     ("America/New_York", "2026-11-01 12:00:00", "1 day", "2026-11-01T00:00:00-04:00", 25),
     ("Australia/Lord_Howe", "2026-04-05 01:00:00", "1 day", "2026-04-05T00:00:00+11:00", 24.5),
     ("Asia/Kathmandu", "2026-04-05 18:15:00", "1 day", "2026-04-06T00:00:00+05:45", 24),
-    # No midnight: the clocks go from 24:00 to 01:00.
+    # Skipped midnight: clocks change from 24:00 to 01:00.
     ("America/Sao_Paulo", "2017-10-15 12:00:00", "1 day", "2017-10-15T01:00:00-02:00", 23),
     ("America/Sao_Paulo", "2017-10-15 02:59:59", "1 day", "2017-10-14T00:00:00-03:00", 24),
     ("Asia/Beirut", "2022-03-27 12:00:00", "1 day", "2022-03-27T01:00:00+03:00", 23),
     ("Africa/Cairo", "2010-04-30 12:00:00", "1 day", "2010-04-30T01:00:00+03:00", 23),
-    # The clocks go back to 23:00 at midnight, so that the day has its hour from 23:00 on twice.
+    # Clocks change from 24:00 to 23:00: the hour from 23:00 repeats.
     ("America/Sao_Paulo", "2018-02-18 02:30:00", "1 day", "2018-02-17T00:00:00-02:00", 25),
-    # Two midnights: the clocks go from 01:00 back to 00:00.
+    # Two midnights: clocks change from 01:00 to 00:00.
     ("America/Havana", "2023-11-05 05:30:00", "1 day", "2023-11-05T00:00:00-04:00", 25),
-    # A minute past midnight they go back to yesterday: today has begun all the same.
+    # Clocks change at 00:01 to the previous date: the day has started nevertheless.
     ("America/St_Johns", "2005-10-30 02:30:30", "1 day", "2005-10-30T00:00:00-02:30", 25),
     ("America/St_Johns", "2005-10-30 02:40:00", "1 day", "2005-10-30T00:00:00-02:30", 25),
-    # 2011-12-30 was skipped.
+    # The date 2011-12-30 was skipped.
     ("Pacific/Apia", "2011-12-30 09:59:59", "1 day", "2011-12-29T00:00:00-10:00", 24),
     ("Pacific/Apia", "2011-12-30 10:00:00", "1 day", "2011-12-31T00:00:00+14:00", 24),
-    # The clocks went from 23:30 to 00:30, and the day begins as long after as midnight would have.
+    # Clocks changed from 23:30 to 00:30: the start of the day moves by the length of the skip.
     ("America/Toronto", "1919-03-31 04:59:59", "1 day", "1919-03-30T00:00:00-05:00", 24),
     ("America/Toronto", "1919-03-31 05:00:00", "1 day", "1919-03-31T01:00:00-04:00", 23),
     ("Africa/Monrovia", "1971-06-01 12:00:00", "1 day", "1971-06-01T00:00:00-00:44:30", 24),
     ("Europe/Berlin", "1969-12-31 23:30:00", "1 day", "1970-01-01T00:00:00+01:00", 24),
     ("Europe/Berlin", "1916-05-01 12:00:00", "1 day", "1916-05-01T00:00:00+02:00", 24),
-    # Weeks begin on Monday, across years too, and before 1970.
+    # Weeks start on Monday, also across years and before 1970.
     ("Europe/Berlin", "2024-12-31 12:00:00", "1 week", "2024-12-30T00:00:00+01:00", 168),
     ("Europe/Berlin", "2026-03-29 12:00:00", "1 week", "2026-03-23T00:00:00+01:00", 167),
     ("America/New_York", "1965-01-02 12:00:00", "1 week", "1964-12-28T00:00:00-05:00", 168),
@@ -74,12 +71,12 @@ LITERAL = [
     ("Asia/Tokyo", "2023-12-31 15:00:00", "1 year", "2024-01-01T00:00:00+09:00", 366 * 24),
     ("UTC", "1969-12-31 12:00:00", "2 days", "1969-12-30T00:00:00+00:00", 48),
 ]
-# With "6 hours" or another time by the clocks as the offset.
+# With a local time as the offset.
 SHIFTED = [
     ("Europe/Berlin", "2026-03-29 03:59:59", "6 hours", "2026-03-28T06:00:00+01:00", 23),
     ("Europe/Berlin", "2026-03-29 04:00:00", "6 hours", "2026-03-29T06:00:00+02:00", 24),
     ("Europe/Berlin", "2026-03-29 04:00:00", "-2 hours", "2026-03-28T22:00:00+01:00", 23),
-    # 02:30 does not exist: the day begins half an hour after the clocks have gone forward.
+    # 02:30 does not exist: the day starts half an hour after the clock change.
     ("Europe/Berlin", "2026-03-29 01:29:59", "150 minutes", "2026-03-28T02:30:00+01:00", 24),
     ("Europe/Berlin", "2026-03-29 01:30:00", "150 minutes", "2026-03-29T03:30:00+02:00", 23),
     ("Europe/Berlin", "2026-10-25 00:30:00", "150 minutes", "2026-10-25T02:30:00+02:00", 25),
@@ -104,7 +101,7 @@ ZONES = [
 ]
 
 
-def at(text: str) -> datetime:
+def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
@@ -112,36 +109,35 @@ def bounds(window: Column) -> tuple[Column, Column]:
     return F.unix_micros(window["start"]).alias("start"), F.unix_micros(window["end"]).alias("end")
 
 
-def zoned(size: str, offset: str = "0 seconds") -> Calendar:
-    """Return a calendar that reads the zone from a column, so that one query serves many zones."""
+def calendar_by_column(size: str, offset: str = "0 seconds") -> Calendar:
+    """Return a calendar with the zone of a column, so that one query computes many zones."""
     return replace(calendar(size, "UTC", offset), zone=F.col("zone"))  # type: ignore[arg-type]
 
 
-def found(spark: SparkSession, moments: list[tuple[str, datetime, str, str]]) -> list[Row]:
-    """Return i, start and end of the windows of moments (zone, instant, size, offset), in one
-    query."""
-    rows = [(i, *moment) for i, moment in enumerate(moments)]
+def window_bounds(spark: SparkSession, cases: list[tuple[str, datetime, str, str]]) -> list[Row]:
+    """Return i, start and end of the windows of (zone, instant, size, offset), in one query."""
+    rows = [(i, *case) for i, case in enumerate(cases)]
     frame = spark.createDataFrame(
         rows, "i int, zone string, t timestamp, size string, offset string"
     )
-    kinds = sorted({(size, offset) for _, _, size, offset in moments})
+    options = sorted({(size, offset) for _, _, size, offset in cases})
     parts = [
         frame.where((F.col("size") == size) & (F.col("offset") == offset)).select(
-            "i", *bounds(zoned(size, offset).window(F.col("t")))
+            "i", *bounds(calendar_by_column(size, offset).window(F.col("t")))
         )
-        for size, offset in kinds
+        for size, offset in options
     ]
     return reduce(DataFrame.union, parts).collect()
 
 
 @pytest.mark.slow
-def test_windows_begin_at_the_zones_own_midnight(spark: SparkSession) -> None:
+def test_windows_start_at_local_midnight(spark: SparkSession) -> None:
     cases = [(*case, "0 seconds") for case in LITERAL]
     cases += [
         (zone, time, "1 day", start, hours, offset) for zone, time, offset, start, hours in SHIFTED
     ]
-    rows = found(
-        spark, [(zone, at(time), size, offset) for zone, time, size, _, _, offset in cases]
+    rows = window_bounds(
+        spark, [(zone, utc(time), size, offset) for zone, time, size, _, _, offset in cases]
     )
     assert len(rows) == len(cases)
     for row in rows:
@@ -152,11 +148,10 @@ def test_windows_begin_at_the_zones_own_midnight(spark: SparkSession) -> None:
         ), cases[row.i]
 
 
-def moments(zone: str, rng: Random) -> Iterator[int]:
-    """Return instants from 1980 to 2021: around each change of the clocks to the second and the
-    day, and anywhere."""
+def random_instants(zone: str, rng: Random) -> Iterator[int]:
+    """Return instants from 1980 to 2021: around clock changes, and at random."""
     hours = range(
-        round(at("1980-01-01").timestamp()), round(at("2021-06-01").timestamp()), 12 * 3600
+        round(utc("1980-01-01").timestamp()), round(utc("2021-06-01").timestamp()), 12 * 3600
     )
     offsets = [
         (second, instant(second * 10**6).astimezone(ZoneInfo(zone)).utcoffset()) for second in hours
@@ -171,102 +166,112 @@ def moments(zone: str, rng: Random) -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_every_zone_agrees_with_its_definition_in_plain_python(spark: SparkSession) -> None:
+def test_windows_of_every_zone_equal_the_oracle(spark: SparkSession) -> None:
     rng = Random(6)
-    units: list[wall.Unit] = ["day", "day", "week", "month"]
-    drawn = [(zone, micros, rng.choice(units)) for zone in ZONES for micros in moments(zone, rng)]
-    rows = found(
+    units: list[dst_oracle.Unit] = ["day", "day", "week", "month"]
+    drawn = [
+        (zone, micros, rng.choice(units)) for zone in ZONES for micros in random_instants(zone, rng)
+    ]
+    rows = window_bounds(
         spark, [(zone, instant(micros), f"1 {unit}", "0 seconds") for zone, micros, unit in drawn]
     )
     assert len(rows) == len(drawn)
-    expected = [wall.period(micros, zone, unit) for zone, micros, unit in drawn]
+    expected = [dst_oracle.period(micros, zone, unit) for zone, micros, unit in drawn]
     assert [drawn[row.i] for row in rows if (row.start, row.end) != expected[row.i]] == []
 
 
 @pytest.fixture(scope="module")
 def clicks(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(
-        [(at("2026-03-29 12:00:00"), "a", 1), (None, "a", 2)],
+        [(utc("2026-03-29 12:00:00"), "a", 1), (None, "a", 2)],
         "event_time timestamp, key string, value int",
     )
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Apia", "UTC"])
 @pytest.mark.slow
-def test_the_session_time_zone_changes_nothing(
+def test_the_session_time_zone_has_no_effect(
     spark: SparkSession, clicks: DataFrame, zone: str
 ) -> None:
     before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        day = (
+        months = (
             tumbling(clicks, "1 month", aggs=N, zone="Europe/Berlin")
             .select(*bounds(F.col("window")), "n")
             .collect()
         )
-        so_far = (
+        days = (
             cumulative(clicks, "1 day", "1 week", aggs=N, zone="Europe/Berlin")
             .select(*bounds(F.col("window")), "n")
             .collect()
         )
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
-    march, april = (wall.since(at(text)) for text in ("2026-02-28 23:00:00", "2026-03-31 22:00:00"))
-    assert [tuple(row) for row in day] == [(march, april, 1)]
-    assert [tuple(row) for row in so_far] == [
-        (wall.since(at("2026-03-22 23:00:00")), april - 48 * HOUR, 1)
+    march, april = (
+        dst_oracle.epoch_micros(utc(text))
+        for text in ("2026-02-28 23:00:00", "2026-03-31 22:00:00")
+    )
+    assert [tuple(row) for row in months] == [(march, april, 1)]
+    assert [tuple(row) for row in days] == [
+        (dst_oracle.epoch_micros(utc("2026-03-22 23:00:00")), april - 48 * HOUR, 1)
     ]
 
 
-def test_without_a_zone_a_day_is_24_hours_of_utc_as_ever(clicks: DataFrame) -> None:
+def test_without_a_zone_a_day_is_24_hours_in_utc(clicks: DataFrame) -> None:
     row = tumbling(clicks, "1 day", aggs=N).collect()[0]
-    assert row.window.start.timestamp() == at("2026-03-29").timestamp()
+    assert row.window.start.timestamp() == utc("2026-03-29").timestamp()
 
 
-def test_bare_spark_aggregates_and_a_column_called_window_are_taken(clicks: DataFrame) -> None:
+def test_spark_aggregates_and_a_column_named_window_are_allowed(clicks: DataFrame) -> None:
     named = clicks.withColumnRenamed("value", "window")
-    found = tumbling(
+    result = tumbling(
         named, "1 day", by="key", aggs={"spread": F.max("window"), **N}, zone="Asia/Tokyo"
     )
-    assert found.columns == ["window", "key", "spread", "n"]
-    assert [tuple(row)[1:] for row in found.collect()] == [("a", 1, 1)]
-    assert found.select(F.unix_seconds(F.date_trunc("second", F.window_time("window")))).collect()[
+    assert result.columns == ["window", "key", "spread", "n"]
+    assert [tuple(row)[1:] for row in result.collect()] == [("a", 1, 1)]
+    assert result.select(F.unix_seconds(F.date_trunc("second", F.window_time("window")))).collect()[
         0
-    ][0] == round(at("2026-03-29 14:59:59").timestamp())
+    ][0] == round(utc("2026-03-29 14:59:59").timestamp())
 
 
 @pytest.mark.parametrize(
-    ("size", "options", "error", "says"),
+    ("size", "options", "error", "message"),
     [
         ("1 month", {}, ArgumentError, "zone='UTC'"),
         ("1 day", {"zone": "Mars/Base"}, ArgumentError, "IANA"),
         ("1 day", {"zone": "Europe/Berlim"}, ArgumentError, "zone='Europe/Berlin'"),
-        ("1 day", {"zone": "../etc/passwd"}, ArgumentError, "no known zone"),
-        ("1 day", {"zone": "Europe"}, ArgumentError, "no known zone"),
-        ("1 day", {"zone": "Factory"}, ArgumentError, "Spark's Java does not know"),
-        ("1 day", {"zone": 1}, ColumnTypeError, "a zone's name"),
-        ("90 minutes", {"zone": "Europe/Berlin"}, ArgumentError, "whole days, weeks, months"),
-        ("1 day 12 hours", {"zone": "Europe/Berlin"}, ArgumentError, "whole days, weeks, months"),
+        ("1 day", {"zone": "../etc/passwd"}, ArgumentError, "invalid zone"),
+        ("1 day", {"zone": "Europe"}, ArgumentError, "invalid zone"),
+        ("1 day", {"zone": "Factory"}, ArgumentError, "unknown to Spark's Java"),
+        ("1 day", {"zone": 1}, ColumnTypeError, "a name such as"),
+        ("90 minutes", {"zone": "Europe/Berlin"}, ArgumentError, "days, weeks, months"),
+        ("1 day 12 hours", {"zone": "Europe/Berlin"}, ArgumentError, "days, weeks, months"),
         (timedelta(days=1), {"zone": "Europe/Berlin"}, ArgumentError, "size='1 day'"),
         ("0 days", {"zone": "Europe/Berlin"}, ArgumentError, "at least one"),
         ("101 years", {"zone": "Europe/Berlin"}, ArgumentError, "century"),
-        ("1 day", {"zone": "Europe/Berlin", "offset": "soon"}, ArgumentError, "offset is 'soon'"),
+        (
+            "1 day",
+            {"zone": "Europe/Berlin", "offset": "soon"},
+            ArgumentError,
+            "invalid offset: 'soon'",
+        ),
     ],
 )
-def test_a_bad_calendar_is_refused_at_the_call(
-    clicks: DataFrame, size: Any, options: dict[str, Any], error: type[TidegateError], says: str
+def test_an_invalid_calendar_raises_at_the_call(
+    clicks: DataFrame, size: Any, options: dict[str, Any], error: type[TidegateError], message: str
 ) -> None:
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         tumbling(clicks, size, aggs=N, **options)
 
 
-def test_a_row_is_late_when_the_first_of_its_windows_has_ended(clicks: DataFrame) -> None:
+def test_a_row_is_late_when_its_first_window_has_ended(clicks: DataFrame) -> None:
     time = F.col("event_time")
-    one = clicks.where(time.isNotNull()).select(
+    instants = clicks.where(time.isNotNull()).select(
         Tumbling("1 day", zone="Europe/Berlin").late_at(time).alias("day"),
         Cumulative("1 hour", "1 day", zone="Asia/Kolkata").late_at(time).alias("hour"),
         Cumulative("5 minutes", "1 hour").late_at(time).alias("minutes"),
     )
-    utc = [round(value.timestamp()) for value in one.collect()[0]]
+    seconds = [round(value.timestamp()) for value in instants.collect()[0]]
     expected = ("2026-03-29 22:00:00", "2026-03-29 12:30:00", "2026-03-29 12:05:00")
-    assert utc == [round(at(text).timestamp()) for text in expected]
+    assert seconds == [round(utc(text).timestamp()) for text in expected]

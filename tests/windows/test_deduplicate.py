@@ -1,4 +1,4 @@
-"""Events without their duplicates, within a horizon of event time."""
+"""Deduplication within an interval of event time."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.hypothesis_profiles import few, varied
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
 from tidegate.testing import StreamDriver
 from tidegate.windows import Deduplication, deduplicate
 
-from ..drawing import few, varied
-
 SECOND = 1_000_000
 BASE = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
-SCHEMA = "event_time timestamp, key string, place int"
-HORIZON, LATENESS, SPAN = 10, 4, 60
+SCHEMA = "event_time timestamp, key string, position int"
+WITHIN, WATERMARK_DELAY, SPAN = 10, 4, 60
 
 
 class Event(NamedTuple):
-    """Seconds since BASE, a key, the place in the log."""
+    """Seconds since BASE, a key, the position in the log."""
 
     at: float
     key: str | None
-    place: int
+    position: int
 
 
 class Arrival(NamedTuple):
@@ -47,92 +46,94 @@ class Arrival(NamedTuple):
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> Arrival:
-    """Draw events of few keys, in an order in which none is late, cut into micro-batches
-    anywhere."""
+    """Draw events of few keys in random micro-batches, in an order without late events."""
     ticks = st.one_of(
         st.integers(0, SPAN), st.integers(0, 4 * SPAN).map(lambda n: n / 4), st.just(10.000001)
     )
     event = st.tuples(ticks, st.sampled_from(["a", "b", "c", None]))
     drawn = draw(varied(st.lists(event, min_size=2, max_size=80)))
-    delays = draw(st.lists(st.integers(0, LATENESS), min_size=len(drawn), max_size=len(drawn)))
+    delays = draw(
+        st.lists(st.integers(0, WATERMARK_DELAY), min_size=len(drawn), max_size=len(drawn))
+    )
     order = sorted(range(len(drawn)), key=lambda n: drawn[n][0] + delays[n])
-    arrived = [Event(*drawn[n], place) for place, n in enumerate(order)]
+    arrived = [Event(*drawn[n], position) for position, n in enumerate(order)]
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(arrived) - 1)), max_size=3)))
     batches = [arrived[a:b] for a, b in pairwise([0, *cuts, len(arrived)]) if arrived[a:b]]
     return Arrival(batches, draw(st.sets(st.integers(0, len(batches) - 1), max_size=1)))
 
 
-def oracle(events: Iterable[Event], horizon: float) -> list[Event]:
-    """Return the events that stay, from the definition."""
-    kept, last = [], defaultdict[str, float](lambda: float("-inf"))
-    for event in sorted(events, key=lambda event: (event.at, event.place)):
-        if event.key is None or event.at - last[event.key] > horizon:
-            kept.append(event)
+def oracle(events: Iterable[Event], within: float) -> list[Event]:
+    """Return the events that are not duplicates, by definition."""
+    unique_events, last = [], defaultdict[str, float](lambda: float("-inf"))
+    for event in sorted(events, key=lambda event: (event.at, event.position)):
+        if event.key is None or event.at - last[event.key] > within:
+            unique_events.append(event)
         if event.key is not None:
             last[event.key] = event.at
-    return sorted(kept, key=by_place)
+    return sorted(unique_events, key=by_position)
 
 
-def at(seconds: float) -> datetime:
+def instant(seconds: float) -> datetime:
     return BASE + timedelta(microseconds=round(seconds * SECOND))
 
 
 def frame(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
     return spark.createDataFrame(
-        [(at(event.at), event.key, event.place) for event in events], SCHEMA
+        [(instant(event.at), event.key, event.position) for event in events], SCHEMA
     )
 
 
 def events_of(rows: DataFrame) -> list[Event]:
-    found = rows.select(F.unix_micros("event_time"), "key", "place").collect()
+    collected = rows.select(F.unix_micros("event_time"), "key", "position").collect()
     start = round(BASE.timestamp() * SECOND)
     return sorted(
-        (Event((micros - start) / SECOND, key, place) for micros, key, place in found), key=by_place
+        (Event((micros - start) / SECOND, key, position) for micros, key, position in collected),
+        key=by_position,
     )
 
 
-def by_place(event: Event) -> int:
-    return event.place
+def by_position(event: Event) -> int:
+    return event.position
 
 
-def unique(events: DataFrame, hold: str = "3 seconds") -> DataFrame:
-    return deduplicate(events, "key", f"{HORIZON} seconds", hold=hold, order="place")
+def deduplicated(events: DataFrame, max_delay: str = "3 seconds") -> DataFrame:
+    return deduplicate(events, "key", f"{WITHIN} seconds", max_delay=max_delay, order="position")
 
 
 @pytest.mark.draws
 @pytest.mark.slow
-def test_stream_batch_and_plain_python_agree(spark: SparkSession) -> None:
+def test_stream_and_batch_equal_the_oracle(spark: SparkSession) -> None:
     @few()
     @given(arrivals())
     def agree(arrival: Arrival) -> None:
-        expected = oracle(arrival.events, HORIZON)
-        assert events_of(unique(frame(spark, arrival.events))) == expected
-        with StreamDriver(spark, SCHEMA, unique, lateness=f"{LATENESS} seconds") as stream:
+        expected = oracle(arrival.events, WITHIN)
+        assert events_of(deduplicated(frame(spark, arrival.events))) == expected
+        with StreamDriver(
+            spark, SCHEMA, deduplicated, watermark_delay=f"{WATERMARK_DELAY} seconds"
+        ) as stream:
             for number, batch in enumerate(arrival.batches):
                 stream.feed(frame(spark, batch))
                 if number in arrival.restarts:
                     stream.restart()
-            stream.advance_to(at(10 * SPAN))
+            stream.advance_to(instant(10 * SPAN))
             assert events_of(stream.results()) == expected
 
     agree()
 
 
 @pytest.mark.parametrize(
-    "hold", ["10 seconds", "5 seconds", "1 second 700 milliseconds", "100 milliseconds"]
+    "max_delay", ["10 seconds", "5 seconds", "1 second 700 milliseconds", "100 milliseconds"]
 )
-def test_how_long_events_are_held_does_not_change_the_answer(
-    spark: SparkSession, hold: str
-) -> None:
+def test_max_delay_does_not_change_the_result(spark: SparkSession, max_delay: str) -> None:
     events = [Event(n * n * 37 % 4_000 / 10, "abcdefg"[n % 7], n) for n in range(400)]
-    assert events_of(unique(frame(spark, events), hold)) == oracle(events, HORIZON)
+    assert events_of(deduplicated(frame(spark, events), max_delay)) == oracle(events, WITHIN)
 
 
-def test_the_horizon_is_inclusive_counts_from_the_last_seen_and_knows_no_epoch(
+def test_the_interval_is_inclusive_counts_from_the_previous_event_and_spans_1970(
     spark: SparkSession,
 ) -> None:
     #  0      10           20.000001     25    1:00  1:00     before 1970
-    #  kept   duplicate    kept          dup   kept  dup      kept, dup, kept
+    #  first  duplicate    first         dup   first dup      first, dup, first
     past = (datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC) - BASE).total_seconds()
     events = [
         Event(0, "a", 1),
@@ -145,45 +146,52 @@ def test_the_horizon_is_inclusive_counts_from_the_last_seen_and_knows_no_epoch(
         Event(past + 10, "p", 8),
         Event(past + 20.5, "p", 9),
     ]
-    kept = events_of(unique(frame(spark, events)))
-    assert [event.place for event in kept] == [1, 3, 5, 7, 9]
-    assert kept == oracle(events, HORIZON)
+    unique_events = events_of(deduplicated(frame(spark, events)))
+    assert [event.position for event in unique_events] == [1, 3, 5, 7, 9]
+    assert unique_events == oracle(events, WITHIN)
 
 
-def test_an_event_without_its_key_is_no_duplicate(spark: SparkSession) -> None:
+def test_an_event_with_a_null_key_is_not_a_duplicate(spark: SparkSession) -> None:
     rows = [
-        (at(1), "a", None, 1),
-        (at(2), "a", None, 2),
-        (at(3), "a", "x", 3),
-        (at(4), "a", "x", 4),
+        (instant(1), "a", None, 1),
+        (instant(2), "a", None, 2),
+        (instant(3), "a", "x", 3),
+        (instant(4), "a", "x", 4),
         (None, "a", "x", 5),
     ]
-    events = spark.createDataFrame(rows, "event_time timestamp, key string, part string, place int")
-    kept = deduplicate(events, ["key", "part"], "10 seconds", hold="10 seconds", order="place")
-    assert kept.columns == events.columns
-    assert sorted(row.place for row in kept.collect()) == [1, 2, 3]
+    events = spark.createDataFrame(
+        rows, "event_time timestamp, key string, part string, position int"
+    )
+    unique_events = deduplicate(
+        events, ["key", "part"], "10 seconds", max_delay="10 seconds", order="position"
+    )
+    assert unique_events.columns == events.columns
+    assert sorted(row.position for row in unique_events.collect()) == [1, 2, 3]
 
 
 @pytest.mark.slow
-def test_the_earliest_stays_though_it_came_last_and_comes_out_with_its_pane(
+def test_the_earliest_event_is_emitted_with_its_pane_even_if_it_arrives_last(
     spark: SparkSession,
 ) -> None:
-    with StreamDriver(spark, SCHEMA, unique, lateness="4 seconds") as stream:
-        assert stream.feed([(at(3), "a", 1)]) == []
-        assert stream.feed([(at(1), "a", 2)]) == []
-        assert [row.place for row in stream.advance_to(at(3))] == [2]
-        # The third row is late for its own pane, so it is left out, and not seen by what follows.
-        assert stream.feed([(at(2.5), "late", 3), (at(5), "late", 4), (at(5), "b", 5)]) == []
-        assert sorted(row.place for row in stream.advance_to(at(6))) == [4, 5]
-        assert stream.advance_to(at(60)) == []
+    with StreamDriver(spark, SCHEMA, deduplicated, watermark_delay="4 seconds") as stream:
+        assert stream.feed([(instant(3), "a", 1)]) == []
+        assert stream.feed([(instant(1), "a", 2)]) == []
+        assert [row.position for row in stream.advance_to(instant(3))] == [2]
+        # The third row is late for its pane, so it is dropped and later events ignore it.
+        assert (
+            stream.feed([(instant(2.5), "late", 3), (instant(5), "late", 4), (instant(5), "b", 5)])
+            == []
+        )
+        assert sorted(row.position for row in stream.advance_to(instant(6))) == [4, 5]
+        assert stream.advance_to(instant(60)) == []
 
 
 @pytest.mark.slow
-def test_the_state_is_bounded_by_the_horizon_and_not_by_the_watermark(spark: SparkSession) -> None:
-    with StreamDriver(spark, SCHEMA, unique, lateness="1 minute") as stream:
-        stream.feed([(at(n), f"k{n}", n) for n in range(20)])
-        stream.feed([(at(500), "z", 100)])
-        stream.advance_to(at(450))
+def test_the_state_is_bounded_by_within_and_not_by_the_watermark(spark: SparkSession) -> None:
+    with StreamDriver(spark, SCHEMA, deduplicated, watermark_delay="1 minute") as stream:
+        stream.feed([(instant(n), f"k{n}", n) for n in range(20)])
+        stream.feed([(instant(500), "z", 100)])
+        stream.advance_to(instant(450))
         query = stream._query
         assert query is not None
         operators = [
@@ -193,64 +201,75 @@ def test_the_state_is_bounded_by_the_horizon_and_not_by_the_watermark(spark: Spa
             sum(getattr(o, name) for o in operators)
             for name in ("numRowsUpdated", "numRowsRemoved")
         )
-        # Each of the 20 keys and z were in their own pane. When it had closed, the keys were in the
-        # five panes that ask for it: their own, and the four that their horizon reaches. z's own
-        # pane is left.
+        # 21 rows for the panes of the 20 keys and z. When the panes of the keys closed, each key
+        # had a row in five panes: its own and the four within reach. The pane of z remains open.
         assert (added, removed) == (21 + 20 * 5, 20 + 20 * 5)
-    with StreamDriver(spark, SCHEMA, unique, lateness="0 seconds") as stream:
-        for row in [(at(0), "a", 1)], [(at(9), "b", 2)], [(at(10), "a", 3)], [(at(90), "c", 4)]:
+    with StreamDriver(spark, SCHEMA, deduplicated, watermark_delay="0 seconds") as stream:
+        for row in (
+            [(instant(0), "a", 1)],
+            [(instant(9), "b", 2)],
+            [(instant(10), "a", 3)],
+            [(instant(90), "c", 4)],
+        ):
             stream.feed(row)
-        # The watermark has long passed the first when the third comes, which is known for a
-        # duplicate all the same.
-        assert sorted(row.place for row in stream.results().collect()) == [1, 2]
+        # The watermark has passed the first event when its duplicate, the third event, arrives.
+        assert sorted(row.position for row in stream.results().collect()) == [1, 2]
 
 
-def test_when_an_event_is_late_is_told(spark: SparkSession) -> None:
+def test_late_at_is_the_end_of_the_pane(spark: SparkSession) -> None:
     ends = frame(spark, [Event(0, "a", 1), Event(2.999999, "a", 2), Event(3, "a", 3)]).select(
-        Deduplication("key", "3 seconds", hold="3 seconds").late_at(F.col("event_time"))
+        Deduplication("key", "3 seconds", max_delay="3 seconds").late_at(F.col("event_time"))
     )
-    assert [row[0].astimezone(UTC) for row in ends.collect()] == [at(3), at(3), at(6)]
+    assert [row[0].astimezone(UTC) for row in ends.collect()] == [
+        instant(3),
+        instant(3),
+        instant(6),
+    ]
 
 
-def test_one_key_with_all_the_rows_is_one_row(spark: SparkSession) -> None:
+def test_many_events_of_one_key_return_one_row(spark: SparkSession) -> None:
     events = spark.range(50_000).select(
-        F.timestamp_micros(F.lit(round(at(0).timestamp() * SECOND)) + F.col("id") * 1_000).alias(
-            "event_time"
-        ),
+        F.timestamp_micros(
+            F.lit(round(instant(0).timestamp() * SECOND)) + F.col("id") * 1_000
+        ).alias("event_time"),
         F.lit("hot").alias("key"),
-        F.col("id").cast("int").alias("place"),
+        F.col("id").cast("int").alias("position"),
     )
-    assert [row.place for row in unique(events).collect()] == [0]
+    assert [row.position for row in deduplicated(events).collect()] == [0]
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "told"),
+    ("options", "error", "message"),
     [
-        ({"key": "nobody"}, ColumnError, "key names 'nobody'"),
-        ({"key": []}, ArgumentError, "key names no column"),
-        ({"order": "nothing"}, ColumnError, "order names 'nothing'"),
-        ({"horizon": "0 seconds"}, ArgumentError, "horizon"),
-        ({"hold": "11 seconds"}, ArgumentError, "hold is '11 seconds'"),
-        ({"hold": "99 milliseconds"}, ArgumentError, "a quarter of the horizon"),
-        ({"time": "key"}, ColumnTypeError, "time='key'"),
+        ({"key": "nobody"}, ColumnError, "invalid key: no column 'nobody'"),
+        ({"key": []}, ArgumentError, "invalid key: no columns"),
+        ({"order": "nothing"}, ColumnError, "invalid order: no column 'nothing'"),
+        ({"within": "0 seconds"}, ArgumentError, "invalid within"),
+        ({"max_delay": "11 seconds"}, ArgumentError, "invalid max_delay: '11 seconds'"),
+        ({"max_delay": "99 milliseconds"}, ArgumentError, "a quarter of `within`"),
+        ({"time": "key"}, ColumnTypeError, "invalid time: column 'key'"),
     ],
 )
-def test_wrong_arguments_are_refused_at_the_call(
-    spark: SparkSession, given: dict[str, Any], error: type[Exception], told: str
+def test_invalid_arguments_raise_at_the_call(
+    spark: SparkSession, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    arguments: dict[str, Any] = {"key": "key", "horizon": "10 seconds", "hold": "5 seconds"} | given
-    with pytest.raises(error, match=told):
+    arguments: dict[str, Any] = {
+        "key": "key",
+        "within": "10 seconds",
+        "max_delay": "5 seconds",
+    } | options
+    with pytest.raises(error, match=message):
         deduplicate(frame(spark, [Event(0, "a", 1)]), **arguments)
 
 
-def test_a_map_column_and_a_stream_without_a_watermark_are_refused(spark: SparkSession) -> None:
+def test_a_map_column_and_a_stream_without_a_watermark_raise(spark: SparkSession) -> None:
     tagged = frame(spark, [Event(0, "a", 1)]).withColumn("tags", F.create_map(F.lit(1), F.lit(2)))
-    with pytest.raises(ColumnTypeError, match="no order"):
-        unique(tagged)
+    with pytest.raises(ColumnTypeError, match="without an order"):
+        deduplicated(tagged)
     stream = (
         spark.readStream.format("rate")
         .load()
-        .withColumnsRenamed({"timestamp": "event_time", "value": "place"})
+        .withColumnsRenamed({"timestamp": "event_time", "value": "position"})
     )
     with pytest.raises(WatermarkError, match="withWatermark"):
-        unique(stream.withColumn("key", F.col("place").cast("string")))
+        deduplicated(stream.withColumn("key", F.col("position").cast("string")))

@@ -1,4 +1,4 @@
-"""Hopping windows: overlap, uneven hops, and panes that give what copies give."""
+"""Hopping windows: overlap, uneven hops, and panes that equal Spark's windows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.hypothesis_profiles import few
+from tests.support.window_frames import AGGS, batch, relative_windows, window_rows
+from tests.support.window_oracle import SECOND, Event
+from tests.support.window_strategies import BASE, events
 from tidegate.aggregates import count
 from tidegate.windows import hopping
-from tidegate.windows._grouping import grouping
-
-from ..drawing import few
-from .frames import AGGS, answers, batch, windows
-from .oracle import SECOND, Event
-from .strategies import BASE, events
+from tidegate.windows._grouping import build_grouping
 
 
 def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> None:
@@ -26,8 +25,10 @@ def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> No
     # an event at 103:59                        [100:00 ........ 105:00) ... [103:00 ........
     # 108:00)
     clicks = batch(spark, [Event(BASE + 6239 * SECOND, "a", 1)])
-    found = windows(hopping(clicks, "5 minutes", "1 minute", aggs={"n": count()}).collect(), "n")
-    starts = sorted(float(str(row[0])) for row in found)
+    result = relative_windows(
+        hopping(clicks, "5 minutes", "1 minute", aggs={"n": count()}).collect(), "n"
+    )
+    starts = sorted(float(str(row[0])) for row in result)
     assert len(starts) == 5
     assert [later - earlier for earlier, later in pairwise(starts)] == [60.0] * 4
     assert starts[-1] <= 6239 < starts[0] + 300
@@ -39,34 +40,36 @@ def test_an_event_is_in_every_window_that_overlaps_it(spark: SparkSession) -> No
     drawn=events(),
     hops=st.integers(1, 12),
     hop=st.sampled_from([SECOND, 1_500_000, 7]),
-    rest=st.sampled_from([0, 1, 5]),
+    remainder=st.sampled_from([0, 1, 5]),
     start=st.integers(0, 6),
 )
-def test_panes_give_what_spark_s_own_windows_give(
-    spark: SparkSession, drawn: list[Event], hops: int, hop: int, rest: int, start: int
+def test_panes_equal_the_windows_of_spark(
+    spark: SparkSession, drawn: list[Event], hops: int, hop: int, remainder: int, start: int
 ) -> None:
-    data, size = batch(spark, drawn), hops * hop + rest
+    data, size = batch(spark, drawn), hops * hop + remainder
     lengths = [timedelta(microseconds=micros) for micros in (size, hop)]
     offset = timedelta(microseconds=start)
     native = F.window("event_time", *(f"{micros} microseconds" for micros in (size, hop, start)))
-    rows = grouping(data, "key", AGGS, "event_time")
-    expected = answers(rows.over(native))
-    assert answers(hopping(data, *lengths, by="key", aggs=AGGS, offset=offset)) == expected
+    rows = build_grouping(data, "key", AGGS, "event_time")
+    expected = window_rows(rows.aggregate_by(native))
+    assert window_rows(hopping(data, *lengths, by="key", aggs=AGGS, offset=offset)) == expected
 
 
-def test_an_aggregate_that_does_not_merge_gives_what_spark_s_own_windows_give(
+def test_an_aggregate_that_does_not_merge_equals_the_windows_of_spark(
     spark: SparkSession,
 ) -> None:
     data = batch(spark, [Event(BASE + 700_000 * at, "ab"[at % 2], at % 5) for at in range(40)])
-    kinds = {"kinds": F.countDistinct("value")}
-    found = hopping(data, "10 seconds", "4 seconds", by="key", aggs=kinds)
+    aggs = {"values": F.countDistinct("value")}
+    result = hopping(data, "10 seconds", "4 seconds", by="key", aggs=aggs)
     native = data.groupBy(F.window("event_time", "10 seconds", "4 seconds"), "key").agg(
-        kinds["kinds"].alias("kinds")
+        aggs["values"].alias("values")
     )
-    assert windows(found.collect(), "key", "kinds") == windows(native.collect(), "key", "kinds")
+    assert relative_windows(result.collect(), "key", "values") == relative_windows(
+        native.collect(), "key", "values"
+    )
 
 
 @pytest.mark.parametrize("hop", ["1 minute", timedelta(minutes=1)])
-def test_a_hop_of_the_size_is_tumbling(spark: SparkSession, hop: str | timedelta) -> None:
+def test_a_hop_of_the_size_equals_tumbling(spark: SparkSession, hop: str | timedelta) -> None:
     clicks = batch(spark, [Event(BASE, "a", 1), Event(BASE + 61 * SECOND, "a", 1)])
     assert hopping(clicks, "1 minute", hop, aggs={"n": count()}).count() == 2

@@ -1,5 +1,4 @@
-"""Which rows are late: with any disorder, the stream gives what the batch gives of the rows that
-were not late, and the late ones are those that `late_at` tells."""
+"""Late rows: a stream equals the batch of the rows that are not late by `late_at`."""
 
 from __future__ import annotations
 
@@ -15,6 +14,10 @@ from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.hypothesis_profiles import few
+from tests.support.window_frames import AGGS, SCHEMA, batch, instant
+from tests.support.window_oracle import SECOND, Event
+from tests.support.window_strategies import BASE, SPAN, events
 from tidegate.joins import IntervalJoin
 from tidegate.testing import StreamDriver
 from tidegate.transform import Transform
@@ -26,21 +29,16 @@ from tidegate.windows import (
     Sliding,
     Tumbling,
     Window,
-    Windowed,
+    WindowAggregation,
 )
 
-from ..drawing import few
-from .frames import AGGS, SCHEMA, batch, instant
-from .oracle import SECOND, Event
-from .strategies import BASE, SPAN, events
-
-LATENESS = SECOND
-NEAR = ("1 second", "1 second")
+WATERMARK_DELAY = SECOND
+WITHIN = ("1 second", "1 second")
 
 
 @dataclass(frozen=True)
-class Sides:
-    """A join of one stream with itself, so that one frame is enough."""
+class SelfJoin:
+    """A join of one stream with itself, as a transform of one frame."""
 
     join: IntervalJoin
 
@@ -52,97 +50,99 @@ class Sides:
         return self.join.late_at(time)
 
 
-def merging(window: Window) -> Callable[[], Any]:
-    return lambda: Windowed(window, by="key", aggs=AGGS)
+def mergeable(window: Window) -> Callable[[], Any]:
+    return lambda: WindowAggregation(window, by="key", aggs=AGGS)
 
 
-def bare(window: Window) -> Callable[[], Any]:
+def spark_aggregates(window: Window) -> Callable[[], Any]:
     aggs = {"n": ("*", F.count), "top": ("value", F.max)}
-    return lambda: Windowed(
+    return lambda: WindowAggregation(
         window, by="key", aggs={name: of(value) for name, (value, of) in aggs.items()}
     )
 
 
 CASES: dict[str, Callable[[], Any]] = {
-    "tumbling": merging(Tumbling("5 seconds")),
-    "hopping": merging(Hopping("6 seconds", "2 seconds")),
-    "hopping, uneven": merging(Hopping("7 seconds", "3 seconds")),
-    "hopping, bare": bare(Hopping("7 seconds", "3 seconds")),
-    "cumulative": merging(Cumulative("2 seconds", "6 seconds")),
-    "cumulative, bare": bare(Cumulative("2 seconds", "6 seconds")),
-    "sliding": merging(Sliding("3 seconds")),
-    "session": merging(Session("2 seconds")),
-    "session, bare": bare(Session("2 seconds")),
-    "session, cut": merging(Session("2 seconds", longest="8 seconds")),
-    "deduplication": lambda: Deduplication("key", "4 seconds", hold="2 seconds", order="value"),
-    "join, early": lambda: Sides(IntervalJoin("key", within=NEAR, how="full")),
-    "join, final": lambda: Sides(IntervalJoin("key", within=NEAR, how="left", emission="final")),
+    "tumbling": mergeable(Tumbling("5 seconds")),
+    "hopping": mergeable(Hopping("6 seconds", "2 seconds")),
+    "hopping, uneven": mergeable(Hopping("7 seconds", "3 seconds")),
+    "hopping, Spark aggregates": spark_aggregates(Hopping("7 seconds", "3 seconds")),
+    "cumulative": mergeable(Cumulative("2 seconds", "6 seconds")),
+    "cumulative, Spark aggregates": spark_aggregates(Cumulative("2 seconds", "6 seconds")),
+    "sliding": mergeable(Sliding("3 seconds")),
+    "session": mergeable(Session("2 seconds")),
+    "session, Spark aggregates": spark_aggregates(Session("2 seconds")),
+    "session, max_duration": mergeable(Session("2 seconds", max_duration="8 seconds")),
+    "deduplication": lambda: Deduplication(
+        "key", "4 seconds", max_delay="2 seconds", order="value"
+    ),
+    "join, early": lambda: SelfJoin(IntervalJoin("key", within=WITHIN, how="full")),
+    "join, final": lambda: SelfJoin(IntervalJoin("key", within=WITHIN, how="left", emit="final")),
 }
 SHORT = [
     "tumbling",
     "hopping, uneven",
-    "cumulative, bare",
-    "session, cut",
+    "cumulative, Spark aggregates",
+    "session, max_duration",
     "deduplication",
     "join, early",
 ]
-"""One of each kind of window, of transforms that hold rows back, and of joins."""
+"""One of each kind of window, of transforms that delay rows, and of joins."""
 
 
 @pytest.mark.draws("name", short=SHORT, long=list(CASES))
 @pytest.mark.slow
-def test_the_stream_is_the_batch_of_the_rows_that_were_not_late(
+def test_a_stream_equals_the_batch_of_the_rows_that_are_not_late(
     spark: SparkSession, name: str
 ) -> None:
     transform = CASES[name]()
 
     @few()
-    @given(st.lists(events(most=25), min_size=2, max_size=4))
+    @given(st.lists(events(max_size=25), min_size=2, max_size=4))
     def agree(batches: list[list[Event]]) -> None:
-        accepted, late = sorted_out(spark, transform, batches)
-        expected = told(transform(batch(spark, accepted)))
+        accepted, late = split_by_lateness(spark, transform, batches)
+        expected = row_texts(transform(batch(spark, accepted)))
         with StreamDriver(
-            spark, SCHEMA, transform, lateness=timedelta(microseconds=LATENESS)
+            spark, SCHEMA, transform, watermark_delay=timedelta(microseconds=WATERMARK_DELAY)
         ) as stream:
-            for fed in batches:
-                stream.feed(batch(spark, fed))
+            for events_of_batch in batches:
+                stream.feed(batch(spark, events_of_batch))
             stream.advance_to(instant(BASE + 10 * SPAN))
-            assert told(stream.results()) == expected, (len(accepted), late)
+            assert row_texts(stream.results()) == expected, (len(accepted), late)
 
     agree()
 
 
-def sorted_out(
+def split_by_lateness(
     spark: SparkSession, transform: Transform, batches: list[list[Event]]
 ) -> tuple[list[Event], list[Event]]:
-    """Return the rows that are in time when their batch comes, and the others."""
+    """Return the rows in time and the late rows, by the watermark before their batch."""
     accepted: list[Event] = []
     late: list[Event] = []
-    newest = 0
+    max_time = 0
     ends = F.unix_micros(transform.late_at(F.col("event_time")))  # type: ignore[arg-type]
-    fed_in_order = [event for fed in batches for event in fed]
-    found = (row[0] for row in batch(spark, fed_in_order).select(ends).collect())
-    for fed in batches:
-        # Spark's watermark has milliseconds.
-        watermark = newest // 1_000 * 1_000 - LATENESS if newest else 0
-        for event in fed:
-            (late if next(found) <= watermark else accepted).append(event)
-        newest = max(newest, *(event.micros for event in fed))
+    all_events = [event for events_of_batch in batches for event in events_of_batch]
+    late_at = (row[0] for row in batch(spark, all_events).select(ends).collect())
+    for events_of_batch in batches:
+        # Spark's watermark has millisecond precision.
+        watermark = max_time // 1_000 * 1_000 - WATERMARK_DELAY if max_time else 0
+        for event in events_of_batch:
+            (late if next(late_at) <= watermark else accepted).append(event)
+        max_time = max(max_time, *(event.micros for event in events_of_batch))
     return accepted, late
 
 
-def told(frame: DataFrame) -> Counter[str]:
+def row_texts(frame: DataFrame) -> Counter[str]:
     """Return the rows as a multiset of texts."""
     return Counter(repr(row) for row in frame.collect())
 
 
 @pytest.mark.slow
-def test_a_row_exactly_a_gap_after_a_session_that_is_due_is_still_of_it(
+def test_a_row_exactly_a_gap_after_the_last_event_extends_the_session(
     spark: SparkSession,
 ) -> None:
-    # gap 10: a@0 | watermark 10 = the session's end | a@10, in time by the lateness
-    sessions = Windowed(Session("10 seconds"), by="key", aggs=AGGS)
-    with StreamDriver(spark, SCHEMA, sessions, lateness="0 seconds") as stream:
+    # gap 10: a@0 | watermark 10, the end of the session | a@10 is in time
+    sessions = WindowAggregation(Session("10 seconds"), by="key", aggs=AGGS)
+    with StreamDriver(spark, SCHEMA, sessions, watermark_delay="0 seconds") as stream:
         stream.feed(batch(spark, [Event(BASE, "a", 1)]))
         stream.advance_to(instant(BASE + 10 * SECOND))
         stream.feed(batch(spark, [Event(BASE + 10 * SECOND, "a", 2)]))
@@ -151,19 +151,19 @@ def test_a_row_exactly_a_gap_after_a_session_that_is_due_is_still_of_it(
 
 
 @pytest.mark.slow
-def test_a_row_whose_session_has_come_out_makes_no_second_one(spark: SparkSession) -> None:
-    # gap 10: a@0, b@11, b@12 | watermark 12: [0, 10) is out | a@5 is late, as its session is out
-    sessions = Windowed(Session("10 seconds"), by="key", aggs=AGGS)
-    with StreamDriver(spark, SCHEMA, sessions, lateness="0 seconds") as stream:
+def test_a_row_of_an_emitted_session_is_late(spark: SparkSession) -> None:
+    # gap 10: a@0, b@12 | watermark 12: [0, 10) is emitted | a@5 is late
+    sessions = WindowAggregation(Session("10 seconds"), by="key", aggs=AGGS)
+    with StreamDriver(spark, SCHEMA, sessions, watermark_delay="0 seconds") as stream:
         stream.feed(batch(spark, [Event(BASE, "a", 1), Event(BASE + 12 * SECOND, "b", 1)]))
         stream.feed(batch(spark, [Event(BASE + 5 * SECOND, "a", 2)]))
         stream.advance_to(instant(BASE + 60 * SECOND))
-        found = [(row.key, row.n) for row in stream.results().collect()]
-    assert sorted(found) == [("a", 1), ("b", 1)]
+        sessions_by_key = [(row.key, row.n) for row in stream.results().collect()]
+    assert sorted(sessions_by_key) == [("a", 1), ("b", 1)]
 
 
-KEYED: dict[str, tuple[Window, Any]] = {
-    "sessions, all together": (Session("5 seconds"), ()),
+KEYS: dict[str, tuple[Window, Any]] = {
+    "sessions, no key": (Session("5 seconds"), ()),
     "sessions": (Session("5 seconds"), "event_time"),
     "tumbling": (Tumbling("5 seconds"), "event_time"),
     "hopping": (Hopping("6 seconds", "2 seconds"), "event_time"),
@@ -172,15 +172,15 @@ KEYED: dict[str, tuple[Window, Any]] = {
 }
 
 
-@pytest.mark.draws("name", short=["sessions, all together", "sliding"], long=list(KEYED))
+@pytest.mark.draws("name", short=["sessions, no key", "sliding"], long=list(KEYS))
 @pytest.mark.slow
-def test_windows_of_all_events_together_or_by_their_time_run_as_a_stream(
+def test_windows_without_a_key_or_by_event_time_run_as_a_stream(
     spark: SparkSession, name: str
 ) -> None:
-    window, by = KEYED[name]
+    window, by = KEYS[name]
     rows = [Event(BASE + at * SECOND, "a", at) for at in (0, 1, 20)]
-    windows = Windowed(window, by=by, aggs={"n": AGGS["n"]})
-    with StreamDriver(spark, SCHEMA, windows, lateness="0 seconds") as stream:
+    windows = WindowAggregation(window, by=by, aggs={"n": AGGS["n"]})
+    with StreamDriver(spark, SCHEMA, windows, watermark_delay="0 seconds") as stream:
         stream.feed(batch(spark, rows))
         stream.advance_to(instant(BASE + 60 * SECOND))
-        assert told(stream.results()) == told(windows(batch(spark, rows)))
+        assert row_texts(stream.results()) == row_texts(windows(batch(spark, rows)))

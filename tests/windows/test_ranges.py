@@ -1,4 +1,4 @@
-"""Folds over ranges, against Python's own sum, min and max."""
+"""Aggregates over ranges in numpy equal Python's sum, min and max."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.aggregates import Operation
-from tidegate.windows._ranges import fold
+from tidegate.windows._sliding_kernel import aggregate_ranges
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bigint": (pa.int64(), st.integers(-(2**55), 2**55)),
@@ -48,16 +48,16 @@ def reference(values: list[Any], operation: Operation) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "operation"),
+    ("type_name", "operation"),
     [
-        (kind, op)
-        for kind in VALUES
+        (type_name, op)
+        for type_name in VALUES
         for op in ("sum", "min", "max")
-        if op != "sum" or kind not in ("text", "pair")
+        if op != "sum" or type_name not in ("text", "pair")
     ],
 )
-def test_every_range_folds_as_python_does(kind: str, operation: Operation) -> None:
-    arrow, value = VALUES[kind]
+def test_aggregates_of_ranges_equal_python(type_name: str, operation: Operation) -> None:
+    arrow, value = VALUES[type_name]
 
     @settings(deadline=None)
     @given(st.lists(st.none() | value, min_size=1, max_size=30), st.data())
@@ -68,18 +68,18 @@ def test_every_range_folds_as_python_does(kind: str, operation: Operation) -> No
         ranges = data.draw(st.lists(edges, min_size=1, max_size=20))
         first = np.array([low for low, _ in ranges], dtype=np.int64)
         length = np.array([high - low + 1 for low, high in ranges], dtype=np.int64)
-        found = fold(
+        result = aggregate_ranges(
             pa.array([None, *values], type=arrow).slice(1), first, length, operation
         ).to_pylist()
         expected = [reference(values[low : high + 1], operation) for low, high in ranges]
-        assert found == expected or str(found) == str(expected)
+        assert result == expected or str(result) == str(expected)
 
     check()
 
 
-def test_nan_is_above_all_numbers_and_touches_only_ranges_that_hold_it() -> None:
+def test_nan_is_the_maximum_and_affects_only_ranges_that_contain_it() -> None:
     values = pa.array([1.0, math.nan, 2.0, math.inf])
     first, length = np.array([0, 0, 2]), np.array([1, 2, 2])
-    assert str(fold(values, first, length, "sum").to_pylist()) == "[1.0, nan, inf]"
-    assert str(fold(values, first, length, "max").to_pylist()) == "[1.0, nan, inf]"
-    assert fold(values, first, length, "min").to_pylist() == [1.0, 1.0, 2.0]
+    assert str(aggregate_ranges(values, first, length, "sum").to_pylist()) == "[1.0, nan, inf]"
+    assert str(aggregate_ranges(values, first, length, "max").to_pylist()) == "[1.0, nan, inf]"
+    assert aggregate_ranges(values, first, length, "min").to_pylist() == [1.0, 1.0, 2.0]

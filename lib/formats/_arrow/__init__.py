@@ -1,1 +1,1 @@
-"""Batches of Arrow: what Avro and Protobuf have in common when bytes become columns."""
+"""Vectorized decoding of binary values into Arrow arrays, shared by Avro and Protobuf."""

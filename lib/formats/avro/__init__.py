@@ -1,5 +1,5 @@
-"""Avro: schemas, resolved as the specification has it, and records decoded by arrays of values."""
+"""Avro records, decoded column by column with Avro's schema resolution."""
 
-from ._format import AvroFormat, avro_format
+from ._avro_format import AvroFormat, avro_format
 
 __all__ = ["AvroFormat", "avro_format"]

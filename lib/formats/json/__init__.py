@@ -1,7 +1,13 @@
-"""JSON: a schema's objects, by Arrow's parser and by Spark's; and a changelog of them by key."""
+"""JSON objects with a declared schema, and keyed JSON changelogs."""
 
-from ._format import JsonFormat, json_format
-from ._inner import fields
-from ._keyed import KeyedJson, keyed_json
+from ._json_format import JsonFormat, json_format
+from ._spark_reader import inner_object_fields
+from ._upsert_format import UpsertJsonFormat, upsert_json_format
 
-__all__ = ["JsonFormat", "KeyedJson", "fields", "json_format", "keyed_json"]
+__all__ = [
+    "JsonFormat",
+    "UpsertJsonFormat",
+    "inner_object_fields",
+    "json_format",
+    "upsert_json_format",
+]

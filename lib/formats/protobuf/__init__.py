@@ -1,5 +1,5 @@
-"""Protobuf: descriptors, and messages decoded by arrays of values."""
+"""Protobuf messages, decoded column by column from a descriptor set."""
 
-from ._format import protobuf_format
+from ._protobuf_format import protobuf_format
 
 __all__ = ["protobuf_format"]

@@ -1,1 +1,1 @@
-"""The search for sequences, over arrays of all that began at once."""
+"""The NFA search for matches, vectorized over all partial matches."""

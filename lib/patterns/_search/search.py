@@ -1,10 +1,10 @@
-"""The search for matches: all beginnings at once, each step of the search over arrays.
+"""The backtracking search for matches, vectorized over all start events.
 
-Each event that a match can begin with has a walker. A walker stands at a node: an event that a
-step has taken, with the node before it. In each round every walker tries the next way on from its
-node, goes to a new node where an event is found, and goes back where there is no way left. What
-failed once from an event and a step fails again, and is not tried twice by one walker; but with
-comparisons it depends on the whole path, and is tried for each.
+Each event that can begin a match has a walker. A walker is at a node: an event that a step
+consumed, with its parent node. In each round, every walker tries the next transition of its node.
+It moves to a new node if the transition consumes an event, and back to the parent node if no
+transition remains. A state (event, step, count) that failed once fails again and is not tried twice
+by a walker. With comparisons the outcome depends on the path, so that states are not memoized.
 """
 
 from __future__ import annotations
@@ -14,225 +14,381 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .automaton import FREE, FULL, LACKING, Automaton, Option
-from .events import NEVER, Events, Flags, Ints
-from .nodes import NONE, Nodes, Tries
+from ...arrow_kernels import Flags, Ints
+from .event_buffer import NEVER, EventBuffer
+from .nfa import AT_MAX, BELOW_MIN, MAY_REPEAT, Automaton, Transition
+
+NONE = -1
+
+
+class Nodes:
+    """The nodes of the search tree: a consumed event with its parent node, in growing arrays.
+
+    Rows: the event, the step, the number of events of the step so far, the parent node, the number
+    of tried transitions, and the earlier events that comparisons read.
+    """
+
+    EVENT, STEP, COUNT, PARENT, TRIED_COUNT, EARLIER = range(6)
+
+    def __init__(self, earlier_count: int) -> None:
+        self._values = np.empty((self.EARLIER + earlier_count, 1024), dtype=np.int64)
+        self.size = 0
+
+    def add(self, rows: Sequence[Ints], earlier_events: Ints) -> Ints:
+        added = np.arange(self.size, self.size + len(rows[0]))
+        self.size += len(added)
+        while self.size > self._values.shape[1]:
+            self._values = np.concatenate([self._values, np.empty_like(self._values)], axis=1)
+        self._values[: self.EARLIER, added] = rows
+        self._values[self.EARLIER :, added] = earlier_events
+        return added
+
+    def row(self, row: int) -> Ints:
+        values: Ints = self._values[row, : self.size]
+        return values
+
+    def earlier_events(self, node: Ints) -> Ints:
+        """Return the earlier events that comparisons read, one row for each."""
+        events: Ints = self._values[self.EARLIER :, node]
+        return events
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of each beginning.
+class TransitionOutcomes:
+    """The outcomes of transitions for some walkers, one row for each transition.
 
-    begin: the events that the first step can take. node: the last node of its match; NONE without
-    one. decided: from which instant that is certain, in microseconds: when all events up to it are
-    known. waited: whether only the time ended it. best: the last node of the attempt that
-    came farthest. stop: the first event that is too late for it, or of another key.
+    event: the event that the transition would consume, or NEVER.
+    is_possible: whether the transition is possible.
+    examined_until: the time up to which events were examined.
+    timed_out: whether the transition found no event before the deadline.
     """
 
-    begin: Ints
+    event: Ints
+    is_possible: Flags
+    examined_until: Ints
+    timed_out: Flags
+
+    def preference(self, transitions: Sequence[Transition]) -> Ints:
+        """Return the order in which each walker tries its transitions."""
+        transition_count, walker_count = self.event.shape
+        rank = np.zeros((transition_count, walker_count), dtype=np.int64)
+        earliest = np.where(self.is_possible, self.event, NEVER)
+        for index in range(transition_count - 2, -1, -1):
+            earliest_of_rest = earliest[index + 1 :].min(axis=0)
+            is_preferred = transitions[index].greedy & (earliest[index] <= earliest_of_rest)
+            rank[index] = np.where(is_preferred, index - transition_count, transition_count - index)
+        return np.argsort(rank, axis=0, kind="stable")
+
+
+@dataclass(frozen=True)
+class MatchCandidates:
+    """The outcome for each start event.
+
+    start: the events that the first step can consume.
+    node: the last node of the match, or NONE.
+    decided_at: the time in microseconds up to which events determine the outcome.
+    timed_out: whether the deadline ended a partial match.
+    best_node: the last node of the attempt that got furthest.
+    stop: the first event after the deadline or of another key.
+    """
+
+    start: Ints
     node: Ints
-    decided: Ints
-    waited: Flags
-    best: Ints
+    decided_at: Ints
+    timed_out: Flags
+    best_node: Ints
     stop: Ints
     nodes: Nodes
 
     @property
     def matched(self) -> Flags:
-        """Which beginnings have a match."""
-        found: Flags = self.node != NONE
-        return found
+        is_matched: Flags = self.node != NONE
+        return is_matched
 
 
-def search(events: Events, automaton: Automaton, begin: Ints, within: int) -> Found:
-    """Return what becomes of matches that begin with some events."""
-    return _Search(events, automaton, begin, within).found()
+def find_candidates(
+    events: EventBuffer, automaton: Automaton, start: Ints, within: int
+) -> MatchCandidates:
+    return _Search(events, automaton, start, within).run()
 
 
 class _Search:
-    def __init__(self, events: Events, automaton: Automaton, begin: Ints, within: int) -> None:
+    def __init__(self, events: EventBuffer, automaton: Automaton, start: Ints, within: int) -> None:
         self.events = events
         self.automaton = automaton
-        self.begin = begin
-        self.stop = events.stops(begin, within)
-        self.deadline = events.time[begin] + within
-        self.decided = events.time[begin].copy()
-        self.waited = np.zeros(len(begin), dtype=bool)
-        self.node = np.full(len(begin), NONE, dtype=np.int64)
-        self.nodes = Nodes(len(automaton.earlier))
-        self.at = self._first_nodes()
-        self.best = self.at.copy()
-        self.failed = np.empty(0, dtype=np.int64)
-        self.remembers = automaton.chooses and not automaton.earlier
+        self.start = start
+        self.stop = events.stop_positions(start, within)
+        self.deadline = events.time[start] + within
+        self.decided_at = events.time[start].copy()
+        self.timed_out = np.zeros(len(start), dtype=bool)
+        self.node = np.full(len(start), NONE, dtype=np.int64)
+        self.nodes = Nodes(len(automaton.earlier_events))
+        self.current_node = self._first_nodes()
+        self.best_node = self.current_node.copy()
+        self.failed_states = np.empty(0, dtype=np.int64)
+        self.memoizes = automaton.has_choices and not automaton.earlier_events
 
-    def found(self) -> Found:
-        walking = np.arange(len(self.begin))
-        while len(walking):
-            self._round(walking)
-            walking = walking[(self.at[walking] != NONE) & (self.node[walking] == NONE)]
-        walked = (self.node, self.decided, self.waited, self.best)
-        return Found(self.begin, *walked, self.stop, self.nodes)
+    def run(self) -> MatchCandidates:
+        active = np.arange(len(self.start))
+        while len(active):
+            self._advance_all(active)
+            active = active[(self.current_node[active] != NONE) & (self.node[active] == NONE)]
+        results = (self.node, self.decided_at, self.timed_out, self.best_node)
+        return MatchCandidates(self.start, *results, self.stop, self.nodes)
 
     def _first_nodes(self) -> Ints:
-        same = np.ones_like(self.begin)
-        earlier = np.full((len(self.automaton.earlier), len(self.begin)), NONE, dtype=np.int64)
-        for row, asked in enumerate(self.automaton.earlier):
-            if asked.step <= 0:
-                earlier[row] = self.begin
-        return self.nodes.add([self.begin, 0 * same, same, NONE * same, 0 * same], earlier)
+        ones = np.ones_like(self.start)
+        shape = (len(self.automaton.earlier_events), len(self.start))
+        earlier_events = np.full(shape, NONE, dtype=np.int64)
+        for row, earlier_event in enumerate(self.automaton.earlier_events):
+            if earlier_event.step_index <= 0:
+                earlier_events[row] = self.start
+        return self.nodes.add([self.start, 0 * ones, ones, NONE * ones, 0 * ones], earlier_events)
 
-    def _round(self, walking: Ints) -> None:
-        node = self.at[walking]
+    def _advance_all(self, active: Ints) -> None:
+        node = self.current_node[active]
         step = self.nodes.row(Nodes.STEP)[node]
-        phase = self._phases(step, self.nodes.row(Nodes.COUNT)[node])
-        kind = step * 3 + phase
-        for each in np.unique(kind):
-            options = self.automaton.options[each // 3][each % 3]
-            self._go_on(walking[kind == each], options)
+        state = step * 3 + self._phases(step, self.nodes.row(Nodes.COUNT)[node])
+        for state_number in np.unique(state):
+            transitions = self.automaton.transitions[state_number // 3][state_number % 3]
+            self._advance(active[state == state_number], transitions)
 
     def _phases(self, step: Ints, count: Ints) -> Ints:
-        least = np.array(self.automaton.least)[step]
-        most = np.array([NEVER if most is None else most for most in self.automaton.most])[step]
-        return np.where(count < least, LACKING, np.where(count >= most, FULL, FREE))
+        max_counts = [NEVER if max_ is None else max_ for max_ in self.automaton.max_counts]
+        is_at_max = count >= np.array(max_counts)[step]
+        is_below_min = count < np.array(self.automaton.min_counts)[step]
+        return np.where(is_below_min, BELOW_MIN, np.where(is_at_max, AT_MAX, MAY_REPEAT))
 
-    def _go_on(self, walkers: Ints, options: Sequence[Option]) -> None:
-        """Take each walker one step on by the first option that passes, or one step back."""
-        node = self.at[walkers]
-        tries = self._tries(walkers, node, options)
-        chosen = self._choose(walkers, node, tries, tries.order(options))
-        for way, option in enumerate(options):
-            here = np.flatnonzero(chosen == way)
-            if option.step is None:
-                self.node[walkers[here]] = node[here]
-            elif len(here):
-                self._take(walkers[here], node[here], option.step, tries.event[way, here])
-        self._go_back(walkers[chosen == NONE])
+    def _advance(self, walkers: Ints, transitions: Sequence[Transition]) -> None:
+        """Move each walker along its first possible transition, or back to the parent node."""
+        node = self.current_node[walkers]
+        outcomes = self._evaluate_all(walkers, node, transitions)
+        choice = self._choose(walkers, node, outcomes, outcomes.preference(transitions))
+        for index, transition in enumerate(transitions):
+            selected = np.flatnonzero(choice == index)
+            if transition.step is None:
+                self.node[walkers[selected]] = node[selected]
+            elif len(selected):
+                event = outcomes.event[index, selected]
+                self._consume(walkers[selected], node[selected], transition.step, event)
+        self._backtrack(walkers[choice == NONE])
 
-    def _choose(self, walkers: Ints, node: Ints, tries: Tries, order: Ints) -> Ints:
-        """Return the first option that passes, of those that are untried at a walker's node.
+    def _choose(
+        self, walkers: Ints, node: Ints, outcomes: TransitionOutcomes, preference: Ints
+    ) -> Ints:
+        """Return the first possible untried transition of each walker, or NONE.
 
-        order: by turn and walker, the option that is asked. NONE where no option is left.
+        preference: for each turn and walker, the transition to try.
         """
-        tried = self.nodes.row(Nodes.TRIED)[node]
-        chosen = np.full(len(walkers), NONE, dtype=np.int64)
-        for turn in range(len(order)):
-            asked = np.flatnonzero((chosen == NONE) & (turn >= tried))
-            way = order[turn, asked]
-            asking = walkers[asked]
-            # Whether the option passes or not, the answer rests on what was looked at.
-            self.decided[asking] = np.maximum(self.decided[asking], tries.looked[way, asked])
-            self.waited[asking] |= tries.waited[way, asked]
-            tried[asked] = turn + 1
-            passing = tries.passes[way, asked]
-            chosen[asked[passing]] = way[passing]
-        self.nodes.row(Nodes.TRIED)[node] = tried
-        return chosen
+        tried_count = self.nodes.row(Nodes.TRIED_COUNT)[node]
+        choice = np.full(len(walkers), NONE, dtype=np.int64)
+        for turn in range(len(preference)):
+            undecided = np.flatnonzero((choice == NONE) & (turn >= tried_count))
+            index = preference[turn, undecided]
+            undecided_walkers = walkers[undecided]
+            # Possible or not, the outcome depends on the examined events.
+            self.decided_at[undecided_walkers] = np.maximum(
+                self.decided_at[undecided_walkers], outcomes.examined_until[index, undecided]
+            )
+            self.timed_out[undecided_walkers] |= outcomes.timed_out[index, undecided]
+            tried_count[undecided] = turn + 1
+            passing = outcomes.is_possible[index, undecided]
+            choice[undecided[passing]] = index[passing]
+        self.nodes.row(Nodes.TRIED_COUNT)[node] = tried_count
+        return choice
 
-    def _tries(self, walkers: Ints, node: Ints, options: Sequence[Option]) -> Tries:
-        shape = (len(options), len(walkers))
-        tries = Tries(
-            event=np.full(shape, NEVER, dtype=np.int64),
-            passes=np.zeros(shape, dtype=bool),
-            looked=np.zeros(shape, dtype=np.int64),
-            waited=np.zeros(shape, dtype=bool),
-        )
-        for way, option in enumerate(options):
-            self._try(tries, way, option, walkers, node)
-        return tries
+    def _evaluate_all(
+        self, walkers: Ints, node: Ints, transitions: Sequence[Transition]
+    ) -> TransitionOutcomes:
+        rows = [self._evaluate(transition, walkers, node) for transition in transitions]
+        return TransitionOutcomes(*map(np.stack, zip(*rows, strict=True)))
 
-    def _try(self, tries: Tries, way: int, option: Option, walkers: Ints, node: Ints) -> None:
-        """Note which event each walker would take by an option, and whether it may."""
-        at = self.nodes.row(Nodes.EVENT)[node]
+    def _evaluate(
+        self, transition: Transition, walkers: Ints, node: Ints
+    ) -> tuple[Ints, Flags, Ints, Flags]:
+        """Return one row of `TransitionOutcomes`."""
+        position = self.nodes.row(Nodes.EVENT)[node]
         stop = self.stop[walkers]
-        earlier = self.nodes.earlier(node)
-        event = self._event(option, at, stop, earlier)
-        forbidden = np.full(len(at), NEVER, dtype=np.int64)
-        for guard in option.guards:
-            forbidden = np.minimum(forbidden, self.events.next(guard, at, stop, earlier))
-        seen = np.minimum(event, forbidden)
-        if option.direct:
-            # The very next event is looked at, and none behind it.
-            seen = np.where(at + 1 < stop, at + 1, NEVER)
-            forbidden = np.where(forbidden == seen, forbidden, NEVER)
+        earlier_events = self.nodes.earlier_events(node)
+        event = self._next_event(transition, position, stop, earlier_events)
+        forbidden = np.full(len(position), NEVER, dtype=np.int64)
+        for guard in transition.guards:
+            passing = self.events.next_passing(guard, position, stop, earlier_events)
+            forbidden = np.minimum(forbidden, passing)
+        examined = np.minimum(event, forbidden)
+        if transition.contiguous:
+            # Only the next event is examined.
+            examined = np.where(position + 1 < stop, position + 1, NEVER)
+            forbidden = np.where(forbidden == examined, forbidden, NEVER)
 
-        # Where nothing is there to be seen, the answer is known when the time is up.
-        nothing = seen == NEVER
-        tries.waited[way] = nothing & (option.step is not None)
-        times = self.events.time[np.where(nothing, 0, seen)]
-        tries.looked[way] = np.where(nothing, self.deadline[walkers], times)
-        if option.step is None:
-            tries.passes[way] = forbidden == NEVER
-            if not option.guards:
-                tries.looked[way] = self.decided[walkers]
-        else:
-            tries.event[way] = event
-            tries.passes[way] = (event != NEVER) & (event < forbidden)
+        # Without an event to examine, the deadline decides.
+        is_missing = examined == NEVER
+        times = self.events.time[np.where(is_missing, 0, examined)]
+        examined_until = np.where(is_missing, self.deadline[walkers], times)
+        if transition.step is not None:
+            is_possible = (event != NEVER) & (event < forbidden)
+            return event, is_possible, examined_until, is_missing
+        if not transition.guards:
+            examined_until = self.decided_at[walkers]
+        return event, forbidden == NEVER, examined_until, np.zeros_like(is_missing)
 
-    def _event(self, option: Option, at: Ints, stop: Ints, earlier: Ints) -> Ints:
-        if option.test is None:
-            return np.full(len(at), NEVER, dtype=np.int64)
-        if not option.direct:
-            return self.events.next(option.test, at, stop, earlier)
-        inside = np.flatnonzero(at + 1 < stop)
-        passing = self.events.passes(option.test, at[inside] + 1, earlier[:, inside])
-        event = np.full(len(at), NEVER, dtype=np.int64)
-        event[inside[passing]] = at[inside[passing]] + 1
+    def _next_event(
+        self, transition: Transition, position: Ints, stop: Ints, earlier_events: Ints
+    ) -> Ints:
+        if transition.test is None:
+            return np.full(len(position), NEVER, dtype=np.int64)
+        if not transition.contiguous:
+            return self.events.next_passing(transition.test, position, stop, earlier_events)
+        following = position + 1
+        in_time = np.flatnonzero(following < stop)
+        passing = in_time[
+            self.events.passes(transition.test, following[in_time], earlier_events[:, in_time])
+        ]
+        event = np.full(len(position), NEVER, dtype=np.int64)
+        event[passing] = following[passing]
         return event
 
-    def _take(self, walkers: Ints, node: Ints, step: int, event: Ints) -> None:
-        fresh = self._untried(walkers, event, step, self._count(node, step))
-        walkers = walkers[fresh]
-        node = node[fresh]
-        event = event[fresh]
-        same = np.ones_like(event)
-        rows = [event, step * same, self._count(node, step), node, 0 * same]
-        added = self.nodes.add(rows, self._earlier(node, step, event))
-        self.at[walkers] = added
-        farther = event > self.nodes.row(Nodes.EVENT)[self.best[walkers]]
-        self.best[walkers[farther]] = added[farther]
+    def _consume(self, walkers: Ints, node: Ints, step: int, event: Ints) -> None:
+        is_untried = self._is_untried(walkers, event, step, self._next_count(node, step))
+        walkers = walkers[is_untried]
+        node = node[is_untried]
+        event = event[is_untried]
+        ones = np.ones_like(event)
+        rows = [event, step * ones, self._next_count(node, step), node, 0 * ones]
+        added = self.nodes.add(rows, self._next_earlier_events(node, step, event))
+        self.current_node[walkers] = added
+        farther = event > self.nodes.row(Nodes.EVENT)[self.best_node[walkers]]
+        self.best_node[walkers[farther]] = added[farther]
 
-    def _count(self, node: Ints, step: int) -> Ints:
-        """Return how many events a step has taken, with one more after a node."""
-        same = self.nodes.row(Nodes.STEP)[node] == step
-        count: Ints = np.where(same, self.nodes.row(Nodes.COUNT)[node], 0) + 1
+    def _next_count(self, node: Ints, step: int) -> Ints:
+        """Return the number of events of a step after it consumes one more."""
+        is_same_step = self.nodes.row(Nodes.STEP)[node] == step
+        count: Ints = np.where(is_same_step, self.nodes.row(Nodes.COUNT)[node], 0) + 1
         return count
 
-    def _earlier(self, node: Ints, step: int, event: Ints) -> Ints:
-        found = self.nodes.earlier(node)
-        for row, asked in enumerate(self.automaton.earlier):
-            if asked.step not in (step, -1):
-                continue
-            if asked.first:
-                found[row] = np.where(found[row] == NONE, event, found[row])
-            else:
-                found[row] = event
-        return found
+    def _next_earlier_events(self, node: Ints, step: int, event: Ints) -> Ints:
+        earlier_events = self.nodes.earlier_events(node)
+        for row, earlier_event in enumerate(self.automaton.earlier_events):
+            if earlier_event.step_index in (step, -1):
+                is_set = earlier_event.is_first & (earlier_events[row] != NONE)
+                earlier_events[row] = np.where(is_set, earlier_events[row], event)
+        return earlier_events
 
-    def _go_back(self, walkers: Ints) -> None:
-        node = self.at[walkers]
+    def _backtrack(self, walkers: Ints) -> None:
+        node = self.current_node[walkers]
         parent = self.nodes.row(Nodes.PARENT)[node]
-        if self.remembers and (parent != NONE).any():
+        if self.memoizes and (parent != NONE).any():
             event = self.nodes.row(Nodes.EVENT)[node]
             step = self.nodes.row(Nodes.STEP)[node]
             count = self.nodes.row(Nodes.COUNT)[node]
-            failed = self._states(walkers, event, step, count)
-            self.failed = np.union1d(self.failed, failed)
-        self.at[walkers] = parent
+            new_states = self._state_codes(walkers, event, step, count)
+            self.failed_states = np.union1d(self.failed_states, new_states)
+        self.current_node[walkers] = parent
 
-    def _untried(self, walkers: Ints, event: Ints, step: int, count: Ints) -> Flags:
-        if not len(self.failed):
+    def _is_untried(self, walkers: Ints, event: Ints, step: int, count: Ints) -> Flags:
+        if not len(self.failed_states):
             return np.ones(len(walkers), dtype=bool)
-        states = self._states(walkers, event, np.full_like(event, step), count)
-        place = np.searchsorted(self.failed, states)
-        known: Flags = self.failed[np.minimum(place, len(self.failed) - 1)] == states
-        return ~known
+        states = self._state_codes(walkers, event, np.full_like(event, step), count)
+        position = np.searchsorted(self.failed_states, states)
+        nearest = self.failed_states[np.minimum(position, len(self.failed_states) - 1)]
+        is_untried: Flags = nearest != states
+        return is_untried
 
-    def _states(self, walkers: Ints, event: Ints, step: Ints, count: Ints) -> Ints:
-        """Return a number for each walker, event, step and what the step may still take."""
-        bounds = zip(self.automaton.least, self.automaton.most, strict=True)
-        enough = [least if most is None else most for least, most in bounds]
-        counted = np.minimum(count, np.array(enough)[step])
-        steps = len(enough)
-        state = (event - self.begin[walkers]) * steps + step
-        found: Ints = (walkers * len(self.events) * steps + state) * (max(enough) + 1) + counted
-        return found
+    def _state_codes(self, walkers: Ints, event: Ints, step: Ints, count: Ints) -> Ints:
+        """Return a code for each walker, event, step and count, capped where the count is moot."""
+        bounds = zip(self.automaton.min_counts, self.automaton.max_counts, strict=True)
+        moot_at = [at_least if at_most is None else at_most for at_least, at_most in bounds]
+        steps = len(moot_at)
+        state = (event - self.start[walkers]) * steps + step
+        walker_state = walkers * len(self.events) * steps + state
+        capped_count = np.minimum(count, np.array(moot_at)[step])
+        codes: Ints = walker_state * (max(moot_at) + 1) + capped_count
+        return codes
+
+
+@dataclass(frozen=True)
+class MatchSelection:
+    """The candidates to emit at a watermark.
+
+    is_emitted: which candidates are emitted, as a match or a timeout.
+    is_open: which candidates are undecided.
+    decided_at: the time in microseconds at which each candidate is decided.
+    """
+
+    is_emitted: Flags
+    is_open: Flags
+    decided_at: Ints
+
+
+def select_to_next(
+    candidates: MatchCandidates, watermark: int, *, timeouts: bool
+) -> MatchSelection:
+    """Select every match, also matches that share events."""
+    is_decided = candidates.decided_at < watermark
+    is_emitted = is_decided & _is_emitted(candidates, timeouts=timeouts)
+    return MatchSelection(is_emitted, ~is_decided, candidates.decided_at)
+
+
+def select_past_last(
+    candidates: MatchCandidates, events: EventBuffer, watermark: int, *, timeouts: bool
+) -> MatchSelection:
+    """Select matches of a key that begin after the last event of the previously selected match.
+
+    A start event is decided when all reachable start events before it are decided.
+    """
+    is_decided = candidates.decided_at < watermark
+    code = events.code[candidates.start]
+    is_first_of_key = np.diff(code, prepend=code[:1] - 1) != 0
+    is_reachable = _reachable(is_first_of_key, _next_starts(candidates, is_decided, code))
+    is_blocked = _at_or_after_marked(is_first_of_key, is_reachable & ~is_decided)
+    earliest = candidates.decided_at.min(initial=0)
+    reachable_times = np.where(is_reachable, candidates.decided_at, earliest)
+    decided_at = _running_max(is_first_of_key, reachable_times)
+    is_emitted = is_reachable & is_decided & _is_emitted(candidates, timeouts=timeouts)
+    decided_at = np.where(is_reachable, decided_at, candidates.decided_at)
+    return MatchSelection(is_emitted, is_blocked, decided_at)
+
+
+def _is_emitted(candidates: MatchCandidates, *, timeouts: bool) -> Flags:
+    return candidates.matched | candidates.timed_out if timeouts else candidates.matched
+
+
+def _next_starts(candidates: MatchCandidates, is_decided: Flags, code: Ints) -> Ints:
+    """Return the next start event to consider after each; the number of start events for none."""
+    nowhere = len(candidates.start)
+    event = candidates.nodes.row(Nodes.EVENT)[candidates.node]
+    last = np.where(candidates.matched, event, candidates.start)
+    follower = np.searchsorted(candidates.start, last, side="right")
+    clipped = np.minimum(follower, nowhere - 1)
+    is_same_key = (follower < nowhere) & (code[clipped] == code)
+    return np.where(is_decided & is_same_key, follower, nowhere)
+
+
+def _reachable(is_first_of_key: Flags, next_start: Ints) -> Flags:
+    """Return the start events reachable from the first of each key, in O(log n) rounds."""
+    is_reachable = np.append(is_first_of_key, False)
+    jump = np.append(next_start, len(next_start))
+    for _ in range(len(next_start).bit_length()):
+        is_reachable[jump[is_reachable]] = True
+        jump = jump[jump]
+    return is_reachable[:-1]
+
+
+def _at_or_after_marked(is_first_of_key: Flags, is_marked: Flags) -> Flags:
+    """Return the positions at or after a marked position of the same key."""
+    count = np.cumsum(is_marked)
+    key_starts = np.flatnonzero(is_first_of_key)
+    count_before: Ints = np.repeat(
+        count[key_starts] - is_marked[key_starts], np.diff(key_starts, append=len(is_first_of_key))
+    )
+    is_at_or_after: Flags = count > count_before
+    return is_at_or_after
+
+
+def _running_max(is_first_of_key: Flags, values: Ints) -> Ints:
+    """Return the running maximum of each key."""
+    instants, rank = np.unique(values, return_inverse=True)
+    # Ranks of a key are higher than those of the previous keys.
+    key = np.cumsum(is_first_of_key) * len(instants)
+    highest: Ints = np.maximum.accumulate(key + rank) - key
+    return instants[highest]

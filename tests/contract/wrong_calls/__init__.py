@@ -1,1 +1,1 @@
-"""Wrong calls of the public API: by name the call, and a text that its error must have."""
+"""Wrong calls of the public API: the call by name, and a text that its error must contain."""

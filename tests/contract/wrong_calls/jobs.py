@@ -1,106 +1,139 @@
-"""Wrong calls of jobs, of the stream driver and of changes."""
+"""Wrong calls of jobs, the stream driver and changelogs."""
 
 # mypy: disable-error-code="arg-type, list-item, dict-item"
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from tidegate import changes, sinks, sources
-from tidegate.runtime import Input, Limits, run
+from tests.contract.wrong_calls.fixtures import VIEWS, Call, both, same
+from tidegate import Limits, run, sinks, sources
+from tidegate import changelogs as changes
 from tidegate.testing import StreamDriver
 from tidegate.transform import Stateful, Stateless
 
-from .given import VIEWS, Call, both, same
-
 JOBS: dict[str, tuple[Call, str]] = {
-    "Limits, a share of 7": (lambda g: Limits(dead_ratio=7), "dead_ratio is 7"),
-    "Input, no reading": (lambda g: Input("clicks"), "reading is 'clicks'"),
-    "Input, idle": (lambda g: Input(g.reading, idle="1 ms"), "idle"),
-    "Input, closes": (lambda g: Input(g.reading, watermarks=0), "watermarks is 0"),
-    "Job, no name": (lambda g: g.job(name=""), "name is ''"),
-    "Job, one input": (lambda g: g.job(inputs=Input(g.reading)), "inputs is a Input"),
-    "Job, no inputs": (lambda g: g.job(inputs={}), "inputs are named"),
-    "Job, sink a path": (lambda g: g.job(sink="/tables/views"), "sink is '/tables/views'"),
+    "Limits, a share of 7": (lambda g: Limits(dead_ratio=7), "invalid dead_ratio: 7"),
+    "Input, source a topic": (
+        lambda g: replace(g.clicks_input, source="clicks"),
+        "source",
+    ),
+    "Input, idle": (lambda g: replace(g.clicks_input, idle_timeout="1 ms"), "idle_timeout"),
+    "Input, watermarks": (
+        lambda g: replace(g.clicks_input, watermarks=0),
+        "invalid watermarks: 0",
+    ),
+    "Job, no name": (lambda g: g.job(name=""), "invalid name: ''"),
+    "Job, one input": (lambda g: g.job(inputs=g.clicks_input), "invalid inputs: Input("),
+    "Job, no inputs": (lambda g: g.job(inputs={}), "invalid names of inputs: []"),
+    "Job, sink a path": (lambda g: g.job(sink="/tables/views"), "invalid sink: '/tables/views'"),
     "Job, a plain function": (lambda g: g.job(transform=same), "which rows are late"),
     "Job, a function of two": (lambda g: g.job(transform=Stateless(both)), "missing"),
-    "Job, transform a text": (lambda g: g.job(transform="tumbling"), "transform is 'tumbling'"),
-    "Job, each_batch a text": (lambda g: g.job(each_batch="rows"), "each_batch is 'rows'"),
-    "Job, catalog a path": (lambda g: g.job(catalog="/shop"), "catalog is '/shop'"),
-    "Job, every a number": (lambda g: g.job(every=10), "every is 10"),
-    "Job, every unknown": (lambda g: g.job(every="10 sek"), "every is '10 sek'"),
-    "Job, checkpoint is the table": (lambda g: g.job(checkpoint="/tables/views"), "checkpoint"),
-    "Job, dead is the table": (lambda g: g.job(dead="/tables/views"), "dead is"),
-    "Job, updates into Append": (lambda g: g.job(transform=VIEWS, emission="updates"), "Append"),
-    "Job, corrections into Append": (lambda g: g.job(transform=VIEWS, corrections="1h"), "Append"),
-    "Job, idle without a clock": (
-        lambda g: g.job(inputs={"clicks": Input(g.reading, idle="1 minute")}),
-        "idle",
+    "Job, transform a text": (
+        lambda g: g.job(transform="tumbling"),
+        "invalid transform: 'tumbling'",
     ),
-    "Job, port": (lambda g: g.job(metrics_port=0), "metrics_port is 0"),
-    "Stateless, no function": (lambda g: Stateless("upper"), "function is 'upper'"),
-    "Stateful, late no function": (lambda g: Stateful(same, late="1 hour"), "late is '1 hour'"),
-    "run, no session": (lambda g: run(g.job(), None), "the session is"),
-    "run, no job": (lambda g: run("views", g.spark), "job is 'views'"),
+    "Job, each_batch a text": (lambda g: g.job(each_batch="rows"), "invalid each_batch: 'rows'"),
+    "Job, catalog a path": (lambda g: g.job(catalog="/shop"), "invalid catalog: '/shop'"),
+    "Job, every a number": (lambda g: g.job(every=10), "invalid every: 10"),
+    "Job, every unknown": (lambda g: g.job(every="10 sek"), "invalid every: '10 sek'"),
+    "Job, checkpoint is the table": (lambda g: g.job(checkpoint="/tables/views"), "checkpoint"),
+    "Job, dead letters are the table": (
+        lambda g: g.job(dead_letters="/tables/views"),
+        "dead_letters",
+    ),
+    "Job, changes into Append": (lambda g: g.job(transform=VIEWS, emit="changes"), "Append"),
+    "Job, allowed lateness into Append": (
+        lambda g: g.job(transform=VIEWS, allowed_lateness="1h"),
+        "Append",
+    ),
+    "Job, idle without a trigger interval": (
+        lambda g: g.job(inputs={"clicks": replace(g.clicks_input, idle_timeout="1 minute")}),
+        "invalid idle_timeout",
+    ),
+    "Job, port": (lambda g: g.job(metrics_port=0), "invalid metrics_port: 0"),
+    "Stateless, no function": (lambda g: Stateless("upper"), "invalid function: 'upper'"),
+    "Stateful, late no function": (
+        lambda g: Stateful(same, late_from="1 hour"),
+        "invalid late_from: '1 hour'",
+    ),
+    "run, no session": (lambda g: run(g.job(), None), "not a classic Spark session"),
+    "run, no job": (lambda g: run("views", g.spark), "invalid job: 'views'"),
     "StreamDriver, bad schema": (
-        lambda g: StreamDriver(g.spark, "a b c", same, lateness="1s").__enter__(),
-        "cannot be read",
+        lambda g: StreamDriver(g.spark, "a b c", same, watermark_delay="1s").__enter__(),
+        "invalid schema: 'a b c'",
     ),
     "StreamDriver, no time column": (
-        lambda g: StreamDriver(g.spark, "a int", same, lateness="1s").__enter__(),
+        lambda g: StreamDriver(g.spark, "a int", same, watermark_delay="1s").__enter__(),
         "event_time",
     ),
     "StreamDriver, no transform": (
-        lambda g: StreamDriver(g.spark, "event_time timestamp", None, lateness="1s").__enter__(),
+        lambda g: StreamDriver(
+            g.spark, "event_time timestamp", None, watermark_delay="1s"
+        ).__enter__(),
         "transform",
     ),
-    "TableChanges, no key": (lambda g: sources.TableChanges("/t", key=[]), "key names no column"),
-    "TableChanges, no path": (lambda g: sources.TableChanges(" ", key="id"), "path is ' '"),
-    "TableChanges, columns a text": (
-        lambda g: sources.TableChanges("/t", key="id", columns="id"),
-        "columns is 'id'",
+    "DeltaChangeFeed, no key": (
+        lambda g: sources.DeltaChangeFeed("/t", key=[]),
+        "invalid key: []",
     ),
-    "changes_between, a map": (
-        lambda g: changes.changes_between(
+    "DeltaChangeFeed, no path": (
+        lambda g: sources.DeltaChangeFeed(" ", key="id"),
+        "invalid path: ' '",
+    ),
+    "DeltaChangeFeed, columns a text": (
+        lambda g: sources.DeltaChangeFeed("/t", key="id", columns="id"),
+        "invalid columns: 'id'",
+    ),
+    "diff_snapshots, a map": (
+        lambda g: changes.diff_snapshots(
             g.clicks.selectExpr("page", "map('a', 1) AS m"),
             g.clicks.selectExpr("page", "map('a', 1) AS m"),
             key="page",
             position=[1],
-            at=datetime(2026, 1, 1, tzinfo=UTC),
+            snapshot_time=datetime(2026, 1, 1, tzinfo=UTC),
         ),
-        "cannot be compared",
+        "invalid type of column 'm': map",
     ),
-    "changes_between, other columns": (
-        lambda g: changes.changes_between(
+    "diff_snapshots, other columns": (
+        lambda g: changes.diff_snapshots(
             g.clicks,
             g.clicks.selectExpr("page"),
             key="page",
             position=[1],
-            at=datetime(2026, 1, 1, tzinfo=UTC),
+            snapshot_time=datetime(2026, 1, 1, tzinfo=UTC),
         ),
-        "the same columns in both",
+        "invalid columns of old",
     ),
-    "changes_between, no instant": (
-        lambda g: changes.changes_between(
-            g.clicks, g.clicks, key="page", position=[1], at=datetime(2026, 1, 1)
+    "diff_snapshots, no time zone": (
+        lambda g: changes.diff_snapshots(
+            g.clicks, g.clicks, key="page", position=[1], snapshot_time=datetime(2026, 1, 1)
         ),
-        "a datetime with its zone",
+        "invalid snapshot_time",
     ),
-    "changes_between, no position": (
-        lambda g: changes.changes_between(
-            g.clicks, g.clicks, key="page", position=7, at=datetime(2026, 1, 1, tzinfo=UTC)
+    "diff_snapshots, position not a list": (
+        lambda g: changes.diff_snapshots(
+            g.clicks,
+            g.clicks,
+            key="page",
+            position=7,
+            snapshot_time=datetime(2026, 1, 1, tzinfo=UTC),
         ),
-        "position is 7",
+        "invalid position: 7",
     ),
-    "after_snapshot, no changes": (
-        lambda g: changes.after_snapshot(g.clicks, position=[1]),
-        "columns are",
+    "drop_covered_by_snapshot, no changes": (
+        lambda g: changes.drop_covered_by_snapshot(g.clicks, position=[1]),
+        "no column 'op'",
     ),
-    "Current, keep_deleted a word": (
-        lambda g: sinks.Current("/t", keep_deleted="long"),
-        "keep_deleted",
+    "CurrentTable, delete_retention a word": (
+        lambda g: sinks.CurrentTable("/t", delete_retention="long"),
+        "invalid delete_retention: 'long'",
     ),
-    "records, no changes": (lambda g: changes.records(g.clicks), "columns are"),
-    "newest, no changes": (lambda g: changes.newest(g.clicks), "columns are"),
-    "versions, no changes": (lambda g: changes.versions(g.clicks), "columns are"),
+    "to_upsert_records, no changes": (
+        lambda g: changes.to_upsert_records(g.clicks),
+        "no column 'op'",
+    ),
+    "latest_changes, no changes": (lambda g: changes.latest_changes(g.clicks), "no column 'op'"),
+    "history_rows, no changes": (lambda g: changes.history_rows(g.clicks), "no column 'op'"),
 }

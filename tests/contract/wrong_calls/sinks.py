@@ -8,158 +8,181 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from tidegate import changes, sinks, views, windows
+from tests.contract.wrong_calls.fixtures import APPEND, STORE, VERSIONS, VIEWS, Call, N, both, view
+from tidegate import changelogs as changes
+from tidegate import sinks, views, windows
 from tidegate.stores import PostgresStore
-
-from .given import APPEND, STORE, VERSIONS, VIEWS, Call, N, both, view
 
 PLACED = ("'t' AS topic", "0 AS partition", "0L AS offset")
 
 
 def seen() -> changes.Fold:
     return changes.Fold(
-        key="page", kind="user", initial={"n": (0, "INT")}, on={"u1": {"n": "state.n + 1"}}
+        key="page",
+        type_column="user",
+        initial={"n": (0, "INT")},
+        handlers={"u1": {"n": "state.n + 1"}},
     )
 
 
 SINKS: dict[str, tuple[Call, str]] = {
-    "Append, no path": (lambda g: sinks.Append(""), "path is ''"),
-    "Append, a Path": (lambda g: sinks.Append(Path("/t")), "path is"),
-    "Append, layout a list": (lambda g: sinks.Append("/t", layout=["day"]), "layout is ['day']"),
-    "Layout, partition_by a text": (
-        lambda g: sinks.Layout(partition_by="day"),
-        "partition_by is 'day'",
+    "Append, no path": (lambda g: sinks.Append(""), "invalid path: ''"),
+    "Append, a Path": (lambda g: sinks.Append(Path("/t")), "invalid path:"),
+    "Append, layout a list": (
+        lambda g: sinks.Append("/t", layout=["day"]),
+        "invalid layout: ['day']",
     ),
-    "Layout, both": (lambda g: sinks.Layout(["day"], ["page"]), "one of the two"),
-    "Layout, five clusters": (lambda g: sinks.Layout((), list("abcde")), "at most 4"),
-    "Layout, properties a list": (lambda g: sinks.Layout(properties=["delta.x"]), "by name"),
+    "Layout, partition_by a text": (
+        lambda g: sinks.TableLayout(partition_by="day"),
+        "invalid partition_by: 'day'",
+    ),
+    "Layout, both": (lambda g: sinks.TableLayout(["day"], ["page"]), "one of the two"),
+    "Layout, five clusters": (lambda g: sinks.TableLayout((), list("abcde")), "at most 4"),
+    "Layout, properties a list": (
+        lambda g: sinks.TableLayout(properties=["delta.x"]),
+        "a mapping of Delta table properties",
+    ),
     "Layout, a property of no name of Delta's": (
-        lambda g: sinks.Layout(properties={"owner": "me"}),
-        "begin with 'delta.'",
+        lambda g: sinks.TableLayout(properties={"owner": "me"}),
+        "the prefix 'delta.'",
     ),
     "Layout, a property's value a list": (
-        lambda g: sinks.Layout(properties={"delta.appendOnly": []}),
+        lambda g: sinks.TableLayout(properties={"delta.appendOnly": []}),
         "True or False",
     ),
     "Layout, numbers forgotten": (
-        lambda g: sinks.Layout(properties={"delta.setTransactionRetentionDuration": "1 day"}),
-        "forget which batches",
+        lambda g: sinks.TableLayout(properties={"delta.setTransactionRetentionDuration": "1 day"}),
+        "lose the numbers of its batches",
     ),
     "Layout, stamps forgotten": (
-        lambda g: sinks.Layout(properties={"delta.logRetentionDuration": "interval 7 days"}),
-        "30 days or more",
+        lambda g: sinks.TableLayout(properties={"delta.logRetentionDuration": "interval 7 days"}),
+        "at least 30 days",
     ),
     "Layout, commits elsewhere": (
-        lambda g: sinks.Layout(properties={"delta.feature.catalogManaged": "supported"}),
-        "would not be in its log's folder",
+        lambda g: sinks.TableLayout(properties={"delta.feature.catalogManaged": "supported"}),
+        "would not be in the log directory",
     ),
     "Layout, compaction within a commit": (
-        lambda g: sinks.Layout(properties={"delta.autoOptimize.autoCompact": True}),
-        "commits of its own",
+        lambda g: sinks.TableLayout(properties={"delta.autoOptimize.autoCompact": True}),
+        "its own commits",
     ),
     "Upsert, append-only": (
         lambda g: sinks.Upsert(
-            "/t", keys=["page"], layout=sinks.Layout(properties={"delta.appendOnly": True})
+            "/t", keys=["page"], layout=sinks.TableLayout(properties={"delta.appendOnly": True})
         ),
-        "Upsert changes rows",
+        "for Upsert, which changes rows",
     ),
-    "Append, no step": (lambda g: sinks.Append("/t", step=""), "step is ''"),
+    "Append, no step": (lambda g: sinks.Append("/t", output=""), "invalid output: ''"),
     "Decided, no commands": (
-        lambda g: sinks.Decided("/t", commands=seen(), events="/e", refusals="/r"),
-        "Commands",
+        lambda g: sinks.CommandHandler("/t", decider=seen(), events="/e", refusals="/r"),
+        "a Decider",
     ),
-    "Folded, no fold": (lambda g: sinks.Folded("/t", fold=None), "a Fold"),
+    "Folded, no fold": (lambda g: sinks.Projection("/t", fold=None), "a Fold"),
     "Folded, one table twice": (
-        lambda g: sinks.Folded("/t", fold=seen(), snapshots="/t/"),
-        "path and snapshots are both",
+        lambda g: sinks.Projection("/t", fold=seen(), snapshots="/t/"),
+        "is also path",
     ),
-    "folded, no place": (lambda g: changes.folded(g.clicks, seen()), "the fold names 'topic'"),
-    "folded_as_of, no instant": (
-        lambda g: changes.folded_as_of(g.clicks.selectExpr("*", *PLACED), seen()),
-        "one of the two",
+    "fold_events, no topic": (
+        lambda g: changes.fold_events(g.clicks, seen()),
+        "invalid events: no column 'topic'",
     ),
-    "Upsert, no keys": (lambda g: sinks.Upsert("/t", keys=[]), "keys is []"),
-    "Upsert, keys a text": (lambda g: sinks.Upsert("/t", keys="page"), "keys is 'page'"),
+    "fold_events_as_of, neither time nor offsets": (
+        lambda g: changes.fold_events_as_of(g.clicks.selectExpr("*", *PLACED), seen()),
+        "invalid time and offsets: None, None",
+    ),
+    "Upsert, no keys": (lambda g: sinks.Upsert("/t", keys=[]), "invalid keys: []"),
+    "Upsert, keys a text": (lambda g: sinks.Upsert("/t", keys="page"), "invalid keys: 'page'"),
     "Upsert, key and aggregate": (
         lambda g: sinks.Upsert("/t", keys=["n"], aggs=N),
-        "is a key and an aggregate",
+        "columns that are not in keys",
     ),
     "Corrected, a bare Spark aggregate": (
-        lambda g: sinks.Corrected(
+        lambda g: sinks.CorrectedWindows(
             "/t",
-            windowed=windows.Windowed(windows.Tumbling("1m"), aggs={"n": F.count("*")}),
+            aggregation=windows.WindowAggregation(windows.Tumbling("1m"), aggs={"n": F.count("*")}),
             log=None,
         ),
-        "cannot be merged",
+        "cannot merge late rows",
     ),
     "Corrected, its log in its table": (
-        lambda g: sinks.Corrected("/t", windowed=VIEWS, log="/t"),
-        "two different tables",
+        lambda g: sinks.CorrectedWindows("/t", aggregation=VIEWS, log="/t"),
+        "a different table",
     ),
-    "Corrected, no windows": (lambda g: sinks.Corrected("/t", windowed=N, log=None), "windowed is"),
-    "FanOut, one table twice": (lambda g: sinks.FanOut(APPEND, also=[APPEND]), "of its own"),
+    "Corrected, no windows": (
+        lambda g: sinks.CorrectedWindows("/t", aggregation=N, log=None),
+        "invalid aggregation",
+    ),
+    "FanOut, one table twice": (
+        lambda g: sinks.FanOut(APPEND, other_sinks=[APPEND]),
+        "a different path or output",
+    ),
     "Snapshot, several tables": (
-        lambda g: sinks.Snapshot(
-            table="/t", join=both, sink=sinks.FanOut(APPEND, also=[sinks.Append("/o", step="o")])
+        lambda g: sinks.SnapshotJoin(
+            table="/t",
+            join=both,
+            sink=sinks.FanOut(APPEND, other_sinks=[sinks.Append("/o", output="o")]),
         ),
-        "a sink of one table",
+        "a sink with one table",
     ),
     "DeadTopic, a topic's name with a space": (
-        lambda g: sinks.DeadTopic("b:1", topic="two words"),
+        lambda g: sinks.DeadLetterTopic("b:1", topic="two words"),
         "two words",
     ),
     "Publish, no key": (
-        lambda g: sinks.Publish("/t", servers="a:1", topic="t", key=[]),
-        "key names no column",
+        lambda g: sinks.KafkaSink("/t", bootstrap_servers="a:1", topic="t", key=[]),
+        "invalid key: []",
     ),
     "Publish, no server": (
-        lambda g: sinks.Publish("/t", servers="a", topic="t", key="id"),
-        "servers is 'a'",
+        lambda g: sinks.KafkaSink("/t", bootstrap_servers="a", topic="t", key="id"),
+        "invalid bootstrap_servers: 'a'",
     ),
     "Publish, a topic's name with a space": (
-        lambda g: sinks.Publish("/t", servers="a:1", topic="t u", key="id"),
-        "no topic can be called",
+        lambda g: sinks.KafkaSink("/t", bootstrap_servers="a:1", topic="t u", key="id"),
+        "invalid topic name",
     ),
     "Publish, other acknowledgements": (
-        lambda g: sinks.Publish(
-            "/t", servers="a:1", topic="t", key="id", options={"kafka.acks": "1"}
+        lambda g: sinks.KafkaSink(
+            "/t", bootstrap_servers="a:1", topic="t", key="id", options={"kafka.acks": "1"}
         ),
-        "options holds 'kafka.acks'",
+        "'kafka.acks' is set by the sink",
     ),
     "Mirror, no store": (
         lambda g: sinks.Mirror("/t", store=7, key="id"),
-        "store is 7",
+        "invalid store: 7",
     ),
-    "Mirror, no key": (lambda g: sinks.Mirror("/t", store=STORE, key=[]), "key names no column"),
+    "Mirror, no key": (lambda g: sinks.Mirror("/t", store=STORE, key=[]), "invalid key: []"),
     "Mirror, a key as position": (
         lambda g: sinks.Mirror("/t", store=STORE, key=["id"], position="id"),
-        "id, id: a column has two parts",
+        "duplicate column: id, id",
     ),
     "PostgresStore, a table in three parts": (
         lambda g: PostgresStore("a.b.c"),
-        "table is 'a.b.c'",
+        "invalid table: 'a.b.c'",
     ),
     "PostgresStore, the table of the notes": (
         lambda g: PostgresStore("shop.tidegate_batches"),
-        "has the batches' numbers",
+        "records the batches",
     ),
-    "PostgresStore, no port": (lambda g: PostgresStore("t", port=0), "port is 0"),
-    "Webhook, no address": (lambda g: sinks.Webhook("/t", url="pager"), "url is 'pager'"),
+    "PostgresStore, no port": (lambda g: PostgresStore("t", port=0), "invalid port: 0"),
+    "Webhook, no address": (lambda g: sinks.Webhook("/t", url="pager"), "invalid url: 'pager'"),
     "Webhook, a user in the address": (
         lambda g: sinks.Webhook("/t", url="https://me:secret@pager.example"),
-        "url has a user in it",
+        "invalid url: contains credentials",
     ),
-    "Webhook, no rows": (lambda g: sinks.Webhook("/t", url="https://a.b", most=0), "most is 0"),
+    "Webhook, no rows": (
+        lambda g: sinks.Webhook("/t", url="https://a.b", max_requests=0),
+        "invalid max_requests: 0",
+    ),
     "Once, its table is the sink's": (
-        lambda g: sinks.Once(sink=APPEND, seen=APPEND.path),
-        "seen is '/tables/views'",
+        lambda g: sinks.IdempotentReceiver(sink=APPEND, seen_ids=APPEND.path),
+        "invalid seen_ids: '/tables/views'",
     ),
-    "SideTable, no path": (lambda g: sinks.SideTable(""), "path is ''"),
+    "SideTable, no path": (lambda g: sinks.SideOutputTable(""), "invalid path: ''"),
     "TemporalJoin, how": (
         lambda g: sinks.TemporalJoin(
-            "/t", versions=VERSIONS, waiting="/w", lateness="1s", how="anti"
+            "/t", versions=VERSIONS, pending_table="/w", watermark_delay="1s", how="anti"
         ),
-        "how is 'anti'",
+        "invalid how: 'anti'",
     ),
     "View, how": (
         lambda g: views.View("/v", left=view("a"), right=view("b"), on="id", how="anti"),
@@ -167,8 +190,8 @@ SINKS: dict[str, tuple[Call, str]] = {
     ),
     "KeyedTable, buckets": (
         lambda g: views.KeyedTable(
-            "/k", step="k", rows_of="k", key="id", by="id", position="version", buckets=0
+            "/k", output="k", input="k", key="id", lookup_by="id", order_by="version", buckets=0
         ),
-        "buckets is 0",
+        "invalid buckets: 0",
     ),
 }

@@ -8,18 +8,18 @@ from datetime import datetime
 
 from pyspark.sql import functions as F
 
-from tidegate import eventtime, formats, joins, sources
-
-from .given import EPOCHS, Call
+from tests.contract.wrong_calls.fixtures import EPOCHS, Call
+from tidegate import event_time as eventtime
+from tidegate import formats, joins, sources
 
 JOINS: dict[str, tuple[Call, str]] = {
     "stream_stream, unknown how": (
         lambda g: joins.stream_stream(g.clicks, g.clicks, "user", within=("0s", "1s"), how="outer"),
-        "how is 'outer'",
+        "invalid how: 'outer'",
     ),
     "stream_stream, within a duration": (
         lambda g: joins.stream_stream(g.clicks, g.clicks, "user", within="1s", how="inner"),
-        "within is '1s'",
+        "invalid within: '1s'",
     ),
     "stream_stream, within empty": (
         lambda g: joins.stream_stream(
@@ -43,15 +43,15 @@ JOINS: dict[str, tuple[Call, str]] = {
     ),
     "stream_table, unknown how": (
         lambda g: joins.stream_table(g.clicks, g.clicks, "user", how="right"),
-        "how is 'right'",
+        "invalid how: 'right'",
     ),
     "stream_table, columns in both": (
         lambda g: joins.stream_table(g.clicks, g.clicks, "user"),
-        "both have",
+        "also exist in the events",
     ),
     "stream_table, a stream as table": (
         lambda g: joins.stream_table(g.clicks, g.stream, "user"),
-        "the table is a stream",
+        "invalid table: a stream",
     ),
     "stream_table, no history": (
         lambda g: joins.stream_table(g.clicks, g.clicks.select("user"), "user", as_of="event_time"),
@@ -65,13 +65,16 @@ JOINS: dict[str, tuple[Call, str]] = {
         lambda g: joins.table_table(g.clicks, g.clicks, on="user", how="anti"),
         "how",
     ),
-    "versions, no time": (lambda g: joins.versions(g.clicks, time="at"), "at"),
+    "versions, no time": (lambda g: joins.validity_periods(g.clicks, time="at"), "at"),
 }
 AVRO = '{"type":"record","name":"A","fields":[{"name":"a","type":"int"}]}'
 SOURCES: dict[str, tuple[Call, str]] = {
     "KafkaSource, no port": (lambda g: sources.KafkaSource("localhost", "c"), "localhost"),
-    "KafkaSource, servers a list": (lambda g: sources.KafkaSource(["h:1"], "c"), "servers is"),
-    "KafkaSource, no topic": (lambda g: sources.KafkaSource("h:1"), "no input"),
+    "KafkaSource, servers a list": (
+        lambda g: sources.KafkaSource(["h:1"], "c"),
+        "invalid bootstrap_servers",
+    ),
+    "KafkaSource, no topic": (lambda g: sources.KafkaSource("h:1"), "none of the arguments"),
     "KafkaSource, topic and pattern": (
         lambda g: sources.KafkaSource("h:1", "c", pattern="c.*"),
         "topics and pattern",
@@ -83,109 +86,141 @@ SOURCES: dict[str, tuple[Call, str]] = {
     ),
     "KafkaSource, an option of ours": (
         lambda g: sources.KafkaSource("h:1", "c", options={"startingOffsets": "latest"}),
-        "use start",
+        "invalid option: 'startingOffsets'",
     ),
     "KafkaSource, start a word": (lambda g: sources.KafkaSource("h:1", "c", start="now"), "start"),
     "KafkaSource, start without zone": (
         lambda g: sources.KafkaSource("h:1", "c", start=datetime(2026, 1, 1)),
-        "no time zone",
+        "without a time zone",
     ),
     "KafkaSource, start of another topic": (
         lambda g: sources.KafkaSource("h:1", "c", start={"d": {0: 1}}),
-        "start names",
+        "offsets of the topics ['d']",
     ),
-    "KafkaSource, max_rows": (lambda g: sources.KafkaSource("h:1", "c", max_rows=0), "max_rows"),
-    "KafkaSource, max_rows a text": (
-        lambda g: sources.KafkaSource("h:1", "c", max_rows="9"),
-        "max_rows is '9'",
+    "KafkaSource, max_records_per_batch": (
+        lambda g: sources.KafkaSource("h:1", "c", max_records_per_batch=0),
+        "invalid max_records_per_batch: 0",
     ),
-    "json_format, a wrong type": (lambda g: formats.json_format("page STRIN"), "cannot be read"),
+    "KafkaSource, max_records_per_batch a text": (
+        lambda g: sources.KafkaSource("h:1", "c", max_records_per_batch="9"),
+        "invalid max_records_per_batch: '9'",
+    ),
+    "json_format, a wrong type": (lambda g: formats.json_format("page STRIN"), "page STRIN"),
     "json_format, nothing": (lambda g: formats.json_format(""), "at least one field"),
-    "json_format, a list": (lambda g: formats.json_format(["page"]), "schema is"),
-    "json_format, a name twice": (lambda g: formats.json_format("a int, A int"), "more than once"),
+    "json_format, a list": (lambda g: formats.json_format(["page"]), "invalid schema: ['page']"),
+    "json_format, a name twice": (
+        lambda g: formats.json_format("a int, A int"),
+        "duplicate fields",
+    ),
     "json_format, tombstones": (
         lambda g: formats.json_format("a int", tombstones="keep"),
-        "tombstones is 'keep'",
+        "invalid tombstones: 'keep'",
     ),
-    "avro_format, no schema": (lambda g: formats.avro_format("{}"), "is no type"),
-    "avro_format, a number": (lambda g: formats.avro_format(7), "schema is 7"),
-    "avro_format, no record": (lambda g: formats.avro_format('"int"'), "schema is int"),
+    "avro_format, no schema": (lambda g: formats.avro_format("{}"), "invalid type {}"),
+    "avro_format, a number": (lambda g: formats.avro_format(7), "invalid schema: 7"),
+    "avro_format, no record": (lambda g: formats.avro_format('"int"'), "invalid schema: int"),
     "avro_format, recursive": (
         lambda g: formats.avro_format(
             '{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"]}]}'
         ),
-        "A is inside of itself",
+        "recursive record A",
     ),
     "avro_format, no writer": (
         lambda g: formats.avro_format("page STRING"),
-        "nothing says by which schema",
+        "missing writer",
     ),
-    "avro_format, two ways": (
+    "avro_format, writer and registry": (
         lambda g: formats.avro_format("a int", writer=AVRO, registry={1: AVRO}),
-        "both given",
+        "invalid combination of writer and registry",
     ),
-    "avro_format, a type that Avro has not": (
+    "avro_format, a type without an Avro type": (
         lambda g: formats.avro_format("a tinyint", registry={1: AVRO}),
         "tinyint",
     ),
     "avro_format, another writer": (
         lambda g: formats.avro_format("a string", writer=AVRO),
-        "a is int, and is wanted as string",
+        "a is int, expected string",
     ),
     "avro_format, registry an address": (
         lambda g: formats.avro_format("a int", registry="http://localhost:8081"),
-        "registry is 'http://localhost:8081'",
+        "invalid registry: 'http://localhost:8081'",
     ),
     "avro_format, an id a text": (
         lambda g: formats.avro_format("a int", registry={"1": AVRO}),
-        "schemas by their ids",
+        "a mapping of schemas by id",
     ),
     "protobuf_format, a text": (
         lambda g: formats.protobuf_format("clicks.desc", "Click"),
-        "descriptor_set is 'clicks.desc'",
+        "invalid descriptor_set: 'clicks.desc'",
     ),
     "protobuf_format, no descriptors": (
         lambda g: formats.protobuf_format(b"\xff", "Click"),
-        "no descriptor set",
+        "not a descriptor set",
     ),
     "protobuf_format, no message": (
         lambda g: formats.protobuf_format(b"", "Click"),
-        "no message 'Click'",
+        "unknown message 'Click'",
     ),
-    "headed, no json_format": (lambda g: formats.headed("a int"), "form is 'a int'"),
-    "Registry, no address": (lambda g: formats.Registry("localhost:8081"), "url is"),
-    "Registry, half a secret": (
-        lambda g: formats.Registry("http://localhost", user="me"),
-        "do not go together",
+    "with_schema_header, not a json_format": (
+        lambda g: formats.with_schema_header("a int"),
+        "invalid value_format: 'a int'",
     ),
-    "Registry, attempts": (
-        lambda g: formats.Registry("http://localhost", attempts=0),
-        "attempts is 0",
+    "SchemaRegistry, not an address": (
+        lambda g: formats.SchemaRegistry("localhost:8081"),
+        "invalid url: 'localhost:8081'",
     ),
-    "keyed_json, unknown key": (lambda g: formats.keyed_json("a int", key="b"), "b"),
-    "Reading, unknown time": (lambda g: g.read(time="at"), "time names 'at'"),
-    "Reading, lateness negative": (lambda g: g.read(lateness="-1s"), "lateness is '-1s'"),
-    "Reading, lateness a number": (lambda g: g.read(lateness=10), "lateness is 10"),
-    "Reading, keep unknown": (lambda g: g.read(keep=["topics"]), "keep is"),
-    "Reading, where empty": (lambda g: g.read(where=" "), "where is ' '"),
-    "Reading, where of no column": (
-        lambda g: g.read(where="mss > 1").rows(g.spark, {}, {}),
-        "where='mss > 1' cannot be computed",
+    "SchemaRegistry, user without password": (
+        lambda g: formats.SchemaRegistry("http://localhost", user="me"),
+        "invalid combination of user, password and token",
     ),
-    "Reading, future unknown": (lambda g: g.read(future="drop"), "future is 'drop'"),
-    "Reading, time a number": (
-        lambda g: sources.Reading(g.kafka, formats.json_format(EPOCHS), time="at", lateness="1s"),
-        "time_unit='milliseconds'",
+    "SchemaRegistry, attempts": (
+        lambda g: formats.SchemaRegistry("http://localhost", attempts=0),
+        "invalid attempts: 0",
     ),
-    "Reading, unit unknown": (lambda g: g.read(time_unit="ms"), "time_unit is 'ms'"),
-    "Reading, unit of a timestamp": (lambda g: g.read(time_unit="seconds"), "a whole number"),
-    "Reading, no source": (
-        lambda g: sources.Reading("clicks", g.json, time="event_time", lateness="1s"),
-        "source is 'clicks'",
+    "upsert_json_format, unknown key": (
+        lambda g: formats.upsert_json_format("a int", key="b"),
+        "b",
     ),
-    "Reading, schema for a format": (
-        lambda g: sources.Reading(g.kafka, "page string", time="page", lateness="1s"),
-        "format is 'page string'",
+    "Input, unknown time": (lambda g: g.input(time="at"), "invalid time: 'at'"),
+    "Input, watermark_delay negative": (
+        lambda g: g.input(watermark_delay="-1s"),
+        "invalid watermark_delay: '-1s'",
     ),
-    "instant, unit": (lambda g: eventtime.instant(F.col("at"), "nanoseconds"), "unit is"),
+    "Input, watermark_delay a number": (
+        lambda g: g.input(watermark_delay=10),
+        "invalid watermark_delay: 10",
+    ),
+    "Input, kafka_columns unknown": (
+        lambda g: g.input(kafka_columns=["topics"]),
+        "invalid kafka_columns: ['topics']",
+    ),
+    "Input, where empty": (lambda g: g.input(where=" "), "invalid where: ' '"),
+    "Input, where of no column": (
+        lambda g: g.input(where="mss > 1").good_rows(g.spark, {}, {}),
+        "invalid where: [UNRESOLVED_COLUMN",
+    ),
+    "Input, on_future unknown": (
+        lambda g: g.input(on_future="drop"),
+        "invalid on_future: 'drop'",
+    ),
+    "Input, time a number": (
+        lambda g: sources.Input(
+            g.kafka, formats.json_format(EPOCHS), time="at", watermark_delay="1s"
+        ),
+        'time_unit="milliseconds"',
+    ),
+    "Input, unit unknown": (lambda g: g.input(time_unit="ms"), "invalid time_unit: 'ms'"),
+    "Input, unit of a timestamp": (lambda g: g.input(time_unit="seconds"), "an integer field"),
+    "Input, no source": (
+        lambda g: sources.Input("clicks", g.json, time="event_time", watermark_delay="1s"),
+        "invalid source: 'clicks'",
+    ),
+    "Input, schema for a format": (
+        lambda g: sources.Input(g.kafka, "page string", time="page", watermark_delay="1s"),
+        "invalid format: 'page string'",
+    ),
+    "instant, unit": (
+        lambda g: eventtime.epoch_to_timestamp(F.col("at"), "nanoseconds"),
+        "invalid unit: ",
+    ),
 }

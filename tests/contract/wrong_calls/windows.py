@@ -6,42 +6,47 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
+from tests.contract.wrong_calls.fixtures import MEAN, Call, N
 from tidegate import aggregates as a
 from tidegate import sketches, windows
-
-from .given import MEAN, Call, N
 
 WINDOWS: dict[str, tuple[Call, str]] = {
     "tumbling, aggs a list": (
         lambda g: windows.tumbling(g.clicks, "1m", aggs=[a.count()]),
-        "aggs is",
+        "invalid aggs",
     ),
     "tumbling, aggs a Column": (
         lambda g: windows.tumbling(g.clicks, "1m", aggs=F.count("*")),
-        "aggs is",
+        "invalid aggs",
     ),
     "tumbling, no aggs": (lambda g: windows.tumbling(g.clicks, "1m", aggs={}), "aggs"),
     "tumbling, aggs a text": (lambda g: windows.tumbling(g.clicks, "1m", aggs={"n": "n"}), "n"),
     "tumbling, unknown column": (
-        lambda g: windows.tumbling(g.clicks, "1m", aggs={"n": a.mean("mss")}),
+        lambda g: windows.tumbling(g.clicks, "1m", aggs={"n": a.avg("mss")}),
         "mss",
     ),
     "tumbling, mean of a text": (
-        lambda g: windows.tumbling(g.clicks, "1m", aggs={"n": a.mean("page")}),
+        lambda g: windows.tumbling(g.clicks, "1m", aggs={"n": a.avg("page")}),
         "a number",
     ),
     "tumbling, unknown by": (lambda g: windows.tumbling(g.clicks, "1m", by="pag", aggs=N), "pag"),
     "tumbling, by twice": (
         lambda g: windows.tumbling(g.clicks, "1m", by=["page", "page"], aggs=N),
-        "more than once",
+        "repeated page",
     ),
     "tumbling, by a Column": (
         lambda g: windows.tumbling(g.clicks, "1m", by=[F.col("page")], aggs=N),
         "column names",
     ),
-    "tumbling, by a number": (lambda g: windows.tumbling(g.clicks, "1m", by=3, aggs=N), "by is 3"),
+    "tumbling, by a number": (
+        lambda g: windows.tumbling(g.clicks, "1m", by=3, aggs=N),
+        "invalid by: 3",
+    ),
     "tumbling, size of zero": (lambda g: windows.tumbling(g.clicks, "0s", aggs=N), "positive"),
-    "tumbling, size a number": (lambda g: windows.tumbling(g.clicks, 60, aggs=N), "size is 60"),
+    "tumbling, size a number": (
+        lambda g: windows.tumbling(g.clicks, 60, aggs=N),
+        "invalid size: 60",
+    ),
     "tumbling, size without unit": (lambda g: windows.tumbling(g.clicks, "60", aggs=N), "'60'"),
     "tumbling, size unknown": (lambda g: windows.tumbling(g.clicks, "5 parsecs", aggs=N), "parsec"),
     "tumbling, a month without zone": (
@@ -54,7 +59,7 @@ WINDOWS: dict[str, tuple[Call, str]] = {
     ),
     "tumbling, time a text column": (
         lambda g: windows.tumbling(g.clicks, "1m", time="page", aggs=N),
-        "of type string",
+        "has type string",
     ),
     "tumbling, time a Column": (
         lambda g: windows.tumbling(g.clicks, "1m", time=F.col("event_time"), aggs=N),
@@ -63,7 +68,7 @@ WINDOWS: dict[str, tuple[Call, str]] = {
     "tumbling, no watermark": (lambda g: windows.tumbling(g.stream, "1m", aggs=N), "watermark"),
     "tumbling, events no frame": (
         lambda g: windows.tumbling([1, 2], "1m", aggs=N),
-        "the rows are list",
+        "invalid frame: list",
     ),
     "tumbling, name taken": (
         lambda g: windows.tumbling(g.clicks, "1m", aggs={"window": a.count()}),
@@ -81,83 +86,117 @@ WINDOWS: dict[str, tuple[Call, str]] = {
         lambda g: windows.cumulative(g.clicks, "7m", "1h", aggs=N),
         "multiple",
     ),
-    "session, gap negative": (lambda g: windows.session(g.clicks, "-1m", aggs=N), "gap is '-1m'"),
-    "session, longest below gap": (
-        lambda g: windows.session(g.clicks, "1h", longest="1m", aggs=N),
-        "longest",
+    "session, gap negative": (
+        lambda g: windows.session(g.clicks, "-1m", aggs=N),
+        "invalid gap: '-1m'",
+    ),
+    "session, max_duration below gap": (
+        lambda g: windows.session(g.clicks, "1h", max_duration="1m", aggs=N),
+        "invalid max_duration",
     ),
     "sliding, windows unknown": (
         lambda g: windows.sliding(g.clicks, "1m", windows="every", aggs=N),
-        "windows is 'every'",
+        "invalid windows: 'every'",
     ),
     "sliding, a bare Spark aggregate": (
         lambda g: windows.sliding(g.clicks, "1m", aggs={"n": F.count("*")}),
         "aggregate",
     ),
-    "rolled_up, finer than the panes": (
-        lambda g: windows.rolled_up(g.partials, "0 seconds", aggs=N),
+    "roll_up, finer than the panes": (
+        lambda g: windows.roll_up(g.partials, "0 seconds", aggs=N),
         "positive",
     ),
-    "rolled_up, finished results": (
-        lambda g: windows.rolled_up(windows.tumbling(g.clicks, "1m", aggs=MEAN), "1h", aggs=MEAN),
+    "roll_up, finished results": (
+        lambda g: windows.roll_up(windows.tumbling(g.clicks, "1m", aggs=MEAN), "1h", aggs=MEAN),
         "partial",
     ),
-    "rolled_up, no windows": (lambda g: windows.rolled_up(g.clicks, "1h", aggs=N), "window"),
-    "rolled_up, a bare Spark aggregate": (
-        lambda g: windows.rolled_up(g.partials, "1h", aggs={"n": F.sum("n")}),
-        "whose partials merge",
+    "roll_up, no windows": (lambda g: windows.roll_up(g.clicks, "1h", aggs=N), "window"),
+    "roll_up, a bare Spark aggregate": (
+        lambda g: windows.roll_up(g.partials, "1h", aggs={"n": F.sum("n")}),
+        "an Aggregate",
     ),
-    "Windowed, a window by name": (lambda g: windows.Windowed("tumbling", aggs=N), "window is"),
-    "Windowed, no aggs": (lambda g: windows.Windowed(windows.Tumbling("1m")), "aggs is"),
-    "Windowed, where no condition": (
-        lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="ms")(g.clicks),
-        "of type bigint",
+    "WindowAggregation, a window by name": (
+        lambda g: windows.WindowAggregation("tumbling", aggs=N),
+        "invalid window",
     ),
-    "Windowed, where unreadable": (
-        lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="ms >")(g.clicks),
-        "cannot be read",
+    "WindowAggregation, no aggs": (
+        lambda g: windows.WindowAggregation(windows.Tumbling("1m")),
+        "invalid aggs",
     ),
-    "Windowed, where of another column": (
-        lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="mss > 1")(g.clicks),
+    "WindowAggregation, where no condition": (
+        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="ms")(g.clicks),
+        "has type bigint",
+    ),
+    "WindowAggregation, where unreadable": (
+        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="ms >")(g.clicks),
+        "invalid where: ",
+    ),
+    "WindowAggregation, where of another column": (
+        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="mss > 1")(
+            g.clicks
+        ),
         "mss",
     ),
-    "Windowed, where of all rows": (
-        lambda g: windows.Windowed(windows.Tumbling("1m"), aggs=N, where="max(ms) > 1")(g.clicks),
-        "asks for more than one row",
+    "WindowAggregation, where of all rows": (
+        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="max(ms) > 1")(
+            g.clicks
+        ),
+        "a condition on the columns of one row",
     ),
     "deduplicate, unknown key": (
-        lambda g: windows.deduplicate(g.clicks, "id", "1h", hold="1m"),
+        lambda g: windows.deduplicate(g.clicks, "id", "1h", max_delay="1m"),
         "id",
     ),
-    "deduplicate, hold longer than horizon": (
-        lambda g: windows.deduplicate(g.clicks, "page", "1m", hold="1h"),
-        "hold",
+    "deduplicate, max_delay longer than within": (
+        lambda g: windows.deduplicate(g.clicks, "page", "1m", max_delay="1h"),
+        "invalid max_delay",
     ),
 }
 AGGREGATES: dict[str, tuple[Call, str]] = {
-    "quantile, at beyond 1": (lambda g: sketches.quantile("ms", 99), "0 to 1"),
-    "quantile, at a text": (lambda g: sketches.quantile("ms", "0.99"), "at is '0.99'"),
-    "quantile, swapped": (lambda g: sketches.quantile(0.99, "ms"), "at is 'ms'"),
-    "quantile, k too small": (lambda g: sketches.quantile("ms", 0.5, k=1), "k is 1"),
-    "top, swapped": (lambda g: sketches.top(10, "page"), "n is 'page'"),
-    "top, none": (lambda g: sketches.top("page", 0), "n is 0"),
-    "top, more than capacity": (lambda g: sketches.top("page", 20, capacity=10), "capacity"),
-    "distinct, precision": (lambda g: sketches.distinct("page", precision=50), "precision is 50"),
-    "distinct, precision a text": (
-        lambda g: sketches.distinct("page", precision="12"),
-        "precision is '12'",
+    "quantile, at beyond 1": (lambda g: sketches.approx_quantile("ms", 99), "0 to 1"),
+    "quantile, at a text": (
+        lambda g: sketches.approx_quantile("ms", "0.99"),
+        "invalid probabilities: '0.99'",
     ),
-    "theta, precision": (lambda g: sketches.theta("page", precision=2), "precision is 2"),
-    "bloom, no keys": (lambda g: sketches.bloom("page", keys=0), "keys is 0"),
-    "bloom, rate": (lambda g: sketches.bloom("page", keys=9, false_positives=2), "false_positives"),
-    "mean, a number": (lambda g: a.mean(3), "value is 3"),
-    "total, a list": (lambda g: a.total(["ms"]), "value is"),
-    "rank_error, k": (lambda g: sketches.rank_error(0), "k is 0"),
-    "count_error, capacity": (lambda g: sketches.count_error(0), "capacity is 0"),
+    "quantile, swapped": (
+        lambda g: sketches.approx_quantile(0.99, "ms"),
+        "invalid probabilities: 'ms'",
+    ),
+    "quantile, k too small": (lambda g: sketches.approx_quantile("ms", 0.5, k=1), "invalid k: 1"),
+    "top, swapped": (lambda g: sketches.approx_top_k(10, "page"), "invalid n: 'page'"),
+    "top, none": (lambda g: sketches.approx_top_k("page", 0), "invalid n: 0"),
+    "top, more than capacity": (
+        lambda g: sketches.approx_top_k("page", 20, capacity=10),
+        "capacity",
+    ),
+    "distinct, precision": (
+        lambda g: sketches.approx_count_distinct("page", precision=50),
+        "invalid precision: 50",
+    ),
+    "distinct, precision a text": (
+        lambda g: sketches.approx_count_distinct("page", precision="12"),
+        "invalid precision: '12'",
+    ),
+    "theta, precision": (
+        lambda g: sketches.theta_sketch("page", precision=2),
+        "invalid precision: 2",
+    ),
+    "bloom, no keys": (
+        lambda g: sketches.bloom_filter("page", expected_items=0),
+        "invalid expected_items: 0",
+    ),
+    "bloom, rate": (
+        lambda g: sketches.bloom_filter("page", expected_items=9, fpp=2),
+        "invalid fpp: 2",
+    ),
+    "mean, a number": (lambda g: a.avg(3), "invalid value: 3"),
+    "total, a list": (lambda g: a.sum(["ms"]), "invalid value: ['ms']"),
+    "rank_error, k": (lambda g: sketches.rank_error(0), "invalid k: 0"),
+    "count_error, capacity": (lambda g: sketches.top_k_count_error(0), "invalid capacity: 0"),
     "near_duplicates, threshold": (
         lambda g: sketches.near_duplicates(g.clicks, "page", key="user", threshold=2, within="1h"),
         "threshold",
     ),
-    "finished, no partials": (lambda g: a.finished(g.clicks, {"nn": a.count()}), "nn"),
-    "merged, unknown by": (lambda g: a.merged(g.partials, "page", N), "page"),
+    "finished, no partials": (lambda g: a.finish(g.clicks, {"nn": a.count()}), "nn"),
+    "merged, unknown by": (lambda g: a.merge_partials(g.partials, "page", N), "page"),
 }

@@ -1,0 +1,163 @@
+"""The schema of a change: the same for every changelog format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from ..columns import as_schema, require_column_names, require_columns
+from ..errors import ColumnError, ColumnTypeError
+
+CREATE = "create"
+UPDATE = "update"
+DELETE = "delete"
+SNAPSHOT = "snapshot"
+TRUNCATE = "truncate"
+TOMBSTONE = "tombstone"
+ROW_OPS = (CREATE, UPDATE, SNAPSHOT)
+"""Operations after which the row exists."""
+
+REMOVAL_OPS = (DELETE, TRUNCATE, TOMBSTONE)
+"""Operations after which the row does not exist."""
+
+CHANGE_COLUMNS = ("op", "key", "before", "after", "position", "event_time", "place")
+LOG_POSITION_TYPE = (
+    StructType().add("topic", "string").add("partition", "integer").add("offset", "long")
+)
+RESERVED_COLUMNS = (
+    "op",
+    "position",
+    "changed_at",
+    "deleted",
+    "valid_from",
+    "valid_to",
+    "is_current",
+)
+"""Columns that current and history tables add to the columns of the row."""
+
+
+def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[StructType, list[str]]:
+    """Validate the columns and the key of a source table; return the schema and the key names."""
+    schema = as_schema(columns, "columns")
+    keys = require_column_names(key, "key")
+    missing = [name for name in keys if name not in schema.names]
+    if missing or not keys:
+        raise ColumnError(
+            f"invalid key: {key!r}",
+            f"at least one of the columns {', '.join(schema.names)}",
+            f"key={schema.names[0]!r}" if schema.names else "",
+        )
+    for field in schema:
+        _require_comparable(field.name, field.dataType)
+    reserved = [name for name in schema.names if name.lower() in RESERVED_COLUMNS]
+    if reserved:
+        raise ColumnError(
+            f"invalid columns: {', '.join(reserved)}",
+            f"names other than the reserved ones: {', '.join(RESERVED_COLUMNS)}",
+            "rename the column in the connector (Debezium: the ReplaceField transform)",
+        )
+    return schema, keys
+
+
+def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
+    """Return the schema of a change of a table with these columns and this key."""
+    nullable_columns = StructType([StructField(field.name, field.dataType) for field in columns])
+    return (
+        StructType()
+        .add("op", "string", nullable=False)
+        .add("key", StructType([nullable_columns[name] for name in keys]))
+        .add("before", nullable_columns)
+        .add("after", nullable_columns)
+        .add("position", ArrayType(LongType()))
+        .add("event_time", "timestamp")
+        .add("place", LOG_POSITION_TYPE, nullable=False)
+    )
+
+
+def removes_row(op: Column) -> Column:
+    """Return whether the row does not exist after a change with this operation."""
+    return op.isin(*REMOVAL_OPS)
+
+
+def _require_comparable(name: str, data_type: DataType) -> None:
+    if isinstance(data_type, MapType | VariantType):
+        raise ColumnTypeError(
+            f"invalid type of column {name!r}: {data_type.simpleString()}",
+            "a comparable type: any type except map and variant, also inside arrays and structs",
+            f"'{name} STRING', which reads an object as JSON text",
+        )
+    if isinstance(data_type, ArrayType):
+        _require_comparable(name, data_type.elementType)
+    for field in data_type if isinstance(data_type, StructType) else ():
+        _require_comparable(name, field.dataType)
+
+
+def with_deletes_of_old_keys(changes: DataFrame) -> DataFrame:
+    """Add a delete of the old key for each update that changes the key of its row.
+
+    Maxwell writes such a change as one update; Debezium writes a delete and a create.
+    """
+    old_values = [F.col("before").getField(name).alias(name) for name in key_names(changes)]
+    old_key = F.struct(*old_values)
+    is_key_change = (F.col("op") == F.lit(UPDATE)) & ~old_key.eqNullSafe(F.col("key"))
+    has_old_key = reduce(and_, [value.isNotNull() for value in old_values])
+    null_row = F.lit(None).cast(changes.schema["after"].dataType)
+    delete = {"op": F.lit(DELETE), "key": old_key, "after": null_row}
+    return changes.unionByName(changes.where(is_key_change & has_old_key).withColumns(delete))
+
+
+def key_names(changes: DataFrame) -> list[str]:
+    """Return the names of the key columns; raise if the frame does not have the change schema."""
+    require_columns(changes, CHANGE_COLUMNS, "changes")
+    key_type, row_struct = changes.schema["key"].dataType, changes.schema["after"].dataType
+    if not isinstance(key_type, StructType) or not isinstance(row_struct, StructType):
+        types = f"{key_type.simpleString()}, {row_struct.simpleString()}"
+        raise ColumnTypeError(
+            f"invalid types of key and after: {types}",
+            "structs, as debezium_format and maxwell_format return them",
+            'debezium_format("id INT, name STRING", key="id")',
+        )
+    return list(key_type.names)
+
+
+def row_names(changes: DataFrame) -> list[str]:
+    """Return the names of the columns of the row."""
+    row_struct = changes.schema["after"].dataType
+    return list(row_struct.names) if isinstance(row_struct, StructType) else []
+
+
+def has_key(changes: DataFrame) -> Column:
+    """Return whether no column of the key is null."""
+    return reduce(and_, [F.col("key").getField(name).isNotNull() for name in key_names(changes)])
+
+
+def current_row(changes: DataFrame) -> list[Column]:
+    """Return the columns of the row after each change; null except for the key after a delete."""
+    keys = key_names(changes)
+    parts = {name: F.col("key") if name in keys else F.col("after") for name in row_names(changes)}
+    return [part.getField(name).alias(name) for name, part in parts.items()]
+
+
+def is_before(
+    end_offsets: Mapping[str, Mapping[int, int]], topic: Column, partition: Column, offset: Column
+) -> Column:
+    """Return whether a log position is before the end offset of its partition."""
+    parts = [
+        (topic == F.lit(name)) & (partition == F.lit(number)) & (offset < F.lit(end))
+        for name, numbers in end_offsets.items()
+        for number, end in numbers.items()
+    ]
+    return reduce(or_, parts, F.lit(False))

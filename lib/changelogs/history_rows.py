@@ -1,0 +1,245 @@
+"""History rows (SCD type 2): each version of a row, with its validity period."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ..columns import quoted_column, same_key
+from .change_schema import (
+    TOMBSTONE,
+    TRUNCATE,
+    current_row,
+    has_key,
+    key_names,
+    removes_row,
+    row_names,
+    with_deletes_of_old_keys,
+)
+
+VALIDITY_COLUMNS = ("valid_from", "valid_to", "is_current", "op", "position")
+_FIRST_TRUNCATE = "__tidegate_first_truncate"
+_NEW_ROW = "__tidegate_new_row"
+_PREVIOUS_ROW = "__tidegate_previous_row"
+_ARRIVAL = "__tidegate_arrival"
+_LAST = "__tidegate_last"
+_IS_REPEATED = "__tidegate_is_repeated"
+_RANK = "__tidegate_rank"
+_TRUNCATES = "__tidegate_truncates"
+_ARRIVAL_TYPE = "struct<age:int,topic:string,partition:int,offset:bigint>"
+"""A value that orders changes by arrival."""
+_TRUNCATES_TYPE = "array<struct<at:timestamp,position:array<bigint>>>"
+# Arrival order: changes from the table precede those of the batch. Among changes from the table,
+# tombstones are last, since they arrived after the changes that they end.
+_FROM_TABLE = 0
+_TOMBSTONE_FROM_TABLE = 1
+_FROM_BATCH = 2
+
+
+def history_rows(changes: DataFrame) -> DataFrame:
+    """Return every version of every row, with its validity period.
+
+    The result is a slowly changing dimension of type 2. A version is valid from the source time of
+    its change (inclusive) to the time of the next change of its key (exclusive); a null `valid_to`
+    marks the current version. Versions of a key neither overlap nor have gaps while the row exists,
+    in whatever order changes arrive: a late change is inserted at its time. At one instant a key
+    has one version, that of the highest position. Every change creates a version, also one that
+    changes no value.
+
+    A delete, truncate or tombstone is a row without values and with valid_to = valid_from. Late
+    changes need these rows, and as-of joins never match them. The condition
+    `valid_to IS NULL OR valid_from < valid_to` selects only the versions. A truncate is a row with
+    a null key; it ends all versions with a lower position that began at or before its time.
+
+    A tombstone has no source time. After a delete it is redundant and dropped. Otherwise it ends
+    its key at its Kafka timestamp, or at the time of the next change if that is earlier. Changes
+    at equal positions are one change; the last to arrive wins. If it arrives after a tombstone
+    that ended the change, the tombstone was redelivered and is dropped.
+
+    Times are source times: if the source clock moves back between two changes of a key, the history
+    follows the clock, and `latest_changes` follows the log. Changes without a key or a time have no
+    version; the formats send them to the dead letters.
+
+    Args:
+        changes: a batch with the rows of `debezium_format` or `maxwell_format`.
+
+    Returns:
+        The columns of the table, `valid_from`, `valid_to`, `is_current`, `op` (of the change that
+        created the version) and `position`.
+
+    Raises:
+        ColumnError, ColumnTypeError: at the call.
+
+    >>> from tidegate.formats import debezium_format
+    >>> customers = debezium_format("id INT, name STRING", key="id")
+    >>> history_rows(spark.createDataFrame([], customers.schema)).columns
+    ['id', 'name', 'valid_from', 'valid_to', 'is_current', 'op', 'position']
+    """
+    return _validity(_version_rows(changes), key_names(changes), row_names(changes))
+
+
+def history_updates(table: DataFrame, changes: DataFrame, *, has_truncate: bool) -> DataFrame:
+    """Return the rows of a history table that must change to include further changes.
+
+    Args:
+        table: the result of `history_rows` so far.
+        changes: a batch of further changes.
+        has_truncate: whether the changes include a truncate, which affects all keys that existed
+            at its time or later.
+
+    Returns:
+        The columns of the table, and `was`: the row of the table with this key and valid_from, null
+        for a new row. For a row that must be deleted, all columns except key, valid_from and `was`
+        are null, including `op`.
+
+    Raises:
+        ColumnError, ColumnTypeError: at the call.
+
+    >>> from tidegate.formats import debezium_format
+    >>> changes = spark.createDataFrame([], debezium_format("id INT, name STRING", key="id").schema)
+    >>> history_updates(history_rows(changes), changes, has_truncate=False).columns[-1]
+    'was'
+    """
+    keys = key_names(changes)
+    names = row_names(changes)
+    versions = table.select(*map(quoted_column, names), *VALIDITY_COLUMNS)
+    affected_rows = _affected_versions(versions, changes, keys, has_truncate=has_truncate)
+    age = F.when(_is_tombstone(), _TOMBSTONE_FROM_TABLE).otherwise(_FROM_TABLE)
+    arrival = F.struct(age, *[F.lit(None)] * 3).cast(_ARRIVAL_TYPE)
+    stored_rows = affected_rows.drop("valid_to", "is_current").withColumn(_ARRIVAL, arrival)
+    validity = _validity(stored_rows.unionByName(_version_rows(changes)), keys, names)
+    return _changed_versions(validity, affected_rows, keys, names)
+
+
+def _affected_versions(
+    table: DataFrame, changes: DataFrame, keys: list[str], *, has_truncate: bool
+) -> DataFrame:
+    """Return the table's rows of the keys whose versions may change, and its truncates."""
+    changed = with_deletes_of_old_keys(changes).select("key.*")
+    # Truncates have a null key.
+    no_key = [F.lit(None).cast(field.dataType).alias(field.name) for field in changed.schema]
+    affected_keys = changed.unionByName(changed.sparkSession.range(1).select(*no_key))
+    if has_truncate:
+        truncates = changes.where(F.col("op") == F.lit(TRUNCATE))
+        first = truncates.agg(F.min("event_time").alias(_FIRST_TRUNCATE))
+        was_live = F.col("valid_to").isNull() | (F.col("valid_to") > F.col(_FIRST_TRUNCATE))
+        live_versions = table.crossJoin(F.broadcast(first)).where(was_live)
+        affected_keys = affected_keys.unionByName(live_versions.select(*map(quoted_column, keys)))
+    distinct_keys = affected_keys.distinct()
+    return table.alias("old").join(distinct_keys.alias("new"), same_key(keys), "left_semi")
+
+
+def _changed_versions(
+    timeline: DataFrame, stored: DataFrame, keys: list[str], names: list[str]
+) -> DataFrame:
+    """Return the versions that differ from the stored ones, each with its stored row as `was`."""
+    columns = [*names, *VALIDITY_COLUMNS]
+    version_key = [*keys, "valid_from"]
+    key = [quoted_column(name) for name in version_key]
+    row = F.struct(*[quoted_column(name) for name in columns if name not in version_key])
+    row_type = stored.select(row.alias("row")).schema["row"].dataType
+    null_row, new_row = F.lit(None).cast(row_type), row.cast(row_type).alias(_NEW_ROW)
+    new_rows = timeline.select(*key, new_row, null_row.alias(_PREVIOUS_ROW))
+    previous_rows = stored.select(*key, null_row.alias(_NEW_ROW), row.alias(_PREVIOUS_ROW))
+    non_null = [
+        F.max_by(name, F.col(name).isNotNull()).alias(name) for name in (_NEW_ROW, _PREVIOUS_ROW)
+    ]
+    pairs = new_rows.unionByName(previous_rows).groupBy(*key).agg(*non_null)
+    new, previous = F.col(_NEW_ROW), F.col(_PREVIOUS_ROW)
+    values = [
+        quoted_column(name) if name in version_key else new[name].alias(name) for name in columns
+    ]
+    return pairs.where(~new.eqNullSafe(previous)).select(*values, previous.alias("was"))
+
+
+def _version_rows(changes: DataFrame) -> DataFrame:
+    """Return a row for each change, with the columns of the version that it creates."""
+    timed_changes = with_deletes_of_old_keys(changes).where(F.col("event_time").isNotNull())
+    relevant_changes = timed_changes.where(has_key(changes) | (F.col("op") == F.lit(TRUNCATE)))
+    arrival = F.struct(F.lit(_FROM_BATCH), "place.topic", "place.partition", "place.offset")
+    return relevant_changes.select(
+        *current_row(changes),
+        F.col("event_time").alias("valid_from"),
+        "op",
+        "position",
+        arrival.cast(_ARRIVAL_TYPE).alias(_ARRIVAL),
+    )
+
+
+def _validity(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
+    """Return the versions of changes; the rules of `history_rows`, applied one after the other."""
+    key = [quoted_column(name) for name in keys]
+    one_per_position = _last_per_position(_with_tombstone_positions(rows, key), key)
+    one_per_instant = _last_per_instant(_with_timed_tombstones(one_per_position, key), key)
+    with_truncates = one_per_instant.crossJoin(F.broadcast(_collected_truncates(rows)))
+    with_validity = _with_valid_to(with_truncates, key)
+    with_current_flag = with_validity.withColumn("is_current", F.col("valid_to").isNull())
+    return with_current_flag.select(*map(quoted_column, names), *VALIDITY_COLUMNS)
+
+
+def _is_tombstone() -> Column:
+    return F.col("op") == F.lit(TOMBSTONE)
+
+
+def _with_tombstone_positions(rows: DataFrame, key: list[Column]) -> DataFrame:
+    """Set the position of a tombstone to the highest position of its key that arrived before it."""
+    by_arrival = Window.partitionBy(*key).orderBy(_ARRIVAL)
+    so_far = by_arrival.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lowest = F.array().cast("array<bigint>")
+    position = F.coalesce("position", F.max("position").over(so_far), lowest)
+    return rows.withColumn("position", position)
+
+
+def _last_per_position(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Retain the last change at each position, and the tombstones that arrived after it."""
+    at_position = Window.partitionBy(*key, "position").orderBy(_is_tombstone(), _ARRIVAL)
+    same_position = at_position.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    last = F.max(F.when(~_is_tombstone(), F.col(_ARRIVAL))).over(same_position)
+    is_last = F.col(_ARRIVAL) == F.col(_LAST)
+    is_after = F.coalesce(F.col(_ARRIVAL) > F.col(_LAST), F.lit(True))
+    is_retained = F.when(_is_tombstone(), is_after).otherwise(is_last)
+    return changes.withColumn(_LAST, last).where(is_retained)
+
+
+def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Drop redundant tombstones; limit the time of others to that of the next change in the log."""
+    log_order = Window.partitionBy(*key).orderBy("position", _is_tombstone(), _ARRIVAL)
+    follows_removal = F.coalesce(removes_row(F.lag("op").over(log_order)), F.lit(False))
+    next_valid_from = F.min("valid_from").over(log_order.rowsBetween(1, Window.unboundedFollowing))
+    time = F.when(_is_tombstone(), F.least("valid_from", next_valid_from))
+    timed_changes = changes.withColumns(
+        {
+            _IS_REPEATED: _is_tombstone() & follows_removal,
+            "valid_from": time.otherwise(F.col("valid_from")),
+        }
+    )
+    return timed_changes.where(~F.col(_IS_REPEATED))
+
+
+def _last_per_instant(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Retain the change with the highest position at each instant."""
+    order = [F.desc("position"), _is_tombstone().desc()]
+    highest_first = Window.partitionBy(*key, "valid_from").orderBy(*order)
+    return changes.withColumn(_RANK, F.row_number().over(highest_first)).where(F.col(_RANK) == 1)
+
+
+def _with_valid_to(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Add `valid_to`; drop versions that a truncate ended at the instant of their start."""
+    is_end = removes_row(F.col("op"))
+    start = F.col("valid_from")
+
+    def ends_it(truncate: Column) -> Column:
+        return (truncate["at"] >= start) & (truncate["position"] > F.col("position"))
+
+    truncated_at = F.array_min(F.filter(F.col(_TRUNCATES), ends_it)["at"])
+    next_valid_from = F.lead("valid_from").over(Window.partitionBy(*key).orderBy("valid_from"))
+    valid_to = F.when(is_end, start).otherwise(F.least(next_valid_from, truncated_at))
+    with_valid_to = changes.withColumn("valid_to", valid_to)
+    return with_valid_to.where(is_end | F.col("valid_to").isNull() | (F.col("valid_to") > start))
+
+
+def _collected_truncates(rows: DataFrame) -> DataFrame:
+    """Return one row with the times and positions of all truncates."""
+    truncates = rows.where(F.col("op") == F.lit(TRUNCATE))
+    truncate_set = F.collect_set(F.struct(F.col("valid_from").alias("at"), "position"))
+    return truncates.agg(truncate_set.cast(_TRUNCATES_TYPE).alias(_TRUNCATES))

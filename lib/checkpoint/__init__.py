@@ -1,0 +1,1 @@
+"""A checkpoint: Spark's logs, their integrity, the lineage and fencing."""

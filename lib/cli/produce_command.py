@@ -1,0 +1,122 @@
+"""`tidegate produce`: send the lines of files, or sample clicks, to a topic."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from ..errors import ArgumentError
+from ..jobs.sample_clicks import SCHEMA, clicks
+from ..kafka.admin import Cluster
+from ..kafka.producer import Record, deliver
+from .kafka_options import Options, Servers
+
+Files = Annotated[
+    list[Path] | None, typer.Argument(help="Files with one record per line; - is standard input.")
+]
+Create = Annotated[
+    int | None,
+    typer.Option(min=1, help="Create the topic, if missing, with this number of partitions."),
+]
+SampleSize = Annotated[
+    int | None, typer.Option(min=100, help="Send this number of generated clicks of a web site.")
+]
+Key = Annotated[
+    str | None, typer.Option(help="The JSON field to use as record key.", show_default="no key")
+]
+_CLICKS_PER_SECOND = 100.0
+_CHUNK_SIZE = 20_000
+_STANDARD_INPUT = "-"
+
+
+def produce(
+    topic: str,
+    files: Files = None,
+    servers: Servers = "localhost:9092",
+    create: Create = None,
+    sample: SampleSize = None,
+    key: Key = None,
+    option: Options = None,
+) -> None:
+    """Send each line of the files as a record to a topic, or send sample clicks.
+
+    The event times of sample clicks end now. Clicks are out of order; some are duplicates,
+    some late, and some invalid.
+    """
+    if (sample is None) == (not files):
+        raise ArgumentError(
+            "invalid arguments: files and --sample" if files else "missing argument: FILES",
+            "files, or --sample with a number",
+            f"tidegate produce {topic} --sample 5000",
+        )
+    cluster = Cluster(servers, option or ())
+    _require_readable(files or [])
+    if create is not None:
+        typer.echo(cluster.create_topic(topic, create))
+    cluster.require_topic(topic)
+    records = _sample_records(topic, sample) if sample else _file_records(topic, files or [], key)
+    typer.echo(f"{send_records(cluster, records):,} records sent to {topic}.")
+    if sample is not None:
+        typer.echo(f'schema = "{SCHEMA}"')
+
+
+def send_records(cluster: Cluster, records: Iterator[Record]) -> int:
+    """Send records in chunks and return their number."""
+    sent = 0
+    while chunk := list(islice(records, _CHUNK_SIZE)):
+        sent += len(deliver(cluster.servers, chunk, options=cluster.options))
+    return sent
+
+
+def _sample_records(topic: str, count: int) -> Iterator[Record]:
+    start = datetime.now(UTC) - timedelta(seconds=count / _CLICKS_PER_SECOND)
+    for click in clicks(count, start=start, rate=_CLICKS_PER_SECOND):
+        yield Record(topic, click.value(), click.arrival_ms, click.user.encode())
+
+
+def _file_records(topic: str, files: Sequence[Path], key: str | None) -> Iterator[Record]:
+    for file in files:
+        with _open_file(file) as lines:
+            for line in filter(bytes.strip, lines):
+                value, now = line.rstrip(b"\r\n"), int(time.time() * 1000)
+                yield Record(topic, value, now, None if key is None else _record_key(value, key))
+
+
+def _require_readable(files: Sequence[Path]) -> None:
+    """Raise ArgumentError for an unreadable file, before a topic is created."""
+    for file in files:
+        # Opening and closing a pipe would terminate its writer.
+        if str(file) != _STANDARD_INPUT and not file.is_fifo():
+            with _open_file(file):
+                pass
+
+
+@contextmanager
+def _open_file(file: Path) -> Iterator[IO[bytes]]:
+    is_standard_input = str(file) == _STANDARD_INPUT
+    try:
+        with nullcontext(sys.stdin.buffer) if is_standard_input else file.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot read {file}: {error.strerror}", "files, or - for standard input"
+        ) from None
+
+
+def _record_key(line: bytes, key: str) -> bytes | None:
+    """Return a field of a JSON object as the key; None for a line without it."""
+    with suppress(ValueError):
+        record = json.loads(line)
+        value = record.get(key) if isinstance(record, dict) else None
+        if value is not None:
+            return (value if isinstance(value, str) else json.dumps(value)).encode()
+    return None

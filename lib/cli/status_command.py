@@ -1,0 +1,433 @@
+"""`tidegate status`: the progress and output of each job below a folder, without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pyarrow import ArrowInvalid
+from pyarrow.fs import FileInfo, FileSelector, FileType
+from rich.console import Console
+from rich.table import Column, Table
+
+from ..checkpoint.lineage import CheckpointLineage, Rescaling
+from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER
+from ..commit.batch import Stamp
+from ..errors import ArgumentError, CheckpointError
+from ..kafka.admin import Cluster
+from ..paths import arrow_file_system, normalize_path
+from .kafka_options import Options
+
+MAX_FOLDER_DEPTH = 4
+"""How deep below the folder the command searches for tables."""
+
+_LOG = "_delta_log"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_NUMBER = re.compile(r"\d+")
+_ROW_METRICS = ("numOutputRows", "numTargetRowsInserted")
+
+
+@dataclass(frozen=True)
+class StampedCommit:
+    """A commit of a table that has a stamp: its time and number of rows."""
+
+    version: int
+    timestamp_ms: int
+    stamp: Stamp
+    rows: int
+
+
+@dataclass(frozen=True)
+class StampedTable:
+    """The stamped commits of a table, in ascending order.
+
+    log_complete: whether the log still contains version 0.
+    newest_end: the latest window end in the table's statistics; None without windows.
+    """
+
+    path: str
+    commits: Sequence[StampedCommit]
+    log_complete: bool
+    newest_end: str | None
+
+
+@dataclass(frozen=True)
+class CheckpointProgress:
+    """The progress of a query.
+
+    query: the id of the query.
+    last_planned, last_committed: the latest planned and committed batch; -1 for none.
+    start_offsets, end_offsets: the offsets at which the first batch starts and the last committed
+        batch ends.
+    watermark: in milliseconds since 1970; None without a watermark.
+    rescaling: an unfinished change of the number of state partitions.
+    """
+
+    path: str
+    query: str
+    last_planned: int
+    last_committed: int
+    start_offsets: Mapping[tuple[str, int], int]
+    end_offsets: Mapping[tuple[str, int], int]
+    watermark: int | None
+    rescaling: Rescaling | None
+
+    @property
+    def offsets_read(self) -> int:
+        """The number of offsets in the committed batches."""
+        start = self.start_offsets
+        return sum(end - start.get(partition, 0) for partition, end in self.end_offsets.items())
+
+    @property
+    def unfinished_batch(self) -> int | None:
+        """The planned batch that is not committed."""
+        return self.last_planned if self.last_planned > self.last_committed else None
+
+
+class OutputFolder:
+    """A folder of tables and checkpoints, in the local file system or an object store.
+
+    Raises ArgumentError at construction if the folder does not exist.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = normalize_path(root)
+        try:
+            self._files, self._path = arrow_file_system(self.root)
+            exists = self._files.get_file_info(self._path).type == FileType.Directory
+        except (ArrowInvalid, OSError) as error:
+            raise ArgumentError(f"cannot read {root}: {error}") from None
+        if not exists:
+            raise ArgumentError(
+                f"missing folder: {self.root}",
+                "the folder output.root of a job",
+                "tidegate status DIR",
+            )
+
+    def scan(self) -> tuple[list[StampedTable], list[CheckpointProgress]]:
+        """Return the tables with stamped commits, and the checkpoints."""
+        tables: list[StampedTable] = []
+        checkpoints: list[CheckpointProgress] = []
+        for path, names in self._walk(self._path, MAX_FOLDER_DEPTH):
+            if _LOG in names:
+                tables.append(self._read_table(path))
+            elif {"offsets", "metadata"} <= names:
+                checkpoints.append(self._read_checkpoint(path))
+        return [table for table in tables if table.commits], checkpoints
+
+    def _walk(self, path: str, depth: int) -> Iterator[tuple[str, set[str]]]:
+        entries = self._list_entries(path)
+        names = {entry.base_name for entry in entries}
+        yield path, names
+        if depth == 0 or "offsets" in names:
+            return
+        for entry in entries:
+            # A table's own folders can contain a checkpoint only if their name starts with "_".
+            is_visited = _LOG not in names or entry.base_name.startswith("_")
+            if entry.type == FileType.Directory and entry.base_name != _LOG and is_visited:
+                yield from self._walk(entry.path, depth - 1)
+
+    def _list_entries(self, path: str) -> list[FileInfo]:
+        entries: list[FileInfo] = self._files.get_file_info(
+            FileSelector(path, allow_not_found=True, recursive=False)
+        )
+        return sorted(entries, key=lambda entry: str(entry.path))
+
+    def _read_text(self, path: str) -> str:
+        with self._files.open_input_stream(path) as stream:
+            return bytes(stream.read()).decode("utf-8", "replace")
+
+    def _read_table(self, path: str) -> StampedTable:
+        # deltalake would add 130 MB to every installation for this method, and it refuses tables
+        # with features that it does not know.
+        logs = [e for e in self._list_entries(f"{path}/{_LOG}") if _COMMIT.fullmatch(e.base_name)]
+        commits: list[StampedCommit] = []
+        window_ends: list[str] = []
+        for entry in logs:
+            lines = self._read_text(entry.path).splitlines()
+            actions = [json.loads(line) for line in lines if line]
+            window_ends += [end for action in actions if (end := _window_end(action))]
+            commit = _parse_commit(int(entry.base_name[:20]), actions)
+            commits += [] if commit is None else [commit]
+        log_complete = bool(logs) and int(logs[0].base_name[:20]) == 0
+        return StampedTable(path, commits, log_complete, max(window_ends, default=None))
+
+    def _read_checkpoint(self, path: str) -> CheckpointProgress:
+        last_planned = self._newest_number(f"{path}/offsets")
+        last_committed = self._newest_number(f"{path}/commits")
+        commit_lines = self._read_json_lines(f"{path}/commits/{last_committed}")
+        watermark = commit_lines[0].get("nextBatchWatermarkMs") if commit_lines else None
+        initial_lines = [
+            line
+            for source in self._list_entries(f"{path}/sources")
+            for line in self._read_json_lines(f"{source.path}/0")
+        ]
+        return CheckpointProgress(
+            path=path,
+            query=str(json.loads(self._read_text(f"{path}/metadata")).get("id")),
+            last_planned=last_planned,
+            last_committed=last_committed,
+            start_offsets=_kafka_offsets(initial_lines),
+            end_offsets=_kafka_offsets(
+                self._read_json_lines(f"{path}/offsets/{last_committed}")[1:]
+            ),
+            watermark=watermark or None,
+            rescaling=self._read_rescaling(f"{path}/{LINEAGE_FOLDER}"),
+        )
+
+    def _read_rescaling(self, path: str) -> Rescaling | None:
+        """Return the rescaling of the latest lineage file that is not empty (a claim)."""
+        for entry in reversed(self._list_entries(path)):
+            if LINEAGE_FILE_PATTERN.fullmatch(entry.base_name) and entry.size:
+                with suppress(CheckpointError):
+                    content = self._read_text(entry.path).encode()
+                    return CheckpointLineage.from_json(content, entry.path).rescaling
+        return None
+
+    def _newest_number(self, path: str) -> int:
+        names = [entry.base_name for entry in self._list_entries(path)]
+        return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=-1)
+
+    def _read_json_lines(self, path: str) -> list[dict[str, Any]]:
+        """Return the JSON objects of a Spark log file, whose first line is its version.
+
+        A missing file has none.
+        """
+        if self._files.get_file_info(path).type != FileType.File:
+            return []
+        values = []
+        for line in self._read_text(path).replace("\0", "").splitlines():
+            try:
+                value = json.loads(line.removeprefix("v1"))
+            except ValueError:
+                continue
+            values += [value] if isinstance(value, dict) else []
+        return values
+
+
+def _parse_commit(version: int, actions: Sequence[Mapping[str, Any]]) -> StampedCommit | None:
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    info: Mapping[str, Any] = infos[0] if infos else {}
+    stamp = Stamp.from_json(info.get("userMetadata"))
+    if stamp is None:
+        return None
+    metrics = info.get("operationMetrics") or {}
+    rows = next((int(metrics[name]) for name in _ROW_METRICS if name in metrics), 0)
+    return StampedCommit(version, int(info.get("timestamp") or 0), stamp, rows)
+
+
+def _window_end(action: Mapping[str, Any]) -> str | None:
+    """Return the latest window end in the statistics of an added file."""
+    try:
+        return str(json.loads(action["add"]["stats"])["maxValues"]["window"]["end"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _kafka_offsets(sources: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    """Return the offsets of Kafka partitions; ignore other sources."""
+    return {
+        (topic, int(part)): int(offset)
+        for source in sources
+        for topic, parts in source.items()
+        if isinstance(parts, dict)
+        for part, offset in parts.items()
+        if _NUMBER.fullmatch(str(part)) and isinstance(offset, int)
+    }
+
+
+def relative_name(path: str, root: str) -> str:
+    """Return a table's path below the root, or its name if it is the root.
+
+    >>> relative_name("/data/jobs/views", "/data/jobs")
+    'views'
+    """
+    return path.removeprefix(root.rstrip("/")).lstrip("/") or Path(path).name
+
+
+Root = Annotated[str, typer.Argument(help="The folder of tables and checkpoints: output.root.")]
+OptionalServers = Annotated[
+    str | None, typer.Option(help="Brokers as host:port, to show the lag of each job.")
+]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print one JSON object per job.")]
+_SIDE = ("dead_letters", "offset_gaps", "late")
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job's tables, and its checkpoint if it is below the folder."""
+
+    job: str
+    query: str
+    tables: Sequence[StampedTable]
+    checkpoint: CheckpointProgress | None
+
+    @property
+    def last_commit(self) -> tuple[int, int]:
+        """The time and the batch of the latest commit."""
+        return max((c.timestamp_ms, c.stamp.batch) for table in self.tables for c in table.commits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for JSON."""
+        values: dict[str, Any] = {
+            "job": self.job,
+            "query": self.query,
+            "last_commit": _format_time(self.last_commit[0]),
+            "tables": [row.__dict__ for row in table_rows(self)],
+        }
+        checkpoint = self.checkpoint
+        if checkpoint is None:
+            names = ("checkpoint", "read", "batch", "unfinished_batch", "watermark")
+            return values | dict.fromkeys(names)
+        return values | {
+            "checkpoint": checkpoint.path,
+            "read": checkpoint.offsets_read,
+            "batch": checkpoint.last_committed,
+            "unfinished_batch": checkpoint.unfinished_batch,
+            "watermark": checkpoint.watermark and _format_time(checkpoint.watermark),
+        }
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The commits of one output of a job to a table.
+
+    is_partial: whether older commits were cleaned up and are missing from the counts.
+    """
+
+    path: str
+    output: str
+    commits: int
+    rows: int
+    last_batch: int
+    is_partial: bool
+
+
+def status(
+    root: Root, servers: OptionalServers = None, option: Options = None, as_json: JsonOutput = False
+) -> None:
+    """Show the commits, offsets and watermark of each job below a folder.
+
+    The command reads table logs and checkpoints as files; it does not start Spark.
+    """
+    folder = OutputFolder(root)
+    job_statuses = group_by_job(*folder.scan())
+    if as_json:
+        for job_status in job_statuses:
+            typer.echo(json.dumps(job_status.as_dict()))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    cluster = None if servers is None else Cluster(servers, option or ())
+    for job_status in job_statuses:
+        console.print(
+            f"job {job_status.job}, last commit {_format_time(job_status.last_commit[0])}",
+            style="bold",
+        )
+        console.print(_build_table(job_status, folder.root))
+        for line in describe_checkpoint(job_status, cluster):
+            console.print(line)
+    if not job_statuses:
+        console.print(f"No table below {folder.root} has commits of a job.")
+
+
+def group_by_job(
+    tables: Iterable[StampedTable], checkpoints: Iterable[CheckpointProgress]
+) -> list[JobStatus]:
+    """Return the jobs, each with its tables and checkpoint."""
+    by_query = {one.query: one for one in checkpoints}
+    tables_by_job: dict[tuple[str, str], list[StampedTable]] = {}
+    for table in tables:
+        for key in dict.fromkeys((c.stamp.job, c.stamp.query) for c in table.commits):
+            commits = [c for c in table.commits if (c.stamp.job, c.stamp.query) == key]
+            tables_by_job.setdefault(key, []).append(replace(table, commits=commits))
+    job_statuses = (
+        JobStatus(*key, logs, by_query.get(key[1])) for key, logs in tables_by_job.items()
+    )
+    return sorted(job_statuses, key=lambda one: (one.job, one.last_commit))
+
+
+def table_rows(status: JobStatus) -> list[TableRow]:
+    """Return one row per table and output; side outputs last."""
+    rows = []
+    for table in status.tables:
+        for output in dict.fromkeys(commit.stamp.output for commit in table.commits):
+            commits = [commit for commit in table.commits if commit.stamp.output == output]
+            number = sum(commit.stamp.row_counts.get(output, commit.rows) for commit in commits)
+            last = max(commit.stamp.batch for commit in commits)
+            is_partial = not table.log_complete
+            rows.append(TableRow(table.path, output, len(commits), number, last, is_partial))
+    return sorted(rows, key=lambda row: (row.output.startswith(_SIDE), row.output))
+
+
+def describe_checkpoint(status: JobStatus, cluster: Cluster | None = None) -> list[str]:
+    """Return lines on the offsets, the watermark and unfinished work of a checkpoint."""
+    checkpoint = status.checkpoint
+    if checkpoint is None:
+        return ["Its checkpoint is not below this folder: the offsets are unknown.", ""]
+    topics = ", ".join(dict.fromkeys(topic for topic, _ in checkpoint.end_offsets))
+    lines = [
+        f"Read: {checkpoint.offsets_read:,} offsets of {topics or 'no topic'}, in batches 0 to "
+        f"{checkpoint.last_committed}."
+    ]
+    if cluster is not None:
+        lines.append(f"Waiting in the topics: {count_unread(checkpoint, cluster):,} offsets.")
+    if checkpoint.watermark is not None:
+        lines.append(
+            f"Open: the watermark is {_format_time(checkpoint.watermark)}. Windows that end later "
+            "stay open until newer events advance it."
+        )
+        ends = [table.newest_end for table in status.tables if table.newest_end]
+        lines += [f"The latest emitted window ends {max(ends)}."] if ends else []
+    if checkpoint.rescaling is not None:
+        lines.append(
+            "The state is being rescaled to "
+            f"{checkpoint.rescaling.partitions_after} partitions. If the command was interrupted, "
+            f"{checkpoint.rescaling.finish_command(checkpoint.path)} resumes it."
+        )
+    elif checkpoint.unfinished_batch is not None:
+        lines.append(
+            f"Batch {checkpoint.unfinished_batch} is not committed; the next start retries it."
+        )
+    return [*lines, ""]
+
+
+def count_unread(checkpoint: CheckpointProgress, cluster: Cluster) -> int:
+    """Return the number of unread offsets in the topics."""
+    partition_counts = cluster.topics()
+    partitions = {
+        name: range(partition_counts.get(name, 0))
+        for name in {topic for topic, _ in checkpoint.end_offsets}
+    }
+    ends = cluster.end_offsets(partitions)
+    start_offsets = cluster.start_offsets(partitions)
+    return sum(
+        max(0, end - max(checkpoint.end_offsets.get(partition, 0), start_offsets[partition]))
+        for partition, end in ends.items()
+    )
+
+
+def _build_table(status: JobStatus, root: str) -> Table:
+    right = [Column(title, justify="right") for title in ("commits", "rows written", "last batch")]
+    table = Table("table", "output", *right, box=None, pad_edge=False)
+    for row in table_rows(status):
+        more = " or more" if row.is_partial else ""
+        table.add_row(
+            relative_name(row.path, root),
+            row.output,
+            f"{row.commits:,}{more}",
+            f"{row.rows:,}{more}",
+            str(row.last_batch),
+        )
+    return table
+
+
+def _format_time(milliseconds: int) -> str:
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")

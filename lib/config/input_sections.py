@@ -1,0 +1,225 @@
+"""[input] and [registry]: topics, value formats, event time and the schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from ..errors import ConfigError
+from ..formats import (
+    Format,
+    SchemaRegistry,
+    avro_format,
+    json_format,
+    protobuf_format,
+    with_schema_header,
+)
+from ..offsets import Offsets
+from ..secrets import resolve_secrets
+from ..sources import Input, KafkaSource
+from ..sources.event_time_column import TimeUnit
+from ..sources.input import Watermarks
+from .config_types import (
+    Duration,
+    Names,
+    NonNegativeDuration,
+    OptionValue,
+    Section,
+    ZonedDatetime,
+    config_errors,
+    matching_arguments,
+)
+from .sections import BrokerSection
+
+
+class RegistrySection(Section):
+    """[registry]: the schema registry and its credentials, which are secret references.
+
+    >>> RegistrySection(url="http://localhost:8081").attempts
+    5
+    """
+
+    url: str = Field(description="base URL, with its path if it has one")
+    user: OptionValue | None = Field(default=None, description="user of basic authentication")
+    password: OptionValue | None = Field(default=None, description="env:NAME or file:PATH")
+    token: OptionValue | None = Field(
+        default=None, description="bearer token: env:NAME or file:PATH"
+    )
+    certificates: str | None = Field(
+        default=None, description="PEM file of the certificate authorities for https"
+    )
+    timeout: Duration = Field(default="10 seconds", description="timeout of one request")
+    attempts: int = Field(default=5, gt=0, le=100, description="attempts per request")
+    retry_delay: NonNegativeDuration = Field(
+        default="500 milliseconds",
+        description="delay before the second attempt; each further delay is twice as long",
+    )
+
+    def to_registry(self) -> SchemaRegistry:
+        """Return the registry, with its secrets resolved."""
+        credentials = {key: getattr(self, key) for key in ("user", "password", "token")}
+        references = {key: text for key, text in credentials.items() if text}
+        secrets = resolve_secrets(references, "registry")
+        with config_errors("registry"):
+            return SchemaRegistry(**(dict(self) | secrets))
+
+
+class FormatSection(Section):
+    """The format of an input's values, and the fields to read."""
+
+    event_schema: str = Field(alias="schema")
+    format: Literal["json", "avro", "protobuf"] = Field(
+        default="json", description="format of the values"
+    )
+    schema_header: bool = Field(
+        default=False,
+        description="whether values start with the five-byte header of a schema registry",
+    )
+    writer: str | None = Field(
+        default=None, description="file of the Avro schema of values without a header"
+    )
+    descriptor: str | None = Field(
+        default=None, description="file of a Protobuf descriptor set, as protoc writes it"
+    )
+    message: str | None = Field(default=None, description="full name of the Protobuf message")
+
+    @model_validator(mode="after")
+    def _require_format_options(self) -> FormatSection:
+        if self.format == "avro" and self.schema_header == (self.writer is not None):
+            raise ConfigError(
+                f"invalid format: 'avro' with schema_header = {str(self.schema_header).lower()} "
+                f"and writer = {self.writer!r}",
+                "schema_header = true and a [registry], or a writer for values without a header",
+                'writer = "click.avsc"',
+            )
+        if self.format == "protobuf" and not (self.descriptor and self.message):
+            raise ConfigError(
+                f"invalid format: 'protobuf' with descriptor = {self.descriptor!r} and "
+                f"message = {self.message!r}",
+                "a descriptor set and the name of a message in it",
+                'descriptor = "clicks.desc", message = "shop.Click"',
+            )
+        formats = {"writer": "avro", "descriptor": "protobuf", "message": "protobuf"}
+        for key, format_name in formats.items():
+            value = getattr(self, key)
+            if value is not None and self.format != format_name:
+                raise ConfigError(
+                    f"invalid {key}: {value!r} with format = {self.format!r}",
+                    f"format = {format_name!r}",
+                    f'format = "{format_name}"',
+                )
+        return self
+
+    def to_format(self, registry: RegistrySection | None) -> Format:
+        """Return the format of the values."""
+        if self.format == "json":
+            json = json_format(self.event_schema)
+            return with_schema_header(json) if self.schema_header else json
+        if self.schema_header and registry is None:
+            raise ConfigError(
+                f"missing section: [registry], for schema_header = true and format {self.format!r}",
+                "the URL of the schema registry",
+                "--set registry.url=http://localhost:8081",
+            )
+        schema_registry = registry.to_registry() if registry and self.schema_header else None
+        if self.format == "protobuf":
+            descriptor, message = Path(self.descriptor or ""), self.message or ""
+            return protobuf_format(
+                descriptor, message, columns=self.event_schema, registry=schema_registry
+            )
+        writer = None if self.writer is None else Path(self.writer)
+        return avro_format(self.event_schema, writer=writer, registry=schema_registry)
+
+
+class InputSection(FormatSection):
+    """An input of a job: topics, the schema of their values (DDL), and the event time.
+
+    >>> section = InputSection(
+    ...     topics="clicks", schema="event_time timestamp", watermark_delay="10 seconds"
+    ... )
+    >>> section.to_input(BrokerSection()).source.topics
+    ('clicks',)
+    """
+
+    topics: Names = Field(default=[])
+    pattern: str | None = None
+    partitions: dict[str, list[int]] | None = None
+    time: str = Field(default="event_time", description="the event-time field")
+    time_unit: TimeUnit | None = Field(
+        default=None, description="unit of an integer time since 1970"
+    )
+    watermark_delay: NonNegativeDuration = Field(
+        description="how far behind the latest event time a row may be"
+    )
+    start: Literal["earliest", "latest"] | ZonedDatetime | Offsets = "earliest"
+    max_records_per_batch: int | None = Field(default=1_000_000, gt=0)
+    future_tolerance: Duration | None = "1 hour"
+    on_future: Literal["reject", "clamp"] = "reject"
+    watermarks: Watermarks = "global"
+    idle_timeout: Duration | None = None
+    on_data_loss: Literal["stop", "record"] = "stop"
+    max_value_bytes: int = Field(default=65_536, gt=0)
+
+    @model_validator(mode="after")
+    def _require_valid_topics(self) -> InputSection:
+        topic_keys = [key for key in ("topics", "pattern", "partitions") if getattr(self, key)]
+        if len(topic_keys) != 1:
+            raise ConfigError(
+                f"invalid topic choice: {' and '.join(topic_keys) or 'none'}",
+                "exactly one of topics, pattern, partitions",
+                'topics = ["clicks"]',
+            )
+        if self.watermarks != "global" and self.pattern:
+            raise ConfigError(
+                f"invalid watermarks: {self.watermarks!r} with pattern",
+                "'global', or topics or partitions instead of pattern",
+            )
+        return self
+
+    def to_input(
+        self,
+        broker: BrokerSection,
+        registry: RegistrySection | None = None,
+        *,
+        format: Format | None = None,
+        kafka_columns: Sequence[str] = (),
+    ) -> Input:
+        """Return the input, with the Kafka client's secrets resolved.
+
+        registry: the schema registry of values with a header.
+        format: replaces the section's format; its event time is the column `event_time`.
+        kafka_columns: Kafka columns to add to the rows; see `Input`.
+        """
+        if format is not None and self.time_unit is not None:
+            raise ConfigError(
+                f"invalid time_unit: {self.time_unit!r} in a section of changes",
+                "a timestamp as event time, without time_unit",
+            )
+        if format is not None and (self.format in ("avro", "protobuf") or self.schema_header):
+            raise ConfigError(
+                f"invalid format: {self.format!r} in a section of changes",
+                "JSON without a schema header",
+            )
+        source = KafkaSource(
+            bootstrap_servers=broker.bootstrap_servers,
+            options=resolve_secrets(broker.options),
+            **matching_arguments(self, KafkaSource),
+        )
+        arguments = matching_arguments(self, Input) | {"kafka_columns": kafka_columns}
+        if format is None:
+            arguments["format"] = self.to_format(registry)
+        else:
+            arguments |= {"format": format, "time": "event_time", "time_unit": None}
+        return Input(source, **arguments)
+
+
+class FilteredInputSection(InputSection):
+    """An `InputSection` whose rows can be filtered by an SQL condition."""
+
+    where: str | None = Field(
+        default=None,
+        description="SQL condition on the input; other rows are filtered out",
+    )

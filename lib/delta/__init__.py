@@ -1,0 +1,1 @@
+"""Delta tables: commits, layouts, schemas and catalogs."""

@@ -1,0 +1,1 @@
+"""The engine: runs a job as a streaming query, batch by batch."""

@@ -1,0 +1,415 @@
+"""One micro-batch: read and count, verify, then write, with the target last.
+
+The backfill runs the same steps over a range of offsets (`backfill`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ..commit.batch import BatchPlan, BatchStats, CommitContext, read_batch_plan
+from ..commit.concurrent import start_pending_write
+from ..commit.delta_commit import require_current
+from ..commit.driver_lease import DriverLease
+from ..commit.protocol import Outcome
+from ..job.dataflow import LateRows, sink_frames
+from ..job.job import Job
+from ..jvm import (
+    LOST_ROWS_CONDITION,
+    condition_names,
+    rows_dropped_by_watermark,
+    set_task_property,
+    without_ordering,
+)
+from ..offsets import EventTimes, select_topics
+from ..process.shutdown import Stop
+from ..sources.log_watermark import MAX_TIMES_PROPERTY, to_property
+from ..startup.environment import table_paths
+from ..telemetry.run_metrics import RunMetrics
+from .accounting import (
+    ObservedCounts,
+    RecounterFactory,
+    check_dead_letter_limit,
+    check_dropped_rows,
+    count_rows_out,
+    late_alarm,
+)
+from .backfill_planning import with_backfill_watermark, without_backfilled_offsets
+from .maintenance import run_maintenance
+from .offset_gaps import (
+    OffsetGap,
+    count_lost_offsets,
+    format_gaps,
+    is_written,
+    require_rows_outside_gaps,
+    without_gaps,
+    write_gaps,
+)
+from .side_outputs import (
+    InputBatch,
+    SideOutput,
+    count_by_reason,
+    count_input,
+    describe_reasons,
+    read_side_outputs,
+    write_side_outputs,
+)
+from .streams import (
+    InputStream,
+    input_plan,
+    max_event_times_after,
+    max_event_times_before,
+)
+from .topic_monitor import TopicMonitor
+
+_LOG = logging.getLogger(__name__)
+_MAX_RETRIES = 3
+"""The number of retries of a write after a lost executor."""
+_QUERY_START_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class TargetWrite:
+    """The counted rows of a batch, and the function that commits them to the target.
+
+    rows_out: the number of rows; None if only known to be one row for each good row.
+    write: commits the rows of the verified batch and the late rows that correct windows.
+    """
+
+    rows_out: int | None
+    write: Callable[[CommitContext, Sequence[LateRows]], str]
+
+
+@contextmanager
+def read_and_count(
+    job: Job,
+    frame: DataFrame,
+    batch: CommitContext,
+    *,
+    persist_rows: bool,
+    frame_to_persist: DataFrame | None = None,
+) -> Iterator[TargetWrite]:
+    """Read and count the rows of a batch; the block commits them with `TargetWrite.write`.
+
+    persist_rows: whether rows are persisted and counted before they are written, which state and
+        sinks that read the rows several times require. Otherwise rows are counted as they are
+        written, and the commit waits for the block.
+    frame_to_persist: the frame to persist, if the rows are only a part of it.
+    """
+    if not persist_rows:
+
+        def write(context: CommitContext) -> Outcome:
+            with sink_frames(job, frame, []) as frames:
+                return job.sink.write(frames, context)
+
+        with start_pending_write(write, batch, frame.sparkSession) as (pending_write, commit):
+            row_count = pending_write.wait_for_rows()
+            if row_count is not None:
+                is_empty = _is_empty_batch(job, row_count, batch.plan)
+                yield TargetWrite(
+                    row_count if job.sink_preserves_rows else None,
+                    lambda context, _: "empty" if is_empty else commit(context),
+                )
+                return
+    # The rows are counted even if the table already has the batch.
+    persisted_frame = (frame if frame_to_persist is None else frame_to_persist).persist()
+    try:
+        row_count = frame.count()
+        yield TargetWrite(row_count, partial(_write_persisted_rows, job, frame, row_count))
+    finally:
+        persisted_frame.unpersist()
+
+
+def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
+    """Return whether a batch has no rows and need not be committed.
+
+    The first batch is always committed: it creates the table and checks its ownership. So are
+    batches that may finalize windows in the table without a new row.
+    """
+    return not row_count and plan.number > 0 and not job.merges_windows
+
+
+def _write_persisted_rows(
+    job: Job, frame: DataFrame, row_count: int, batch: CommitContext, late_rows: Sequence[LateRows]
+) -> str:
+    """Write persisted rows; retry if an executor was lost with rows that the sink had persisted.
+
+    A retry skips tables that are already committed.
+    """
+    if _is_empty_batch(job, row_count, batch.plan):
+        return "empty"
+    is_built_per_batch = job.emit == "changes" or job.each_batch is not None
+    rows_out = None if is_built_per_batch else row_count
+    message = "batch %s: rows were lost with an executor; writing it again"
+    with sink_frames(job, frame, late_rows) as frames:
+        for _ in range(_MAX_RETRIES):
+            try:
+                return job.sink.write(frames, batch, rows_out=rows_out)
+            except Exception as error:
+                if LOST_ROWS_CONDITION not in condition_names(error):
+                    raise
+                _LOG.warning(message, batch.plan.number)
+        return job.sink.write(frames, batch, rows_out=rows_out)
+
+
+@dataclass(frozen=True)
+class VerifiedBatch:
+    """A batch that is read and verified, and not yet written.
+
+    observed: the counts of all inputs.
+    rows_out: the number of output rows.
+    max_event_times: as in the stamp.
+    gaps: the offsets of the plan that the topics have lost.
+    """
+
+    plan: BatchPlan
+    inputs: Sequence[InputBatch]
+    observed: ObservedCounts
+    rows_out: int
+    max_event_times: EventTimes | None
+    gaps: Sequence[OffsetGap]
+
+
+@dataclass
+class BatchSteps:
+    """The steps that micro-batches and the backfill share: verify a batch, then commit it.
+
+    detailed: whether the reasons of dead letters are counted for metrics.
+    """
+
+    job: Job
+    spark: SparkSession
+    lease: DriverLease
+    topic_monitor: TopicMonitor
+    detailed: bool = False
+
+    def __post_init__(self) -> None:
+        self.recounters = RecounterFactory(self.job, self.spark)
+
+    def verify(
+        self,
+        plan: BatchPlan,
+        target: TargetWrite,
+        count_inputs: Callable[[], list[InputBatch]],
+        previous_event_times: EventTimes | None = None,
+        gaps: Sequence[OffsetGap] = (),
+    ) -> VerifiedBatch:
+        """Check the topics, the row counts and the dead letter limits of a batch that was read.
+
+        count_inputs: returns the part of each input, with row counts that match its offsets.
+        previous_event_times: the maximum event times before the batch, for watermarks="log".
+        """
+        self.topic_monitor.request_topic_states()
+        try:
+            inputs = count_inputs()
+        finally:
+            # A re-created topic explains wrong counts, so its error takes precedence.
+            self.topic_monitor.require_unchanged(without_gaps(plan, gaps))
+        if gaps:
+            inputs = [replace(each, plan=without_gaps(each.plan, gaps)) for each in inputs]
+            require_rows_outside_gaps(self.spark, inputs)
+        for input_batch in inputs:
+            check_dead_letter_limit(
+                plan,
+                input_batch.observed,
+                input_batch.limits,
+                partial(describe_reasons, self.spark, input_batch),
+            )
+        observed = ObservedCounts.total(each.observed for each in inputs)
+        rows_out = count_rows_out(plan, observed, target.rows_out, one_to_one=self.job.one_to_one)
+        max_event_times = max_event_times_after(
+            previous_event_times, [each.batch_event_times for each in inputs]
+        )
+        return VerifiedBatch(plan, inputs, observed, rows_out, max_event_times, gaps)
+
+    def count(self, batch: VerifiedBatch, side_outputs: Mapping[str, SideOutput]) -> BatchStats:
+        """Return the counts of a batch, before its commit."""
+        observed = batch.observed
+        event_times = [self.lease.lineage.max_event_time, observed.max_event_time]
+        late_rows = [side_output.late_rows for side_output in side_outputs.values()]
+        return BatchStats(
+            number=batch.plan.number,
+            rows_in=observed.rows,
+            rows_out=batch.rows_out,
+            dead_letters=observed.dead_letters,
+            late_rows=sum(each.count for each in late_rows),
+            corrected_rows=sum(each.corrected_count for each in late_rows),
+            clamped_rows=observed.clamped_rows,
+            filtered_rows=observed.filtered_rows,
+            watermarks={
+                name: watermark
+                for input_batch in batch.inputs
+                for name, watermark in input_batch.watermarks.items()
+            },
+            max_event_time=max((time for time in event_times if time is not None), default=None),
+            topic_ids=self.topic_monitor.topic_ids,
+            max_event_times=batch.max_event_times,
+        )
+
+    def commit(
+        self,
+        batch: VerifiedBatch,
+        stats: BatchStats,
+        side_outputs: Mapping[str, SideOutput],
+        target: TargetWrite,
+    ) -> BatchStats:
+        """Write the offset gaps, then the side outputs concurrently with the target.
+
+        The target is committed last, so a batch in the target is complete.
+        """
+        self.lease.require_newest_epoch()
+        self.lease.require_unchanged_tables(self.spark)
+        context = self.lease.commit_context(batch.plan, stats)
+        # A batch that runs again may have gaps whose records the target already has. In a stateful
+        # query they are still lost: the state is computed again from the remaining records.
+        sink = self.job.sink
+        is_rewritten = batch.gaps and not self.job.is_stateful
+        is_rewritten = is_rewritten and is_written(self.spark, context, sink.path, sink.output)
+        gaps = () if is_rewritten else batch.gaps
+        if gaps:
+            _LOG.warning(
+                "%s: records lost before they were read: %s", self.job.name, format_gaps(gaps)
+            )
+            write_gaps(self.job.locations.offset_gaps, self.spark, context, gaps)
+        late_rows = [side_output.late_rows for side_output in side_outputs.values()]
+        with write_side_outputs(self.job, self.spark, context, side_outputs) as target_context:
+            outcome = target.write(target_context, late_rows)
+        return replace(
+            stats,
+            outcome=outcome,
+            lost_offsets=count_lost_offsets(gaps),
+            dead_letter_reasons=count_by_reason(side_outputs.values()) if self.detailed else {},
+        )
+
+
+@dataclass
+class MicroBatchProcessor:
+    """The function that Spark calls with each micro-batch.
+
+    `failure` is the exception of a failed batch; Spark reports only its text.
+    """
+
+    steps: BatchSteps
+    input_streams: Mapping[str, Sequence[InputStream]]
+    stop: Stop
+    run_metrics: RunMetrics
+    query: Future[StreamingQuery] = field(default_factory=Future)
+    failure: Exception | None = None
+    _is_started: bool = False
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Process one batch; a stop of the job waits for its end."""
+        try:
+            with self.stop.track_batch(number):
+                self.run_metrics.add_batch(self.process(frame, number))
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def process(self, frame: DataFrame, number: int) -> BatchStats:
+        """Process one batch, from its plan to its tables and its record in the lineage."""
+        steps, spark = self.steps, frame.sparkSession
+        job, lease, topic_monitor = steps.job, steps.lease, steps.topic_monitor
+        query = self.query.result(_QUERY_START_TIMEOUT_SECONDS)
+        # 1. Read the plan.
+        plan = self._read_plan(spark, query, number)
+        with topic_monitor.explain_data_loss(plan):
+            gaps = topic_monitor.recorded_gaps_in(plan)
+            event_times = max_event_times_before(job, lease.lineage, number)
+            if event_times is not None:
+                set_task_property(spark, MAX_TIMES_PROPERTY, to_property(event_times))
+            # 2. Read and count. A batch with gaps is compared with the records that are left, and
+            # rows that Spark drops behind the watermark are known once all rows are computed.
+            persist = bool(gaps) or not job.streams_to_sink
+            context = lease.commit_context(plan)
+            frame = without_ordering(frame)
+            with read_and_count(job, frame, context, persist_rows=persist) as target:
+                # 3. Verify topics, offsets, counts and limits.
+                count_inputs = partial(self._count_inputs, query, plan, event_times, gaps)
+                batch = steps.verify(plan, target, count_inputs, event_times, gaps)
+                # 4. Read the side outputs.
+                with read_side_outputs(
+                    job, spark, plan, batch.inputs, persist_dead_letters=steps.detailed
+                ) as side_outputs:
+                    stats = self._check_late_rows(query, steps.count(batch, side_outputs))
+                    # 5. Commit the gaps, the side tables, and the target last.
+                    stats = steps.commit(batch, stats, side_outputs, target)
+            # 6. Record the batch in the lineage.
+            lease.record_batch(plan, stats, query.id)
+            if not self.stop.is_requested:
+                run_maintenance(job, spark, plan.number)
+            return stats
+
+    def _read_plan(self, spark: SparkSession, query: StreamingQuery, number: int) -> BatchPlan:
+        """Return the plan of a batch, after the checks of its place in the checkpoint."""
+        job, lease = self.steps.job, self.steps.lease
+        lease.on_batch_start(number)
+        plan = read_batch_plan(
+            spark,
+            job.locations.checkpoint,
+            job=job.name,
+            query_id=lease.lineage.commit_query_id(query.id),
+            run_id=query.runId,
+            number=number,
+            batch_number_offset=lease.lineage.batch_number_offset,
+        )
+        if lease.lineage.backfill is not None:
+            plan = with_backfill_watermark(plan, lease.lineage.backfill)
+        if not self._is_started:
+            # Refuse a checkpoint that is older than one of its tables.
+            for output, path in table_paths(job).items():
+                require_current(spark, path, lease.commit_context(plan), output)
+            self._is_started = True
+        return plan
+
+    def _count_inputs(
+        self,
+        query: StreamingQuery,
+        plan: BatchPlan,
+        previous_event_times: EventTimes | None,
+        gaps: Sequence[OffsetGap],
+    ) -> list[InputBatch]:
+        job, lineage = self.steps.job, self.steps.lease.lineage
+        backfill = lineage.backfill
+        if (
+            backfill is not None
+            and previous_event_times is not None
+            and plan.number == lineage.batch_number_offset
+        ):
+            # Side outputs do not read the offsets of the backfill again.
+            previous_event_times = backfill.max_event_times
+        inputs = []
+        for name, streams in self.input_streams.items():
+            own_plan = input_plan(job, name, plan)
+            if backfill is not None:
+                own_plan = without_backfilled_offsets(own_plan, backfill.end)
+            own_times = previous_event_times
+            if own_times is not None:
+                own_times = select_topics(own_times, own_plan.end)
+            # Lost offsets cannot be counted again.
+            recounter = self.steps.recounters.recounter(
+                name, without_gaps(own_plan, gaps), own_times
+            )
+            inputs.append(count_input(job, name, own_plan, query, streams, own_times, recounter))
+        return inputs
+
+    def _check_late_rows(self, query: StreamingQuery, stats: BatchStats) -> BatchStats:
+        """Refuse rows that Spark dropped for another reason than the transform's; set the alarm."""
+        job = self.steps.job
+        if job.transform is not None and job.emit == "final":
+            # With watermarks="log", late rows are dropped before Spark could drop them.
+            droppable_rows = 0 if job.late_by_log else stats.late_rows
+            check_dropped_rows(stats.number, rows_dropped_by_watermark(query), droppable_rows)
+        alarm_text = late_alarm(stats, job.limits)
+        if alarm_text is None:
+            return stats
+        _LOG.warning("%s: %s", job.name, alarm_text)
+        return replace(stats, alarm=True)

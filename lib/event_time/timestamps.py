@@ -1,0 +1,56 @@
+"""Conversion of epoch numbers to timestamps, and detection of event times in the future."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ..durations import microseconds
+from ..errors import ArgumentError
+
+_FIRST = -62_135_596_800_000_000
+_LAST = 253_402_300_800_000_000
+"""The first microsecond of the year 1, and the first after the year 9999."""
+
+_MICROSECONDS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+
+
+def exceeds_future_tolerance(time: Column, received: Column, tolerance: str | timedelta) -> Column:
+    """Return whether an event time is more than `tolerance` after the timestamp of its record.
+
+    False, not null, without an event time or without a record timestamp (-1 millisecond in Kafka).
+    The result does not depend on the driver's clock, so a replay returns the same result.
+
+    Raises ArgumentError.
+
+    >>> received = F.lit(datetime(2026, 1, 1, 9, tzinfo=UTC))
+    >>> clicks.where(exceeds_future_tolerance(F.col("event_time"), received, "1 hour")).count()
+    9
+    """
+    tolerated = timedelta(microseconds=microseconds(tolerance, "tolerance", min_value=0))
+    limit = F.try_add(received, F.lit(tolerated))
+    return F.coalesce((time > limit) & (F.unix_millis(received) != -1), F.lit(False))
+
+
+def epoch_to_timestamp(epoch: Column, unit: str = "milliseconds") -> Column:
+    """Return the timestamp of an epoch number, or null outside the years 1 to 9999.
+
+    `unit` is "seconds", "milliseconds" or "microseconds". Spark's `timestamp_millis` fails for a
+    number out of range, so that one such record would stop a job; here the record becomes a dead
+    letter without an event time.
+
+    Raises ArgumentError.
+
+    >>> clicks.select(F.year(epoch_to_timestamp(F.lit(1_767_261_780), "seconds"))).first()[0]
+    2026
+    """
+    if unit not in _MICROSECONDS:
+        raise ArgumentError(
+            f"invalid unit: {unit!r}", f"one of {', '.join(map(repr, _MICROSECONDS))}"
+        )
+    scale = _MICROSECONDS[unit]
+    number = epoch.cast("bigint")
+    in_range = number.between(_FIRST // scale + 1, _LAST // scale - 1)
+    return F.when(in_range, F.timestamp_micros(number * F.lit(scale)))

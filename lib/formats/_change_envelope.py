@@ -1,0 +1,195 @@
+"""The common part of the changelog formats: turns envelopes into changes or dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from ..changelogs.change_schema import DELETE, ROW_OPS, TOMBSTONE, TRUNCATE, change_type
+from ..columns import quoted_column, require_choice
+from ..event_time.timestamps import epoch_to_timestamp
+from .format import Format
+
+Position = Literal["log", "source"]
+
+_PREFIX = "__tidegate_change_"
+# Debezium sends this text for a value that the database did not log.
+_PLACEHOLDER = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The envelope of one change data capture tool.
+
+    plan_name: the name in the fingerprint of a job, which determines the other attributes.
+    envelope: the fields of the value of a record.
+    key_schema: the fields of the key of a record.
+    extract_parts: returns the parts of the change in an envelope, null if missing: code, the
+        operation as the envelope spells it; before and after, the rows; micros, the time of the
+        change in microseconds since 1970; source_position, its position in the database log.
+    extract_key: returns a key column from the key of a record.
+    op_by_code: the operations by code.
+    ignored_codes: codes of records that do not change a row.
+    """
+
+    plan_name: str
+    envelope: StructType = field(compare=False)
+    key_schema: StructType = field(compare=False)
+    extract_parts: Callable[[Column], dict[str, Column]] = field(compare=False)
+    extract_key: Callable[[Column, str], Column] = field(compare=False)
+    op_by_code: Mapping[str, str] = field(compare=False)
+    ignored_codes: tuple[str, ...] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class ChangeFormat:
+    """The format that `debezium_format` and `maxwell_format` return; see there for its rules."""
+
+    plan_name: ClassVar[str] = "change"
+    columns: StructType
+    keys: tuple[str, ...]
+    dialect: Dialect
+    value_format: Callable[[StructType], Format]
+    position: Position
+    required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
+
+    def __post_init__(self) -> None:
+        require_choice(self.position, "position", Position)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The fields of a change."""
+        return change_type(self.columns, self.keys)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Add `record`, the change, and `bad`, whether the record is a dead letter."""
+        bad = _part("unreadable") | self._fault().isNotNull()
+        added_columns = (self._change().alias("record"), bad.alias("bad"))
+        return self._parse_envelope(raw).select(*map(quoted_column, raw.columns), *added_columns)
+
+    def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
+        """Add `reason`, and drop `record` and `bad`."""
+        columns = [name for name in dead_letters.columns if name not in ("record", "bad")]
+        parsed = self._parse_envelope(dead_letters.select(*map(quoted_column, columns)))
+        unreadable = _part("unreadable") & F.col("value").isNotNull()
+        reason = F.when(unreadable, F.col("reason")).otherwise(self._fault())
+        return self._envelope_format.explain_failures(parsed).select(
+            *map(quoted_column, columns), reason.alias("reason")
+        )
+
+    @cached_property
+    def _envelope_format(self) -> Format:
+        return self.value_format(self.dialect.envelope)
+
+    @cached_property
+    def _key_format(self) -> Format:
+        return self.value_format(self.dialect.key_schema)
+
+    def _parse_envelope(self, raw: DataFrame) -> DataFrame:
+        """Add the parts of the envelope, whether it is unreadable, and the key of the record."""
+        decoded = self._envelope_format.decode(raw)
+        unreadable = F.coalesce(F.col("bad") & F.col("value").isNotNull(), F.lit(True))
+        parts = self.dialect.extract_parts(F.col("record")) | {"unreadable": unreadable}
+        added_columns = [part.alias(f"{_PREFIX}{name}") for name, part in parts.items()]
+        return self._with_key(decoded.select(*map(quoted_column, raw.columns), *added_columns))
+
+    def _with_key(self, parsed: DataFrame) -> DataFrame:
+        """Add the key of deletes and tombstones, decoded with the format of the values."""
+        key_bytes = F.when(self._operation().isin(DELETE, TOMBSTONE), F.col("key"))
+        key_input = parsed.withColumns({f"{_PREFIX}value": F.col("value"), "value": key_bytes})
+        extract_key = self.dialect.extract_key
+        key_columns = [extract_key(F.col("record"), name).alias(name) for name in self.keys]
+        record_key = F.when(~F.col("bad"), F.struct(*key_columns)).alias(f"{_PREFIX}record_key")
+        columns = [
+            _part(name).alias(name) if name == "value" else quoted_column(name)
+            for name in parsed.columns
+        ]
+        return self._key_format.decode(key_input).select(*columns, record_key)
+
+    def _operation(self) -> Column:
+        texts = [F.lit(text) for pair in self.dialect.op_by_code.items() for text in pair]
+        op = F.try_element_at(F.create_map(*texts), _part("code"))
+        return F.when(F.col("value").isNull(), F.lit(TOMBSTONE)).otherwise(op)
+
+    def _key_column(self, name: str) -> Column:
+        """Return a key column of the row after the change, before it, or of the record key."""
+        sources = ("after", "before", "record_key")
+        return F.coalesce(*[_part(source).getField(name) for source in sources])
+
+    def _log_position(self) -> Column:
+        if self.position == "log":
+            return F.array(F.col("offset"))
+        return F.when(F.col("value").isNotNull(), _part("source_position"))
+
+    def _change(self) -> Column:
+        op = self._operation()
+        key = F.struct(*[self._key_column(name).alias(name) for name in self.keys])
+        changed_at = epoch_to_timestamp(_part("micros"), "microseconds")
+        fields = {
+            "op": F.coalesce(op, F.lit("")),
+            "key": F.when(op != F.lit(TRUNCATE), key),
+            "before": _part("before"),
+            "after": F.when(op.isin(*ROW_OPS), _part("after")),
+            "position": self._log_position(),
+            "event_time": F.when(op == F.lit(TOMBSTONE), F.col("timestamp")).otherwise(changed_at),
+            "place": F.struct("topic", "partition", "offset"),
+        }
+        return F.struct(
+            *[fields[each.name].cast(each.dataType).alias(each.name) for each in self.schema]
+        )
+
+    def _fault(self) -> Column:
+        """Return why a record is a dead letter.
+
+        Null for valid changes, and for unreadable envelopes, whose format has the reason.
+        """
+        op, code, after = self._operation(), _part("code"), _part("after")
+        is_tombstone = F.col("value").isNull()
+        has_row = op.isin(*ROW_OPS)
+        missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
+        no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
+        placeholders = _join_names(self._placeholders())
+        fault = (
+            F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
+            .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
+            .when(_part("unreadable"), F.lit(None))
+            .when(~is_tombstone & code.isNull(), "missing operation")
+            .when(code.isin(*self.dialect.ignored_codes), _with_value("not a row change: ", code))
+            .when(op.isNull(), _with_value("unknown operation: ", F.substring(code, 1, 40)))
+            .when(has_row & after.isNull(), "missing row after the change")
+            .when(no_key, _with_value("missing key: ", missing))
+            .when(has_row & (placeholders != ""), _with_value("unavailable value: ", placeholders))
+        )
+        if self.position == "log":
+            # The offset of a truncate does not order it among the changes of other partitions.
+            return fault.when(op == F.lit(TRUNCATE), "truncate cannot be ordered by offset")
+        has_no_position = (op != F.lit(TOMBSTONE)) & _part("source_position").isNull()
+        return fault.when(has_no_position, "missing source position")
+
+    def _placeholders(self) -> Iterable[tuple[str, Column]]:
+        """Yield the columns of placeholder types, and whether they hold Debezium's placeholder."""
+        texts = {StringType: F.lit(_PLACEHOLDER), BinaryType: F.lit(_PLACEHOLDER.encode())}
+        for column in self.columns:
+            placeholder = texts.get(type(column.dataType))
+            if placeholder is not None:
+                yield column.name, _part("after").getField(column.name) == placeholder
+
+
+def _with_value(text: str, value: Column) -> Column:
+    return F.concat(F.lit(text), value)
+
+
+def _join_names(named_conditions: Iterable[tuple[str, Column]]) -> Column:
+    """Return the names whose conditions are true, joined by commas."""
+    return F.concat_ws(", ", *[F.when(holds, name) for name, holds in named_conditions])
+
+
+def _part(name: str) -> Column:
+    """Return a column that `_parse_envelope` adds."""
+    return quoted_column(f"{_PREFIX}{name}")

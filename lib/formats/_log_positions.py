@@ -1,0 +1,65 @@
+"""Positions in the log of a database, as arrays of numbers that sort in log order."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+_NUMBER_FIELDS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no")
+_TEXT_FIELDS = ("file", "commit_lsn", "change_lsn", "scn")
+DEBEZIUM_SOURCE = StructType(
+    [
+        *[StructField(name, LongType()) for name in _NUMBER_FIELDS],
+        *[StructField(name, StringType()) for name in _TEXT_FIELDS],
+    ]
+)
+"""The fields of Debezium's `source` that positions and times need."""
+
+_HEX = r"^[0-9A-Fa-f]{1,12}(:[0-9A-Fa-f]{1,12}){0,5}$"
+
+
+def debezium_position(source: Column) -> Column:
+    """Return the position in Debezium's `source`, or null.
+
+    PostgreSQL: [lsn]. MySQL and MariaDB: [number of the binlog file, pos, row]. SQL Server and Db2:
+    [*commit_lsn, *change_lsn, event_serial_no]. Oracle: [scn].
+    """
+    scn = source["scn"].try_cast("bigint")
+    return F.coalesce(
+        F.when(source["lsn"].isNotNull(), F.array(source["lsn"])),
+        _binlog_position(source["file"], source["pos"], source["row"]),
+        _sql_server_position(source),
+        F.when(scn.isNotNull(), F.array(scn)),
+    )
+
+
+def maxwell_position(position: Column, xoffset: Column) -> Column:
+    """Return [number of the binlog file, pos, xoffset] for Maxwell's "file:pos".
+
+    Null for any other text. xoffset is the index of the row in its transaction.
+    """
+    parts = F.split(position, ":")
+    pos = F.get(parts, F.lit(1)).try_cast("bigint")
+    return F.when(F.size(parts) == 2, _binlog_position(F.get(parts, F.lit(0)), pos, xoffset))
+
+
+def _binlog_position(file: Column, pos: Column, row: Column) -> Column:
+    """Return a position with the number at the end of a file name, 3 for mysql-bin.000003."""
+    number = F.regexp_extract(file, r"(\d{1,18})$", 1).try_cast("bigint")
+    is_complete = number.isNotNull() & pos.isNotNull()
+    return F.when(is_complete, F.array(number, pos, F.coalesce(row, F.lit(0))))
+
+
+def _sql_server_position(source: Column) -> Column:
+    commit = _lsn_parts(source["commit_lsn"])
+    change = F.coalesce(_lsn_parts(source["change_lsn"]), F.array().cast("array<bigint>"))
+    serial = F.array(F.coalesce(source["event_serial_no"], F.lit(0)))
+    return F.when(commit.isNotNull(), F.concat(commit, change, serial))
+
+
+def _lsn_parts(lsn: Column) -> Column:
+    """Return the hexadecimal numbers of a text such as 00000027:00000758:0003."""
+    parts = F.split(lsn, ":")
+    numbers = F.transform(parts, lambda part: F.conv(part, 16, 10).try_cast("bigint"))
+    return F.when(lsn.rlike(_HEX), numbers)

@@ -1,0 +1,250 @@
+"""Message types of a descriptor set, their Spark types, and their names in a .proto file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+TIMESTAMP = "google.protobuf.Timestamp"
+_SPARK_TYPES: dict[str, DataType] = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), IntegerType()),
+    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32"), LongType()),
+    **dict.fromkeys(("uint64", "fixed64"), DecimalType(20, 0)),
+    **dict.fromkeys(("string", "enum"), StringType()),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bool": BooleanType(),
+    "bytes": BinaryType(),
+}
+
+
+class DescriptorError(ValueError):
+    """A descriptor set is invalid, unsupported, or does not have the message."""
+
+
+@dataclass(frozen=True)
+class ProtoField:
+    """A field of a message.
+
+    has_presence: whether a missing field differs from a field with its default.
+    oneof: the index of the oneof that the field belongs to.
+    """
+
+    plan_name: ClassVar[str] = "proto_field"
+    name: str
+    number: int
+    field_type: str
+    repeated: bool = False
+    has_presence: bool = False
+    required: bool = False
+    oneof: int | None = None
+    symbols: tuple[tuple[int, str], ...] = ()
+    message: MessageType | None = None
+
+
+@dataclass(frozen=True)
+class MessageType:
+    """A message type; `is_map_entry` marks the entries of a map field."""
+
+    plan_name: ClassVar[str] = "message_type"
+    name: str
+    fields: tuple[ProtoField, ...] = ()
+    is_map_entry: bool = False
+
+
+@dataclass(frozen=True)
+class DeclaredMessage:
+    """A message type with its index path in its file: first the outer messages, then itself."""
+
+    plan_name: ClassVar[str] = "declared_message"
+    message: MessageType
+    path: tuple[int, ...]
+
+
+def load_message(content: bytes, name: str) -> DeclaredMessage:
+    """Return the message with a full name, such as "shop.Click".
+
+    Raises DescriptorError.
+    """
+    try:
+        file_descriptors = FileDescriptorSet.FromString(content)
+    except DecodeError:
+        raise DescriptorError("not a descriptor set") from None
+    descriptor_set = _DescriptorSet()
+    for file in file_descriptors.file:
+        prefix = f"{file.package}." if file.package else ""
+        for index, message in enumerate(file.message_type):
+            descriptor_set.add_message(message, prefix, (index,), file.syntax or "proto2")
+        for enum in file.enum_type:
+            descriptor_set.add_enum(enum, prefix)
+    if name not in descriptor_set.messages:
+        known = ", ".join(sorted(descriptor_set.messages)[:20]) or "no messages"
+        raise DescriptorError(f"unknown message {name!r}; the descriptor set has {known}")
+    return DeclaredMessage(descriptor_set.message(name, ()), descriptor_set.messages[name][1])
+
+
+@dataclass
+class _DescriptorSet:
+    """The messages and enums of a descriptor set by full name."""
+
+    messages: dict[str, tuple[Any, tuple[int, ...], str]] = field(default_factory=dict)
+    enums: dict[str, Any] = field(default_factory=dict)
+
+    def add_message(self, message: Any, prefix: str, path: tuple[int, ...], syntax: str) -> None:
+        full_name = f"{prefix}{message.name}"
+        self.messages[full_name] = (message, path, syntax)
+        for index, inner in enumerate(message.nested_type):
+            self.add_message(inner, f"{full_name}.", (*path, index), syntax)
+        for enum in message.enum_type:
+            self.add_enum(enum, f"{full_name}.")
+
+    def add_enum(self, enum: Any, prefix: str) -> None:
+        self.enums[f"{prefix}{enum.name}"] = enum
+
+    def message(self, name: str, parents: tuple[str, ...]) -> MessageType:
+        if name in parents:
+            raise DescriptorError(f"recursive message {name}")
+        if name not in self.messages:
+            raise DescriptorError(f"missing message {name}; run protoc with --include_imports")
+        message, _, syntax = self.messages[name]
+        if syntax not in ("proto2", "proto3"):
+            raise DescriptorError(f"{name} has syntax {syntax}; supported are proto2 and proto3")
+        if name == TIMESTAMP:
+            return MessageType(name)
+        fields = tuple(
+            self._field(field, message, syntax, (*parents, name)) for field in message.field
+        )
+        return MessageType(name, fields, message.options.map_entry)
+
+    def _field(
+        self, descriptor: Any, message: Any, syntax: str, parents: tuple[str, ...]
+    ) -> ProtoField:
+        field_type = FieldDescriptorProto.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
+        if field_type == "group":
+            raise DescriptorError(f"field {descriptor.name} is a group")
+        repeated = descriptor.label == FieldDescriptorProto.LABEL_REPEATED
+        type_name = descriptor.type_name.removeprefix(".")
+        inner = self.message(type_name, parents) if field_type == "message" else None
+        has_presence = (
+            field_type == "message" or syntax == "proto2" or descriptor.HasField("oneof_index")
+        )
+        is_map_entry = message.options.map_entry
+        symbols: tuple[tuple[int, str], ...] = ()
+        if field_type == "enum":
+            if type_name not in self.enums:
+                raise DescriptorError(
+                    f"missing enum {type_name}; run protoc with --include_imports"
+                )
+            symbols = tuple((symbol.number, symbol.name) for symbol in self.enums[type_name].value)
+        return ProtoField(
+            name=descriptor.name,
+            number=descriptor.number,
+            field_type=field_type,
+            repeated=repeated,
+            has_presence=has_presence and not repeated and not is_map_entry,
+            required=descriptor.label == FieldDescriptorProto.LABEL_REQUIRED,
+            oneof=descriptor.oneof_index if descriptor.HasField("oneof_index") else None,
+            symbols=symbols,
+            message=inner,
+        )
+
+
+def spark_struct(message: MessageType) -> StructType:
+    """Return the struct type of a message; raise DescriptorError if it has no fields."""
+    if not message.fields:
+        raise DescriptorError(f"message {message.name} without fields")
+    fields = [(field.name, _spark_field(field), field.has_presence) for field in message.fields]
+    return StructType([StructField(*each) for each in fields])
+
+
+def _spark_field(proto_field: ProtoField) -> DataType:
+    value_type = spark_value(proto_field)
+    if not proto_field.repeated:
+        return value_type
+    if proto_field.message is not None and proto_field.message.is_map_entry:
+        assert isinstance(value_type, StructType)
+        return MapType(value_type["key"].dataType, value_type["value"].dataType)
+    return ArrayType(value_type, False)
+
+
+def spark_value(proto_field: ProtoField) -> DataType:
+    """Return the Spark type of one value of a field."""
+    if proto_field.message is None:
+        return _SPARK_TYPES[proto_field.field_type]
+    is_timestamp = proto_field.message.name == TIMESTAMP
+    return TimestampType() if is_timestamp else spark_struct(proto_field.message)
+
+
+_TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<word>[\w.]+|[{};])""",
+    re.DOTALL,
+)
+
+
+def message_name_at(text: str, path: Sequence[int]) -> str | None:
+    """Return the full name of the message at an index path in a .proto file, or None."""
+    tokens = [match for match in _TOKEN.finditer(text) if match["word"] or match["text"]]
+    words = iter([match["word"] or '""' for match in tokens])
+    package = ""
+    names: list[tuple[tuple[int, ...], str]] = []
+    for message_path, prefix in _messages(words, (), ""):
+        if message_path:
+            names.append((message_path, prefix))
+        else:
+            package = f"{prefix}."
+    return next((f"{package}{name}" for candidate, name in names if candidate == tuple(path)), None)
+
+
+def _messages(
+    words: Iterator[str], parent_path: tuple[int, ...], prefix: str
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the index paths and names of the messages of a block; the package has an empty path."""
+    count = 0
+    statement: list[str] = []
+    for word in words:
+        if word == "}":
+            return
+        if word == ";":
+            if statement[:1] == ["package"] and len(statement) == 2 and not parent_path:
+                yield (), statement[1]
+            statement = []
+        elif word == "{":
+            is_message = len(statement) == 2 and statement[0] == "message"
+            if is_message:
+                message_path = (*parent_path, count)
+                count += 1
+                yield message_path, f"{prefix}{statement[1]}"
+                yield from _messages(words, message_path, f"{prefix}{statement[1]}.")
+            else:
+                _skip_block(words)
+            statement = []
+        else:
+            statement.append(word)
+
+
+def _skip_block(words: Iterator[str]) -> None:
+    depth = 1
+    while depth:
+        word = next(words, "}")
+        depth += (word == "{") - (word == "}")

@@ -1,0 +1,1 @@
+"""The job: its parts, their validation, its fingerprint and its DataFrames."""

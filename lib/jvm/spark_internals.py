@@ -1,0 +1,185 @@
+"""Spark's JVM: its classes, session, connections, signals and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+from py4j.java_gateway import is_instance_of, java_import  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+LOST_ROWS_CONDITION = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Spark's condition for lost rows of `localCheckpoint`, which cannot be recomputed."""
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Return a class of the JVM by its full name.
+
+    Attribute access would resolve one package at a time, and the JVM would search all jars for a
+    class with the name of each package.
+    """
+    return _cached_attribute(spark._jvm, name)
+
+
+_cached_attribute = lru_cache(maxsize=1_000)(getattr)
+
+
+def java_object(spark: SparkSession, name: str) -> Any:
+    """Return a Scala object by its full name."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def import_python_utils(spark: SparkSession) -> None:
+    """Import the class that creates lists of columns.
+
+    PySpark refers to it without its package, for each list, and would search all jars five times.
+    """
+    java_import(spark._jvm, _PYTHON_UTILS)
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Return whether the driver has a class, also in the jars of the session."""
+    return bool(java_class(spark, "org.apache.spark.util.Utils").classIsLoadable(name))
+
+
+def java_version(spark: SparkSession) -> str:
+    """Return the Java version of Spark."""
+    return str(java_class(spark, "java.lang.System").getProperty("java.version"))
+
+
+def stop_jvm(spark: SparkSession) -> None:
+    """Stop Spark, and wait for the end of its JVM; this process cannot start another one."""
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    # The JVM exits at the end of its standard input.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def jvm_session(spark: SparkSession) -> Any:
+    """Return the JVM session of a Python session."""
+    return spark._jsparkSession
+
+
+def enable_state_reading(spark: SparkSession) -> None:
+    """Enable a session to read the state of a query that it has not run.
+
+    A state store that is loaded from a snapshot reports to the coordinator of all stores, which
+    Spark creates together with the session's streams.
+    """
+    jvm_session(spark).streams()
+
+
+def repartition_state(spark: SparkSession, checkpoint: str, partitions: int) -> None:
+    """Rewrite the state of a checkpoint into a number of partitions, as its next batch.
+
+    Finishes a rewrite that has started to the same number. Raises what Spark raises.
+    """
+    enable_state_reading(spark)
+    # The last argument refuses a checkpoint with an unfinished batch.
+    jvm_session(spark).streamingCheckpointManager().repartition(checkpoint, partitions, True)
+
+
+def close_connection(spark: SparkSession) -> None:
+    """Close the connection of this thread to the JVM before the thread ends.
+
+    py4j closes it itself unless the JVM has called Python within a call, as Delta calls an observer
+    of transactions. Then py4j stores the connection twice and releases it once, which would leak
+    two sockets and a thread of the JVM.
+    """
+    client = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    connection = client.get_thread_connection()
+    if connection is None:
+        return
+    with suppress(ValueError):
+        while True:
+            client.deque.remove(connection)
+    connection.close()
+
+
+class _SignalHandler:
+    """A sun.misc.SignalHandler that calls Python with the signal's number."""
+
+    def __init__(self, action: Callable[[int], None]) -> None:
+        self._action = action
+
+    def handle(self, number: Any) -> None:
+        self._action(int(number.getNumber()))
+
+    class Java:
+        """The Java interface, for py4j."""
+
+        implements = ("sun.misc.SignalHandler",)
+
+
+@contextmanager
+def handle_jvm_signals(
+    spark: SparkSession, names: tuple[str, ...], action: Callable[[int], None]
+) -> Iterator[None]:
+    """Handle signals to the JVM, such as ("TERM", "INT"), in Python during the block.
+
+    Under spark-submit the JVM is the parent process and receives the signals of the process group
+    too; its own handler would stop Spark in the middle of a batch. `action` runs in a separate
+    thread.
+    """
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    signals = java_class(spark, "sun.misc.Signal")
+    handler = _SignalHandler(action)
+    previous_handlers = [(signals(name), signals.handle(signals(name), handler)) for name in names]
+    try:
+        yield
+    finally:
+        for name, previous_handler in previous_handlers:
+            signals.handle(name, previous_handler)
+
+
+def error_text(error: Exception) -> str:
+    """Return the text of an error.
+
+    `str` of Delta's errors raises another error, because Spark does not know their classes.
+    """
+    return str(getattr(error, "_desc", None) or error)
+
+
+def condition_names(error: BaseException) -> list[str]:
+    """Return Spark's condition names of an error and of its causes, the outermost first."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return []
+    conditions = [
+        cause.getCondition()
+        for cause in _java_causes(error)
+        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable")
+    ]
+    return [str(name) for name in conditions if name is not None]
+
+
+def _java_causes(error: BaseException) -> Iterator[Any]:
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while cause is not None:
+        yield cause
+        cause = cause.getCause()
+
+
+def root_cause_text(error: Exception) -> str:
+    """Return the first line of the root cause of an error in the JVM."""
+    causes = list(_java_causes(error))
+    text = str(causes[-1].toString()) if causes else error_text(error)
+    return (text.splitlines() or [""])[0]
+
+
+@contextmanager
+def raising_os_errors(path: Any, problem: str) -> Iterator[None]:
+    """Raise OSError for an exception of the JVM; `path` is a text or a Hadoop path."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        name = path if isinstance(path, str) else path.toString()
+        raise OSError(f"{name} {problem}: {error.java_exception.toString()}") from error

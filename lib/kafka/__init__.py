@@ -1,0 +1,1 @@
+"""Kafka clients without Spark: admin, producer, redrive, and validation of Kafka options."""

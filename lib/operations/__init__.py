@@ -1,0 +1,1 @@
+"""Operations on existing jobs: replay, erasure, rescaling, comparison, diagnosis and sizing."""

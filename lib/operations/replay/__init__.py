@@ -1,0 +1,1 @@
+"""Replay: run a job over its log again into separate tables, compare them, and swap them in."""

@@ -1,0 +1,1 @@
+"""Percolator: match streams of documents with standing queries."""

@@ -1,0 +1,1 @@
+"""The process of a job: signals, exit codes and disk space."""

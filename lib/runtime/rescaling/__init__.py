@@ -1,1 +1,0 @@
-"""The state of a checkpoint in another number of partitions."""

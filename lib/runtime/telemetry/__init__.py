@@ -1,1 +1,0 @@
-"""What a run tells: progress for people, metrics for machines."""

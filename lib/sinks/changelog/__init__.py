@@ -1,0 +1,1 @@
+"""Sinks for changelogs: current and history tables, temporal joins, percolation."""

@@ -1,0 +1,170 @@
+"""Apply a changelog to a table that contains the current row of each key (SCD type 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from functools import reduce
+from operator import and_, or_
+from typing import ClassVar
+
+from delta.tables import DeltaMergeBuilder, DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ...changelogs import latest_changes
+from ...changelogs.change_schema import key_names
+from ...columns import quote_name, quoted_column, quoted_column_in, same_key
+from ...commit.batch import CommitContext
+from ...delta import delta_table as table
+from ...delta.commit_options import CommitOptions
+from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, merge_assignments
+from ...delta.table_layout import ANY_LAYOUT, TableLayout
+from ...durations import microseconds
+from ..base import TableSink, require_target
+
+PURGE_EVERY = 50
+"""Number of batches between two that scan the table for expired tombstones and delete them."""
+
+_TOMBSTONE = "tombstone"
+_TRUNCATE_POSITION = "__tidegate_truncated"
+
+
+@dataclass(frozen=True)
+class CurrentTable(TableSink):
+    """Keep the current rows of a changing table (SCD type 1), exactly once per batch of changes.
+
+    A batch contains changes, as `debezium_format` and `maxwell_format` return them. A row replaces
+    the stored row of its key if its position is the same or higher. The result depends neither on
+    batch boundaries nor on changes that are sent again.
+
+    Columns: those of the source table, `changed_at` (source time of the last change), `deleted` and
+    `position`. A deleted key remains as a tombstone: a row with `deleted` true and null values, so
+    that a repeated older change does not restore it. A truncate remains as a row with a null key.
+    `rows` returns the table without both. With the table property `delta.enableChangeDataFeed`,
+    `DeltaChangeFeed` reads the table as a changelog.
+
+    Each batch scans the table as that of `Upsert`. A truncate rewrites the table. No other writer
+    may change rows.
+
+    Args:
+        path: path of the Delta table.
+        layout, output: as for `Append`.
+        delete_retention: retention of tombstones, relative to the newest change of a batch; one
+            batch in fifty deletes expired ones. It must exceed the age of any repeated change: an
+            older change of an expired key restores the key. None keeps tombstones forever.
+
+    Raises:
+        ColumnError, ColumnTypeError: for a batch with rows that are not changes.
+        TableError: for a table with different columns.
+        TableMismatchError, ConflictError: for a batch.
+
+    >>> CurrentTable("/data/customers").output
+    'current'
+    """
+
+    plan_name: ClassVar[str] = "current_table"
+    path: str
+    _: KW_ONLY
+    layout: TableLayout = ANY_LAYOUT
+    output: str = "current"
+    delete_retention: str | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.delete_retention is not None:
+            microseconds(self.delete_retention, "delete_retention")
+        require_target(self.path, self.output, self.layout, self)
+
+    def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
+        keys = key_names(rows)
+        latest = table.without_column_metadata(latest_changes(rows)).persist()
+        try:
+            stored = latest.drop(_TOMBSTONE)
+            if table.require_matching_schema(stored, self.path, self.layout, evolve=False) is None:
+                # A key without a position has only Kafka tombstones, which delete no stored row.
+                positioned = stored.where(F.col("position").isNotNull())
+                table.append(positioned, self.path, options, self.layout)
+            else:
+                is_purge_due = batch.plan.number % PURGE_EVERY == PURGE_EVERY - 1
+                self._merge(latest, keys, options, purge=is_purge_due)
+        finally:
+            latest.unpersist()
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """Return the current rows with the columns of the source table."""
+        stored = spark.read.format("delta").load(self.path)
+        return stored.where(~F.col("deleted")).drop("changed_at", "deleted", "position")
+
+    def _merge(
+        self, rows: DataFrame, keys: Sequence[str], options: CommitOptions, *, purge: bool
+    ) -> None:
+        spark = rows.sparkSession
+        # A new key is not inserted if the source was truncated after its change.
+        truncates = DeltaTable.forPath(spark, self.path).toDF().where(_is_truncate(keys))
+        last_truncate = truncates.agg(F.max("position").alias(_TRUNCATE_POSITION))
+        source = rows.crossJoin(F.broadcast(last_truncate))
+        values = merge_assignments(name for name in rows.columns if name != _TOMBSTONE)
+        position = quoted_column_in(SOURCE_ALIAS, "position")
+        is_newer = position >= quoted_column_in(TARGET_ALIAS, "position")
+        tombstone = quoted_column_in(SOURCE_ALIAS, _TOMBSTONE)
+        is_tombstoned = tombstone.isNotNull() & ~quoted_column_in(TARGET_ALIAS, "deleted")
+        is_insertable = F.coalesce(
+            position >= quoted_column_in(SOURCE_ALIAS, _TRUNCATE_POSITION), position.isNotNull()
+        )
+        merge = (
+            table.start_merge(spark, self.path, source, same_key(keys))
+            .whenMatchedUpdate(condition=is_newer, set=values)
+            .whenMatchedUpdate(condition=is_tombstoned, set=_deletion_values(rows, keys, tombstone))
+            .whenNotMatchedInsert(condition=is_insertable, values=values)
+        )
+        if purge and self.delete_retention is not None:
+            retention_micros = microseconds(self.delete_retention, "delete_retention")
+            merge = _with_purge(merge, rows, keys, retention_micros)
+        with options.apply_to_session(spark):
+            _with_truncate(merge, rows, keys).execute()
+
+
+def _with_purge(
+    merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str], retention_micros: int
+) -> DeltaMergeBuilder:
+    """Return the merge with a clause that deletes expired tombstones."""
+    newest_change = rows.agg(F.unix_micros(F.max("changed_at")).alias("at")).head()
+    if newest_change is None or newest_change["at"] is None:
+        return merge
+    limit = F.timestamp_micros(F.lit(newest_change["at"] - retention_micros))
+    is_key = reduce(or_, [quoted_column_in(TARGET_ALIAS, name).isNotNull() for name in keys])
+    is_older = quoted_column_in(TARGET_ALIAS, "changed_at") < limit
+    is_expired = quoted_column_in(TARGET_ALIAS, "deleted") & is_key & is_older
+    return merge.whenNotMatchedBySourceDelete(is_expired)
+
+
+def _with_truncate(
+    merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str]
+) -> DeltaMergeBuilder:
+    """Return the merge with a clause that deletes the keys before a truncate among the rows."""
+    truncate = rows.where(_is_truncate(keys)).select("position", "changed_at").head()
+    if truncate is None:
+        return merge
+    position = F.array(*[F.lit(number).cast("bigint") for number in truncate["position"]])
+    deletion_values = _deletion_values(rows, keys, F.lit(truncate["changed_at"]))
+    return merge.whenNotMatchedBySourceUpdate(
+        condition=quoted_column_in(TARGET_ALIAS, "position") < position,
+        set={**deletion_values, "position": position},
+    )
+
+
+def _deletion_values(
+    rows: DataFrame, keys: Sequence[str], deleted_at: Column
+) -> dict[str, str | Column]:
+    retained = {*keys, "position", "deleted", "changed_at", _TOMBSTONE}
+    nulls = {
+        quote_name(field.name): F.lit(None).cast(field.dataType)
+        for field in rows.schema
+        if field.name not in retained
+    }
+    return {**nulls, "deleted": F.lit(True), "changed_at": deleted_at}
+
+
+def _is_truncate(keys: Sequence[str]) -> Column:
+    return reduce(and_, [quoted_column(name).isNull() for name in keys])

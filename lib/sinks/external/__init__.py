@@ -1,0 +1,1 @@
+"""Sinks that send rows to systems other than Kafka."""

@@ -1,0 +1,1 @@
+"""Sinks that write to and read from Kafka topics."""

@@ -1,0 +1,1 @@
+"""Sinks for windows that change: corrected windows and alarms."""

@@ -1,0 +1,1 @@
+"""The Spark session: jars, settings, presets, JVM options, logging and errors."""

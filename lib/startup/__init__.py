@@ -1,0 +1,1 @@
+"""Checks before a query starts: checkpoint, tables, inputs and configuration."""

@@ -1,0 +1,156 @@
+"""A start in four steps: inspect, decide, check and claim; only the claim writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
+
+from pyspark.sql import SparkSession
+
+from ..checkpoint.lineage import CheckpointLineage
+from ..checkpoint.lineage_files import LineageFiles
+from ..checkpoint.spark_logs import read_consistently
+from ..commit.delta_commit import read_table_log
+from ..commit.driver_lease import DriverLease
+from ..commit.table_log import TableLog
+from ..job.fingerprint import job_fingerprint
+from ..job.job import Job
+from ..sources.topics import topic_states
+from .decision import Inspection, StartDecision, decide_start
+from .environment import is_reachable, table_paths
+from .resume import describe_resume_point
+from .start_checks import (
+    check_checkpoint,
+    check_fingerprint,
+    check_job,
+    check_table,
+    check_topics,
+    missing_topic_warnings,
+    schema_checks,
+    state_setting_differences,
+)
+from .swap_journal import require_no_swap
+
+_LOG = logging.getLogger(__name__)
+Check = tuple[str, Callable[[], str]]
+"""The name of a check, and the check: it returns its result as text, or raises the error."""
+
+
+@dataclass
+class Preflight:
+    """The start of a job: checkpoint, tables and configuration must match before a query starts.
+
+    resume_from_table: whether a new checkpoint resumes at the last commit of the target.
+    recreate: the outputs whose missing table is created again, or "all" of them; and the new
+        outputs that start with the next batch.
+    """
+
+    job: Job
+    spark: SparkSession
+    _: KW_ONLY
+    resume_from_table: bool = False
+    recreate: Sequence[str] = ()
+
+    @cached_property
+    def table_logs(self) -> Mapping[str, TableLog]:
+        """The log of each output's table; readable also if the checkpoint is damaged."""
+        return {
+            output: read_table_log(self.spark, path)
+            for output, path in table_paths(self.job).items()
+        }
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """Step 1: what the start reads.
+
+        Raises CheckpointError for a checkpoint that cannot be read or has no lineage.
+        """
+        lineage_files = LineageFiles(self.spark, self.job.locations.checkpoint)
+        logs, lineage = read_consistently(lineage_files)
+        states_by_input = {}
+        for name, job_input in self.job.inputs.items():
+            # Kafka's client would wait for ten seconds, and the query connects again anyway.
+            if is_reachable(job_input.source.bootstrap_servers):
+                with suppress(OSError):
+                    states_by_input[name] = topic_states(self.spark, job_input.source)
+        return Inspection(
+            logs=logs,
+            lineage=lineage,
+            tables=self.table_logs,
+            topic_states=states_by_input,
+            fingerprint=job_fingerprint(self.job),
+        )
+
+    @cached_property
+    def decision(self) -> StartDecision:
+        """Step 2: what the start does."""
+        return decide_start(
+            self.job,
+            self.inspection,
+            resume_from_table=self.resume_from_table,
+            recreate=self.recreate,
+        )
+
+    def checks(self) -> Iterator[Check]:
+        """Step 3: yield all checks in their order."""
+        yield "checkpoint", self._check_checkpoint
+        yield "job", partial(self._run, check_job)
+        for output in table_paths(self.job):
+            yield f"table {output}", partial(self._run, check_table, output)
+        for name in self.job.inputs:
+            yield f"topics {name}", partial(self._run, check_topics, name)
+        yield "plan", partial(self._run, check_fingerprint)
+        yield from schema_checks(
+            self.job, self.spark, lambda output: self.table_logs[output].id is not None
+        )
+
+    def _check_checkpoint(self) -> str:
+        # Before the inspection, because some folders may already be swapped.
+        require_no_swap(self.job)
+        return self._run(check_checkpoint)
+
+    def _run(self, check: Callable[..., str], *names: str) -> str:
+        return check(self.job, self.inspection, self.decision, *names)
+
+    def require_all(self) -> CheckpointLineage:
+        """Run all checks, and return the lineage that the start claims.
+
+        Raises CheckpointError, TableMismatchError, SourceError or TableError for the first check
+        that fails.
+        """
+        for _, check in self.checks():
+            check()
+        return self.decision.lineage
+
+    def claim(self) -> DriverLease:
+        """Step 4: run all checks, log their warnings, and claim the checkpoint for this driver."""
+        lineage = self.require_all()
+        for warning in self._warnings():
+            _LOG.warning("%s: %s", self.job.name, warning)
+        recorded, query_id = self.inspection.lineage, self.decision.query_id
+        # A table that its sink rebuilds may be missing, so its version is not recorded.
+        tracked_paths = {
+            output: path
+            for output, path in table_paths(self.job).items()
+            if output not in self.job.sink.rebuildable_outputs
+        }
+        lineage_files = LineageFiles(self.spark, self.job.locations.checkpoint)
+        lease = DriverLease.acquire(lineage_files, lineage, tracked_paths)
+        if recorded is not None and not recorded.released and query_id is not None:
+            lease.fence(self.table_logs, query_id)
+        return lease
+
+    def _warnings(self) -> Iterator[str]:
+        inspection = self.inspection
+        decision = self.decision
+        yield from decision.fingerprint_diff.descriptions
+        yield from missing_topic_warnings(self.job, inspection, decision)
+        yield from state_setting_differences(self.spark, inspection.logs)
+        for output in sorted(decision.previous.tables.keys() - decision.lineage.tables.keys()):
+            yield f"the table of output {output!r} is created again, empty"
+        resume_point = decision.lineage.resume_point
+        if inspection.lineage is None and resume_point is not None:
+            yield f"the checkpoint was lost; the job {describe_resume_point(resume_point)}"

@@ -1,0 +1,85 @@
+"""The totals of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..commit.batch import BatchStats
+
+_COUNTS = (
+    *("rows_in", "rows_out", "dead_letters", "late_rows"),
+    *("corrected_rows", "clamped_rows", "filtered_rows", "lost_offsets"),
+)
+"""The counts of a batch that the summary adds up."""
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """The totals of a run.
+
+    Attributes:
+        skipped_batches: batches that the table already contained.
+        alarms: batches with more late rows than the limits allow.
+        watermarks: as in `BatchStats`.
+
+    >>> Summary(job="page_views", rows_in=10).as_dict()["rows_in"]
+    10
+    """
+
+    job: str
+    batches: int = 0
+    skipped_batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    dead_letters: int = 0
+    late_rows: int = 0
+    corrected_rows: int = 0
+    clamped_rows: int = 0
+    filtered_rows: int = 0
+    lost_offsets: int = 0
+    alarms: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    watermarks: dict[str, int | None] = field(default_factory=dict)
+
+    def add_batch(self, batch: BatchStats) -> None:
+        """Add the counts of a batch."""
+        self.batches += 1
+        self.skipped_batches += batch.outcome == "skipped"
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.alarms += batch.alarm
+        for name, watermark in batch.watermarks.items():
+            known = filter(None, (self.watermarks.get(name), watermark))
+            self.watermarks[name] = max(known, default=None)
+
+    @property
+    def slowest_stream(self) -> str | None:
+        """The input with the smallest watermark, which delays the others; None for a single input.
+
+        An input without a row since the start of the run counts as the slowest, although an earlier
+        run may have advanced its watermark.
+        """
+        if len(self.watermarks) < 2:
+            return None
+        return min(self.watermarks, key=lambda name: self.watermarks[name] or float("-inf"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the totals for JSON; the keys are the names of the attributes."""
+        return asdict(self)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the summary as JSON, atomically."""
+    write_atomically(json.dumps(summary.as_dict(), indent=2) + "\n", path)
+
+
+def write_atomically(text: str, path: Path) -> None:
+    """Replace a file atomically, so that readers see the old text or the new text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary_path = path.with_name(f"{path.name}.part")
+    temporary_path.write_text(text, encoding="utf-8")
+    temporary_path.replace(path)

@@ -1,0 +1,184 @@
+"""Watermarks per partition, and watermarks that advance while an input is idle, on a topic."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from tests.support.delta_tables import rows
+from tidegate import Job, run
+from tidegate.aggregates import count
+from tidegate.engine.streams import build_streams
+from tidegate.engine.topic_monitor import TopicMonitor
+from tidegate.errors import ArgumentError, SourceError
+from tidegate.formats import json_format
+from tidegate.process.shutdown import Stop
+from tidegate.sinks import Append
+from tidegate.sources import Input, KafkaSource
+from tidegate.testing import Broker
+from tidegate.testing.child_process import wait_until
+from tidegate.windows import Tumbling, WindowAggregation
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def send_records(servers: str, topic: str, rows: Iterable[tuple[int, float]]) -> None:
+    """Send one record for each partition and second after the start."""
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for partition, second in rows:
+        record = {"page": f"p{partition}", "event_time": str(START + timedelta(seconds=second))}
+        producer.produce(topic, json.dumps(record).encode(), partition=partition)
+    producer.flush()
+
+
+def job(
+    servers: str,
+    topic: str,
+    root: Path,
+    *,
+    every: str | None = None,
+    where: str | None = None,
+    **settings: Any,
+) -> Job:
+    clicks = Input(
+        source=KafkaSource(bootstrap_servers=servers, topics=[topic], max_records_per_batch=200),
+        format=json_format("page STRING NOT NULL, event_time TIMESTAMP"),
+        time="event_time",
+        watermark_delay="0 seconds",
+        future_tolerance=None,
+    )
+    return Job(
+        name="watermarks",
+        inputs={"clicks": replace(clicks, **settings)},
+        transform=WindowAggregation(
+            Tumbling("1 minute"), by="page", aggs={"n": count()}, where=where
+        ),
+        sink=Append(path=str(root / "views")),
+        checkpoint=str(root / "checkpoint"),
+        dead_letters=str(root / "dead"),
+        late_rows=str(root / "late"),
+        every=every,
+    )
+
+
+@pytest.mark.broker
+def test_a_slow_partition_is_not_late_because_a_fast_one_ran_ahead(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    # Both partitions have 300 rows, one second and 100 seconds apart, read 100 at a time.
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    send_records(
+        broker.bootstrap_servers,
+        topic,
+        [(part, step * second) for step in range(300) for part, second in ((0, 1), (1, 100))],
+    )
+
+    def run_counts(root: Path, **settings: Any) -> tuple[int, int]:
+        done = run(job(broker.bootstrap_servers, topic, root, **settings), spark)
+        slow = [row["n"] for row in rows(root / "views") if row["page"] == "p0"]
+        return done.late_rows, sum(slow)
+
+    # The third batch is the first with the watermark of a batch with rows.
+    assert run_counts(tmp_path / "one") == (100, 200)
+    assert run_counts(tmp_path / "each", watermarks="partition") == (0, 240), (
+        "the last minute of the slow partition is open"
+    )
+
+
+@pytest.mark.broker
+def test_the_last_window_of_an_idle_topic_is_emitted_and_later_rows_are_late(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    # Event time advances with the clock from the last row to the end of its window. Spark must not
+    # push the condition below the watermark, where it would drop the heartbeats.
+    each = job(
+        broker.bootstrap_servers,
+        topic,
+        tmp_path,
+        every="1 second",
+        where="page = 'p0'",
+        idle_timeout="2 seconds",
+    )
+    send_records(broker.bootstrap_servers, topic, [(0, 10), (0, 70), (0, 115)])
+    stop, failures = Stop(), list[str]()
+
+    def send_late_row() -> None:
+        try:
+            wait_until(
+                lambda: len(rows(tmp_path / "views")) == 2, timeout=180, event="the last window"
+            )
+            send_records(broker.bootstrap_servers, topic, [(0, 80)])
+            wait_until(lambda: len(rows(tmp_path / "late")) == 1, timeout=60, event="the late row")
+        except Exception as error:
+            failures.append(str(error))
+        finally:
+            stop.request()
+
+    sender = threading.Thread(target=send_late_row)
+    sender.start()
+    done = run(each, spark, stop=stop)
+    sender.join()
+    assert failures == []
+    assert sorted(row["n"] for row in rows(tmp_path / "views")) == [1, 2]
+    assert (done.rows_in, done.late_rows, done.dead_letters) == (4, 1, 0)
+
+
+@pytest.mark.broker
+def test_added_partitions_are_reported_and_read_after_the_next_start(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=-1)
+    send_records(
+        broker.bootstrap_servers, topic, [(part, second) for second in (10, 70) for part in (0, 1)]
+    )
+    each = job(broker.bootstrap_servers, topic, tmp_path, watermarks="partition")
+    running = build_streams(each, spark)
+    assert run(each, spark).rows_in == 4
+    broker.add_partitions(topic, 5)
+    ticks = iter(range(0, 1000, 100))
+    with TopicMonitor(each, running, spark, {}, clock=lambda: next(ticks)) as topics:
+        topics.warn_new_partitions()
+        topics.warn_new_partitions()
+    warnings = [line for line in caplog.messages if "new partitions" in line]
+    assert warnings == [
+        f"clicks: new partitions {topic}-2, {topic}-3, {topic}-4 are read after the next start of "
+        "the job"
+    ]
+    send_records(
+        broker.bootstrap_servers,
+        topic,
+        [(part, second) for second in (80, 130) for part in range(5)],
+    )
+    assert [stream.source_names for stream in build_streams(each, spark)["clicks"]] == [
+        [f"{topic}-0", f"{topic}-2", f"{topic}-4"],
+        [f"{topic}-1", f"{topic}-3"],
+    ]
+    assert run(each, spark).rows_in == 10
+    send_records(broker.bootstrap_servers, topic, [(part, 190) for part in range(5)])
+    assert run(each, spark).rows_in == 5
+    assert sum(row["n"] for row in rows(tmp_path / "views")) == 2 + 7 + 5, "three minutes are final"
+
+
+def test_invalid_watermark_settings_raise(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError, match=r"^invalid idle_timeout"):
+        job("nowhere:9092", "clicks", tmp_path, idle_timeout="10 seconds")
+    with pytest.raises(ArgumentError, match=r"^invalid watermarks: 0"):
+        job("nowhere:9092", "clicks", tmp_path, watermarks=0)
+    with pytest.raises(SourceError, match="the topic no-such-topic does not exist"):
+        run(job(broker.bootstrap_servers, "no-such-topic", tmp_path, watermarks="partition"), spark)

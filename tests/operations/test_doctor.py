@@ -1,0 +1,172 @@
+"""The doctor reports every check, and changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from tests.support.checkpoint_files import JobFiles
+from tests.support.kafka_topics import pages_input
+from tidegate import Job
+from tidegate.aggregates import count
+from tidegate.errors import SourceError, TableMismatchError
+from tidegate.operations.doctor import (
+    CheckWarning,
+    Finding,
+    describe_headroom,
+    examine_job,
+    render_findings,
+    require_no_errors,
+)
+from tidegate.sources import KafkaSource
+from tidegate.sources.topics import open_kafka_client
+from tidegate.testing import Broker
+from tidegate.windows import Tumbling, WindowAggregation
+
+pytestmark = pytest.mark.broker
+HOUR = 3_600_000
+
+
+def file_hashes(root: Path) -> dict[str, str]:
+    """Return the hash of every file below a folder, by relative path."""
+    return {
+        str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in root.rglob("*")
+        if file.is_file()
+    }
+
+
+def examine(job_files: JobFiles, spark: SparkSession, job: Job | None = None) -> dict[str, Finding]:
+    """Return the findings by check; require that no file was changed."""
+    before = file_hashes(job_files.root)
+    findings = examine_job(job or job_files.job(), spark)
+    assert file_hashes(job_files.root) == before
+    assert len({each.check for each in findings}) == len(findings)
+    return {each.check: each for each in findings}
+
+
+def checks_with_status(findings: dict[str, Finding], status: str) -> list[str]:
+    return [name for name, each in findings.items() if each.status == status]
+
+
+def test_a_healthy_job_has_no_warnings_and_each_check_reports(
+    job_files: JobFiles, spark: SparkSession
+) -> None:
+    findings = examine(job_files, spark)
+    assert checks_with_status(findings, "error") == []
+    assert {"table append", "properties dead_letters", "topics pages", "plan"} <= set(findings)
+    assert "as in requirements.lock" in findings["versions"].result
+    assert "as in jars.lock, by SHA-256" in findings["jars"].result
+    assert "MiB free under" in findings["disk"].result
+    assert "epoch 2" in findings["checkpoint"].result
+    assert findings["last start"].result == "epoch 2, ended"
+    assert findings["retention pages"].result.startswith(
+        "5 offsets unread, retention deletes 14 read ones"
+    )
+    assert findings["checksums"].result == "no orphans"
+    require_no_errors(list(findings.values()))
+
+
+def test_all_problems_are_reported_at_once_with_a_fix(
+    job_files: JobFiles, spark: SparkSession
+) -> None:
+    shutil.rmtree(job_files.root / "views")
+    dead = f"delta.`{job_files.root}/views.dead_letters`"
+    late = f"delta.`{job_files.root}/views.late`"
+    spark.sql(
+        f"ALTER TABLE {dead} SET TBLPROPERTIES "
+        "(delta.setTransactionRetentionDuration = 'interval 1 day')"
+    )
+    spark.sql(
+        f"ALTER TABLE {late} SET TBLPROPERTIES "
+        "(delta.appendOnly = 'true', delta.logRetentionDuration = 'interval 7 days')"
+    )
+    (job_files.checkpoint / "offsets" / ".9.crc").write_text("")
+    wider = pages_input(
+        job_files.broker.bootstrap_servers, job_files.topic, watermark_delay="3 seconds"
+    )
+    other = WindowAggregation(Tumbling("20 seconds"), aggs={"n": count()})
+    findings = examine(job_files, spark, job_files.job(inputs={"pages": wider}, transform=other))
+    assert checks_with_status(findings, "error") == [
+        "table dead_letters",
+        "table append",
+        "plan",
+        "properties dead_letters",
+    ]
+    assert checks_with_status(findings, "warning") == ["properties late", "checksums"]
+    assert "RESTORE TABLE" in findings["table append"].result
+    assert "offsets/.9.crc" in findings["checksums"].result
+    assert "transform changed from window_aggregation(" in findings["plan"].result
+    assert "window=tumbling(size=0:00:10" in findings["plan"].result
+    assert "a new checkpoint and new tables" in findings["plan"].result
+    assert "delta.appendOnly = true" in findings["properties late"].result
+    assert "interval 7 days" in findings["properties late"].result
+    with pytest.raises(TableMismatchError, match="views does not exist"):
+        require_no_errors([findings["table append"]])
+    assert_rendered(list(findings.values()))
+
+
+def assert_rendered(findings: Sequence[Finding]) -> None:
+    console = Console(record=True, width=160, file=StringIO())
+    console.print(render_findings(findings))
+    text = console.export_text()
+    assert all(each.check in text for each in findings)
+    assert "error" in text
+    assert "fix: RESTORE TABLE" in text
+
+
+def test_a_compatible_change_is_reported_with_its_effect(
+    job_files: JobFiles, spark: SparkSession
+) -> None:
+    wider = pages_input(
+        job_files.broker.bootstrap_servers, job_files.topic, watermark_delay="3 seconds"
+    )
+    plan = examine(job_files, spark, job_files.job(inputs={"pages": wider}))["plan"]
+    assert plan.status == "ok"
+    assert plan.result.startswith("safe changes: pages.input changed from input(")
+    assert plan.result.endswith("existing late rows and dead letters do not change")
+
+
+def test_a_damaged_checkpoint_hides_nothing_that_can_be_findings_without_it(
+    job_files: JobFiles, spark: SparkSession
+) -> None:
+    job_files.lineage_files[-1].write_bytes(b"{}")
+    findings = examine(job_files, spark)
+    assert "is damaged" in findings["checkpoint"].result
+    assert "not checked: same error as checkpoint" in findings["plan"].result
+    assert findings["properties append"].status == "ok"
+    assert findings["checksums"].status == "ok"
+
+
+def test_the_headroom_of_unread_records_is_reported_as_time(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, partitions=2, retention_ms=10 * HOUR)
+    now = int(time.time() * 1000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    for hours in (9.5, 4):
+        producer.produce(topic, b"", partition=0, timestamp=now - int(hours * HOUR))
+    producer.flush()
+    source = KafkaSource(broker.bootstrap_servers, topic)
+    with open_kafka_client(spark, source) as kafka:
+        none_read, one_read, all_read = (
+            describe_headroom(kafka, {topic: {0: read, 1: 0}}) for read in range(3)
+        )
+        assert isinstance(none_read, CheckWarning)
+        assert "2 offsets unread" in none_read
+        assert "the oldest unread one for another 0:2" in none_read
+        assert not isinstance(one_read, CheckWarning)
+        assert "retains records for 10:00:00, the oldest unread one for another 5:" in one_read
+        assert "all are read" in all_read
+        broker.delete_records(topic, {0: 1})
+        with pytest.raises(SourceError, match=r"-0 from 0 to 1\b"):
+            describe_headroom(kafka, {topic: {0: 0}})
