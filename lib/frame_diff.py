@@ -12,8 +12,8 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, MapType
 from .columns import quoted_column, require_column_names, require_columns
 from .errors import ColumnTypeError
 
-_COUNT = "__tidegate_times"
-_NOT_DUE = "__tidegate_due"
+_COUNT = "__tidegate_count"
+_NOT_DUE = "__tidegate_not_due"
 _MAX_SAMPLES = 5
 
 
@@ -137,18 +137,20 @@ def _summarize(
 ) -> FrameDiff:
     count = quoted_column(_COUNT)
     not_due = (count > 0) & quoted_column(_NOT_DUE)
+    # The names are prefixed, since a key may have any name.
+    missing, extra, pending = (f"__tidegate_{name}" for name in ("missing", "extra", "pending"))
     by_key = mismatches.groupBy(*map(quoted_column, keys)).agg(
-        F.sum(F.when((count > 0) & ~not_due, count).otherwise(0)).alias("missing"),
-        F.sum(F.greatest(-count, F.lit(0))).alias("extra"),
-        F.sum(F.when(not_due, count).otherwise(0)).alias("not_due"),
+        F.sum(F.when((count > 0) & ~not_due, count).otherwise(0)).alias(missing),
+        F.sum(F.greatest(-count, F.lit(0))).alias(extra),
+        F.sum(F.when(not_due, count).otherwise(0)).alias(pending),
     )
     # A missing and an extra row of one key are one different row.
-    pairs = F.least("missing", "extra") if keys else F.lit(0)
+    pairs = F.least(missing, extra) if keys else F.lit(0)
     counts = {
-        "missing": F.col("missing") - pairs,
-        "extra": F.col("extra") - pairs,
+        "missing": F.col(missing) - pairs,
+        "extra": F.col(extra) - pairs,
         "different": pairs,
-        "not_due": F.col("not_due"),
+        "not_due": F.col(pending),
     }
     totals = by_key.agg(*[F.sum(each).alias(name) for name, each in counts.items()]).collect()[0]
     sample_rows = mismatches.where(~not_due).limit(_MAX_SAMPLES).collect()

@@ -162,7 +162,7 @@ class _Fault:
 
     def _unknown_key_error(self) -> ConfigError:
         keys = _section_keys(self._section)
-        suggestions = difflib.get_close_matches(self.path[-1], keys, 1, 0.5)
+        suggestions = difflib.get_close_matches(self.path[-1], keys, 1, 0.55)
         kind = "key" if len(self.path) > 1 else "section"
         return ConfigError(
             f"unknown {kind}: {self.key}{self.source_suffix}{self._kind_suffix}",

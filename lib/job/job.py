@@ -400,10 +400,15 @@ class Job:
             require_count(self.metrics_port, "metrics_port", min_value=1, max_value=65_535)
         if self.report is not None:
             require_path(self.report, "report")
-        if not isinstance(self.revision, str | int | None) or isinstance(self.revision, bool):
+        is_blank = isinstance(self.revision, str) and not self.revision.strip()
+        if (
+            is_blank
+            or not isinstance(self.revision, str | int | None)
+            or isinstance(self.revision, bool)
+        ):
             raise ColumnTypeError(
                 f"invalid revision: {self.revision!r}",
-                "a text or an integer, or None",
+                "a text that is not blank, an integer, or None",
                 "revision=2",
             )
         for label, expected_type, example in (

@@ -103,15 +103,14 @@ class Windows(Config, name="windows"):
             reserved += _CHANGE_COLUMNS
         elif self.output.has_date:
             reserved.append(DATE)
-        lowered = {name.lower() for name in reserved}
         for name in self.aggregates:
-            if name.lower() in lowered:
+            if name.lower() in map(str.lower, reserved):
                 raise ConfigError(
                     f"invalid aggregates.{name}: duplicate column name",
                     f"names other than {', '.join(reserved)}",
                     f"{name}_value",
                 )
-            lowered.add(name.lower())
+            reserved.append(name)
         if self.output.has_date and self.window.can_change:
             raise ConfigError(
                 f"invalid layout in [output]: the table of windows that can change has no {DATE}",

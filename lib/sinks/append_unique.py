@@ -90,6 +90,8 @@ class AppendUnique(Sink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout)
+        require_target(self.duplicates, _DUPLICATES_OUTPUT)
+        require_target(self.filter_path, _FILTER_OUTPUT)
         require_distinct_paths(self.path, self.duplicates, self.filter_path)
         if not self.max_fpp_factor > 1:
             raise ArgumentError(

@@ -205,6 +205,16 @@ def test_timestamps_in_other_units_are_the_same_instants() -> None:
         (record_schema(x="string"), record_schema(y="string"), "y is missing and has no default"),
         (
             record_schema(x="string"),
+            record_schema(x="string", y={"of": "float", "default": 1e300}),
+            "the default of y does not match its type",
+        ),
+        (
+            record_schema(x="string"),
+            record_schema(x="string", y={"of": "string", "default": "\ud800"}),
+            "the default of y does not match its type",
+        ),
+        (
+            record_schema(x="string"),
             record_schema("Order", x="string"),
             "record Click, expected Order",
         ),

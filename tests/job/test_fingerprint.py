@@ -170,7 +170,7 @@ def test_the_code_of_a_function_does_not_count_but_the_revision_does() -> None:
     assert changes.descriptions == ["revision changed from None to 2"]
 
 
-@pytest.mark.parametrize("revision", [1.5, True, ["a"]])
+@pytest.mark.parametrize("revision", [1.5, True, ["a"], "", " "])
 def test_a_revision_is_a_text_or_a_number(revision: object) -> None:
     with pytest.raises(ColumnTypeError, match="invalid revision"):
         page_job(revision=revision)

@@ -169,6 +169,7 @@ def test_two_topics_and_a_topic_with_a_table_are_joined_without_code(
         (["aggregates.p 99=count"], "invalid aggregates: 'p 99'"),
         (["aggregates.WINDOW=count"], "invalid aggregates.WINDOW: duplicate column name"),
         (["aggregates.sensor=count"], "names other than window, sensor"),
+        (["aggregates.TOTAL=count"], "invalid aggregates.TOTAL: duplicate column name"),
         (["aggregates.n=5"], "invalid aggregates.n: 5 (command line)\n  expected: text"),
         (["output.partition_by=day"], "invalid output.partition_by: unknown columns day"),
         (

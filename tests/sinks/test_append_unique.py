@@ -136,5 +136,7 @@ def test_more_keys_than_planned_cause_a_warning_and_then_an_error(
 def test_shared_paths_and_an_error_limit_below_the_plan_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="three different"):
         AppendUnique(path="a", duplicates="a", filter_path="b", keys_table=KEYS_TABLE)
+    with pytest.raises(ArgumentError, match="a string that is not empty"):
+        AppendUnique(path="a", duplicates="b", filter_path=" ", keys_table=KEYS_TABLE)
     with pytest.raises(ArgumentError, match="max_fpp_factor"):
         Tables(tmp_path, options={"max_fpp_factor": 1.0}).sink  # noqa: B018

@@ -91,6 +91,13 @@ def test_floating_point_numbers_agree_up_to_rounding_and_duplicates_count(
     assert set(result.samples) == {"expected: a=1, b=2.5", "actual: a=null, b=2.5"}
 
 
+def test_a_key_may_have_the_name_of_a_count(spark: SparkSession) -> None:
+    expected = spark.createDataFrame([(1, 5), (2, 5)], "missing int, value int")
+    actual = spark.createDataFrame([(1, 6)], "missing int, value int")
+    result = diff_frames(expected, actual, keys=["missing"])
+    assert (result.missing, result.extra, result.different) == (1, 0, 1)
+
+
 def test_invalid_comparisons_are_rejected(spark: SparkSession) -> None:
     with pytest.raises(ArgumentError, match="invalid batches: empty"):
         compare_stream_and_batch(spark, SCHEMA, VIEWS, [], watermark_delay="1 second")
