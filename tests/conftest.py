@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.support import ci_shards as parts
-from tests.support import hypothesis_profiles as drawing
+from tests.support import ci_shards, hypothesis_profiles
 from tests.support.http_server import WebhookServer, serve_webhook
 from tests.support.postgres_server import Server, started
 from tidegate.spark.jars import project_root
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the number of drawn examples by `--draws`, and validate `--parts`."""
     if config.getoption("parts") < 1:
         raise pytest.UsageError("--parts takes a number from 1 on: PARTS=2 runs one half.")
-    drawing.choose(long=config.getoption("draws") == "long")
+    hypothesis_profiles.choose(long=config.getoption("draws") == "long")
 
 
 @pytest.hookimpl(trylast=True)
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of = config.getoption("parts")
     if of == 1:
         return
-    selected = parts.due(items, of, parts.commit())
+    selected = ci_shards.due(items, of, ci_shards.commit())
     left_out = set(items).difference(selected)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = selected
@@ -80,6 +80,15 @@ def webhook_server() -> Iterator[WebhookServer]:
     """An address of this machine that is posted to, and what it hears."""
     with serve_webhook() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def single_partition(spark: SparkSession) -> Iterator[None]:
+    """Use one partition, since several joins in one query have many state stores."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
 
 
 @pytest.fixture(scope="session")

@@ -23,13 +23,13 @@ AT = '"event_time": "2026-01-02T03:04:05Z"'
 
 
 def views(broker: Broker, topic: str, path: str) -> Job:
-    format = json_format("page string, event_time timestamp")
+    value_format = json_format("page string, event_time timestamp")
     source = KafkaSource(broker.bootstrap_servers, topic)
-    reading = Input(
-        source, format, time="event_time", watermark_delay="1 minute", future_tolerance=None
+    clicks = Input(
+        source, value_format, time="event_time", watermark_delay="1 minute", future_tolerance=None
     )
     limits = Limits(dead_ratio=None)
-    return Job(name="views", inputs={"clicks": reading}, sink=Append(path), limits=limits)
+    return Job(name="views", inputs={"clicks": clicks}, sink=Append(path), limits=limits)
 
 
 def crash_redrive(monkeypatch: pytest.MonkeyPatch, when: str) -> None:

@@ -31,14 +31,14 @@ WHERE = [f"user_id={ANNA}"]
 
 
 def views(broker: Broker, topic: str, root: Path) -> Job:
-    form = json_format("user_id string, event_time timestamp")
+    value_format = json_format("user_id string, event_time timestamp")
     source = KafkaSource(broker.bootstrap_servers, topic)
-    reading = Input(
-        source, form, time="event_time", watermark_delay="1 minute", future_tolerance=None
+    clicks = Input(
+        source, value_format, time="event_time", watermark_delay="1 minute", future_tolerance=None
     )
     limits = Limits(dead_ratio=None)
     sink = Append(str(root / "views"))
-    return Job(name="views", inputs={"clicks": reading}, sink=sink, limits=limits)
+    return Job(name="views", inputs={"clicks": clicks}, sink=sink, limits=limits)
 
 
 def sent(broker: Broker, topic: str, *users: str) -> None:

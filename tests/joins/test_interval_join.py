@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.interval_oracle import (
@@ -27,6 +26,7 @@ from tests.support.interval_oracle import (
     frame,
     instant,
     join_by_types,
+    joined_ids,
     random_arrival,
 )
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, WatermarkError
@@ -34,20 +34,9 @@ from tidegate.joins import IntervalJoin, stream_stream
 from tidegate.joins.interval_join import IntervalJoinType, JoinEmit
 from tidegate.testing import StreamDriver
 
+pytestmark = pytest.mark.usefixtures("single_partition")
+
 MINUTE = Bounds(0, 60 * SECOND)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single_partition(spark: SparkSession) -> Iterator[None]:
-    """Use one partition, since several joins in one query have many state stores."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", str(before))
-
-
-def joined_ids(rows: list[Row]) -> Counter[JoinedIds]:
-    return Counter((row.kind, row.left, row.right) for row in rows)
 
 
 def rows_in_time(arrival: Arrival, emit: JoinEmit) -> list[Event]:

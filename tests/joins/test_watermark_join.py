@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -30,25 +29,15 @@ from tests.support.interval_oracle import (
     frame,
     instant,
     join_by_types,
+    joined_ids,
     random_arrival,
 )
 from tidegate.joins import stream_stream
 from tidegate.testing import StreamDriver
 
+pytestmark = pytest.mark.usefixtures("single_partition")
+
 MINUTE = Bounds(0, 60 * SECOND)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single_partition(spark: SparkSession) -> Iterator[None]:
-    """Use one partition, since several joins in one query have many state stores."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", str(before))
-
-
-def joined_ids(rows: Sequence[Row]) -> Counter[JoinedIds]:
-    return Counter((row.kind, row.left, row.right) for row in rows)
 
 
 @pytest.mark.slow

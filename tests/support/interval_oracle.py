@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.joins import stream_stream
@@ -77,6 +77,11 @@ def expected_join(
         "anti": left,
     }
     return Counter((kind, *ids) for kind in join_types for ids in ids_by_type[kind])
+
+
+def joined_ids(rows: Iterable[Row]) -> Counter[JoinedIds]:
+    """Count the rows of `join_by_types` by join type and ids."""
+    return Counter((row.kind, row.left, row.right) for row in rows)
 
 
 def match(left: Event, right: Event, bounds: Bounds) -> bool:
