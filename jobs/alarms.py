@@ -141,13 +141,12 @@ def job(config: AlarmsConfig) -> Job:
     """Return the job of a configuration."""
     window = config.window
     output = config.output
-    input_stream = config.as_input(config.input)
+    input_stream = config.as_input(config.input, where=window.where)
     fields = input_stream.format.schema.fieldNames()
     aggregation = WindowAggregation(
         window.to_window(),
         by=window.by,
         aggs=parse_aggregates(config.aggregates, fields),
-        where=window.where,
     )
     alarms = Alarms(
         output.table,

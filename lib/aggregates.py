@@ -17,7 +17,7 @@ from typing import Literal
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, StructField, StructType
+from pyspark.sql.types import DataType, DecimalType, LongType, StructField, StructType
 
 from .columns import as_column, first_line, quoted_column, require_column_names, require_columns
 from .errors import ColumnTypeError
@@ -59,6 +59,8 @@ class Aggregate:
     inputs: the input columns and their required kinds, validated when a transform is called.
     reductions: the fields of the partial by name; empty for a sketch.
     is_struct: whether the partial is a struct of its reductions; otherwise it is the only value.
+    variants: the aggregates to use in its place for some types of values, by the name of the types;
+        each with other fields in its partial.
     plan_name, plan_arguments: how the fingerprint of a job names the aggregate. Without a name, it
         has the names of the functions.
 
@@ -72,6 +74,7 @@ class Aggregate:
     inputs: tuple[InputColumn, ...] = ()
     reductions: tuple[tuple[str, Reduction], ...] = ()
     is_struct: bool = True
+    variants: Mapping[str, Aggregate] = field(default_factory=dict, compare=False, repr=False)
     plan_name: str = field(default="", kw_only=True, compare=False, repr=False)
     plan_arguments: Mapping[str, object] = field(
         default_factory=dict, kw_only=True, compare=False, repr=False
@@ -85,6 +88,18 @@ class Aggregate:
                     "a column, or its name",
                     'agg.sum("ms")',
                 )
+
+    def for_values(self, data_type: DataType) -> Aggregate:
+        """Return the aggregate for input values of a type: itself, or one of its variants."""
+        return self.variants.get(_exact_type(data_type), self)
+
+    def for_partials(self, data_type: DataType) -> Aggregate:
+        """Return the aggregate whose partials have a type: itself, or one of its variants."""
+        names = data_type.names if isinstance(data_type, StructType) else []
+        for variant in self.variants.values():
+            if names == [name for name, _ in variant.reductions]:
+                return variant
+        return self
 
     def partial_of_values(self, values: Mapping[str, Column]) -> Column:
         """Return the partial that consists of these values of its reductions."""
@@ -157,33 +172,44 @@ def count(value: str | Column | None = None) -> Aggregate:
 def sum(value: str | Column) -> Aggregate:
     """Return the sum of the non-null values; null if all values are null.
 
-    Integers add up to a bigint and decimals to a wider decimal, exactly. Doubles add up with
-    rounding that depends on the order of rows. Overflow is an error, as in Spark's ANSI mode.
+    Integers add up to a bigint and decimals to a wider decimal of at most 38 digits, exactly. A sum
+    that does not fit this type is null; the sum of a column that is cast to decimal(38, 0) fits.
+    Doubles add up with rounding that depends on the order of rows.
+
+    The partial of a bigint column is a struct of two halves, so that the order of rows does not
+    decide whether a sum fits. The partial of a decimal column with more than 28 digits is a struct
+    of the sum and the number of values.
 
     >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"ms": sum("ms")}).select("ms").first()
     Row(ms=36)
     """
-    return _reduce_values("sum", value, "number")
+    inputs: list[InputColumn] = [(value, "number")]
+    variants = {"bigint": _bigint_sum(value, inputs), "decimal": _wide_sum(value, inputs)}
+    plain = reduce_with(Reduction(lambda time: as_column(value), "sum"), inputs=inputs)
+    return _named(replace(plain, variants=variants), "sum", value=value, exact=True)
 
 
 def avg(value: str | Column) -> Aggregate:
     """Return the arithmetic mean of the non-null values; null if all values are null.
 
-    The mean of decimals is a decimal, of other numbers a double.
+    The mean of decimals is a decimal, of other numbers a double. The mean of integers is right also
+    where their sum exceeds a bigint; the mean of decimals is null where their sum has more than 38
+    digits. Partials are structs, as for `sum`.
 
     >>> from tidegate.windows import tumbling
     >>> tumbling(clicks, "1 minute", aggs={"ms": avg("ms")}).select("ms").first()
     Row(ms=4.0)
     """
-    parts = {
-        "total": Reduction(lambda time: as_column(value), "sum"),
-        "count": Reduction(lambda time: _one_or_zero(value), "sum"),
-    }
-    mean = reduce_with(
-        parts, finish=lambda p: F.try_divide(p["total"], p["count"]), inputs=[(value, "number")]
+    inputs: list[InputColumn] = [(value, "number")]
+    values = Reduction(lambda time: _one_or_zero(value), "sum")
+    exact = reduce_with(
+        {**_halves(value), "count": values},
+        finish=lambda p: F.try_divide(_joined_halves(p).cast("double"), p["count"]),
+        inputs=inputs,
     )
-    return _named(mean, "avg", value=value)
+    mean = replace(_wide_sum(value, inputs), finish=lambda p: F.try_divide(p["total"], p["count"]))
+    return _named(replace(mean, variants={"bigint": exact}), "avg", value=value, exact=True)
 
 
 def min(value: str | Column) -> Aggregate:
@@ -235,6 +261,67 @@ def _reduce_values(operation: Operation, value: str | Column, kind: ValueKind) -
     return _named(reduce_with(values, inputs=[(value, kind)]), operation, value=value)
 
 
+_HALF_BITS = 32
+_MAX_SUM_DIGITS = 38
+_SUM_DIGITS = 10
+"""The digits that Spark's sum of decimals has more than its values."""
+
+
+def _exact_type(data_type: DataType) -> str:
+    """Return the name of the types whose sum can overflow; empty for others.
+
+    The sum of smaller integers fits a bigint: it would take 2^32 rows to overflow.
+    """
+    if isinstance(data_type, LongType):
+        return "bigint"
+    if isinstance(data_type, DecimalType) and data_type.precision + _SUM_DIGITS > _MAX_SUM_DIGITS:
+        return "decimal"
+    return ""
+
+
+def _halves(value: str | Column) -> dict[str, Reduction]:
+    """Return the sums of the high and of the low bits of a bigint; both fit for 2^31 rows."""
+    low_bits = (1 << _HALF_BITS) - 1
+    return {
+        "high": Reduction(lambda time: F.shiftright(as_column(value), _HALF_BITS), "sum"),
+        "low": Reduction(lambda time: as_column(value).bitwiseAND(F.lit(low_bits)), "sum"),
+    }
+
+
+def _joined_halves(partial: Column) -> Column:
+    """Return the sum of bigints as a decimal."""
+    high = partial["high"].cast("decimal(20, 0)") * F.lit(1 << _HALF_BITS).cast("decimal(11, 0)")
+    return high + partial["low"].cast("decimal(20, 0)")
+
+
+def _bigint_sum(value: str | Column, inputs: Sequence[InputColumn]) -> Aggregate:
+    return reduce_with(
+        _halves(value), finish=lambda p: _joined_halves(p).try_cast("bigint"), inputs=inputs
+    )
+
+
+def _wide_sum(value: str | Column, inputs: Sequence[InputColumn]) -> Aggregate:
+    """Return a sum that is null if it or the sum of a part has too many digits."""
+
+    def partial(time: Column) -> Column:
+        return _state_struct(
+            {"total": F.try_sum(as_column(value)), "count": F.sum(_one_or_zero(value))}
+        )
+
+    def merge(partials: Column) -> Column:
+        total, count = partials["total"], partials["count"]
+        has_overflow = F.coalesce(F.bool_or(total.isNull() & (count > 0)), F.lit(False))
+        merged = F.when(~has_overflow, F.try_sum(total))
+        return _state_struct({"total": merged, "count": F.sum(count)})
+
+    reductions = {
+        "total": Reduction(lambda time: as_column(value), "sum"),
+        "count": Reduction(lambda time: _one_or_zero(value), "sum"),
+    }
+    total_and_count = reduce_with(reductions, finish=lambda p: p["total"], inputs=inputs)
+    return replace(total_and_count, partial=partial, merge=merge)
+
+
 def _named(agg: Aggregate, name: str, **arguments: object) -> Aggregate:
     return replace(agg, plan_name=name, plan_arguments=arguments)
 
@@ -255,10 +342,12 @@ def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
     >>> tumbling(clicks, "1 minute", aggs=partials({"ms": avg("ms")})).select("ms").first()
     Row(ms=Row(total=36, count=9))
     """
-    return {
-        name: _named(replace(agg, finish=_identity), "partials", of=agg)
-        for name, agg in aggs.items()
-    }
+    return {name: _named(_without_finish(agg), "partials", of=agg) for name, agg in aggs.items()}
+
+
+def _without_finish(agg: Aggregate) -> Aggregate:
+    variants = {name: _without_finish(variant) for name, variant in agg.variants.items()}
+    return replace(agg, finish=_identity, variants=variants)
 
 
 def merge_columns(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Column]:
@@ -274,8 +363,19 @@ def merge_columns(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, 
     """
     return {
         name: _cast_to(agg.merge(quoted_column(name)), frame.schema[name].dataType)
-        for name, agg in aggs.items()
+        for name, agg in for_partials(frame, aggs).items()
     }
+
+
+def for_partials(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
+    """Return the aggregates that merge and finish a frame's columns of partials.
+
+    >>> from tidegate.windows import tumbling
+    >>> minutes = tumbling(clicks, "1 minute", aggs=partials({"ms": sum("ms")}))
+    >>> [name for name, _ in for_partials(minutes, {"ms": sum("ms")})["ms"].reductions]
+    ['high', 'low']
+    """
+    return {name: agg.for_partials(frame.schema[name].dataType) for name, agg in aggs.items()}
 
 
 def _cast_to(value: Column, data_type: DataType) -> Column:
@@ -331,5 +431,6 @@ def finish(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
     """
     require_columns(frame, aggs, "aggs")
     columns = {name: quoted_column(name) for name in frame.columns}
-    results = {name: agg.finish(columns[name]).alias(name) for name, agg in aggs.items()}
+    typed = for_partials(frame, aggs)
+    results = {name: agg.finish(columns[name]).alias(name) for name, agg in typed.items()}
     return frame.select(*{**columns, **results}.values())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, reduce, wraps
 from operator import and_
-from typing import TypeVar, TypeVarTuple, get_args
+from typing import TypeAlias, TypeVar, TypeVarTuple, get_args
 
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.sql import Column, DataFrame
@@ -36,7 +36,6 @@ Result = TypeVar("Result")
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
 _UNSTORABLE_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
-_CONDITION_EXAMPLE = "where='ms > 100'"
 JSON_IN_UTC = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -349,34 +348,68 @@ def require_storable_names(column_names: Iterable[str], label: str) -> None:
             )
 
 
-def require_condition_text(where: object) -> None:
+def require_condition_text(condition: object, label: str = "where") -> None:
     """Raise ArgumentError for a condition that is neither text nor None."""
-    if where is not None and (not isinstance(where, str) or not where.strip()):
+    if condition is not None and (not isinstance(condition, str) or not condition.strip()):
         raise ArgumentError(
-            f"invalid where: {where!r}", "a condition as text, or None", _CONDITION_EXAMPLE
+            f"invalid {label}: {condition!r}",
+            "a condition as text, or None",
+            _condition_example(label),
         )
 
 
-def parse_condition(rows: DataFrame, where: str) -> Column:
+def parse_condition(rows: DataFrame, condition: str, label: str = "where") -> Column:
     """Return the Column of a row condition written in Spark SQL.
 
     Raises ArgumentError, ColumnError and ColumnTypeError for a condition that does not apply to
     single rows of this frame.
     """
-    predicate = F.expr(where)
-    data_type = column_type(rows, predicate, "where")
+    predicate = F.expr(condition)
+    data_type = column_type(rows, predicate, label)
     if not isinstance(data_type, BooleanType):
         raise ColumnTypeError(
-            f"invalid where: {where!r} has type {data_type.simpleString()}",
+            f"invalid {label}: {condition!r} has type {data_type.simpleString()}",
             "a boolean condition",
-            _CONDITION_EXAMPLE,
+            _condition_example(label),
         )
     try:
         _ = rows.where(predicate).schema
     except AnalysisException as fault:
         raise ArgumentError(
-            f"invalid where: {where!r}: {first_line(fault)}",
+            f"invalid {label}: {condition!r}: {first_line(fault)}",
             "a condition on the columns of one row, without aggregates",
-            _CONDITION_EXAMPLE,
+            _condition_example(label),
         ) from fault
     return predicate
+
+
+def _condition_example(label: str) -> str:
+    return f"{label}='ms > 100'" if label.isidentifier() else "'ms > 100'"
+
+
+Fault: TypeAlias = tuple[Column, str]
+"""The condition that a row cannot be used or stored, and the reason."""
+
+
+def first_reason(faults: Sequence[Fault]) -> Column | None:
+    """Return the reason of the first fault of a row, null without one; None without faults.
+
+    >>> reason = first_reason([(F.col("ms") > 7, "too slow")])
+    >>> [row[0] for row in clicks.select(reason).collect()].count("too slow")
+    1
+    """
+    if not faults:
+        return None
+    condition, reason = faults[0]
+    cases = F.when(condition, F.lit(reason))
+    return reduce(lambda chain, fault: chain.when(fault[0], F.lit(fault[1])), faults[1:], cases)
+
+
+def null_faults(rows: DataFrame, names: Sequence[str], label: str) -> list[Fault]:
+    """Return the faults of rows with a null in one of the columns, by those of the rows."""
+    fields = {field.name.lower(): field for field in rows.schema}
+    return [
+        (quoted_column(field.name).isNull(), f"the {label} {name!r} is null")
+        for name in names
+        if (field := fields.get(name.lower())) is not None and field.nullable
+    ]

@@ -86,6 +86,10 @@ class DeadLetterLimitError(RunTimeError):
     """A batch has more dead letters than the configured limit."""
 
 
+class RejectedRowError(RunTimeError):
+    """A batch has a row that fails it, because on_error is "stop"."""
+
+
 class AccountingError(RunTimeError):
     """The input rows of a batch do not equal its output, dead, late and filtered rows."""
 

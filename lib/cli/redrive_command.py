@@ -30,6 +30,7 @@ RepairedFile = Annotated[
 ]
 TargetTopic = Annotated[str | None, typer.Option(help="Send to this topic, not the original one.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the dead letters; send none.")]
+_IS_RESULT = "topic IS NULL"
 _REPAIRED_SCHEMA = "topic STRING, partition INT, offset BIGINT, value STRING"
 
 
@@ -61,7 +62,7 @@ def redrive(
         try:
             destination = F.lit(to) if to else F.col("topic")
             letters = repaired_letters.withColumn("destination", destination)
-            sendable = letters.where("NOT is_cut AND NOT is_null")
+            sendable = letters.where(f"NOT is_cut AND NOT is_null AND NOT ({_IS_RESULT})")
             sent, remaining = sendable.count(), unsent.count()
             if sent and not dry_run:
                 sent = redrive_log.send_letters(producer, sendable)
@@ -76,8 +77,9 @@ def redrive(
 
 def _print_unsent(letters: DataFrame) -> None:
     for condition, reason in (
+        (_IS_RESULT, "they are result rows that the sink rejected, not records"),
         ("is_cut", "the table stores only the start of their value"),
-        ("is_null AND NOT is_cut", "their repaired value is null"),
+        (f"is_null AND NOT is_cut AND NOT ({_IS_RESULT})", "their repaired value is null"),
     ):
         if number := letters.where(condition).count():
             typer.echo(f"{number:,} were not sent: {reason}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -84,6 +84,8 @@ class BatchStats:
         corrected_rows: late rows that were merged into their windows; `late_rows` includes them.
         clamped_rows: rows with an event time in the future that was set to the current time.
         filtered_rows: valid rows that `where` of their input removed.
+        discarded_rows: rows that are not good and are only counted (on_error="drop").
+        rule_violations: the rows that violate each rule, by its name.
         lost_offsets: offsets that the topic deleted before they were read (offset gaps).
         alarm: whether the batch has more late rows than the limits allow.
         watermarks: the watermark of each input, by name, in microseconds since 1970.
@@ -100,6 +102,8 @@ class BatchStats:
     corrected_rows: int = 0
     clamped_rows: int = 0
     filtered_rows: int = 0
+    discarded_rows: int = 0
+    rule_violations: Mapping[str, int] = field(default_factory=dict)
     lost_offsets: int = 0
     alarm: bool = False
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
@@ -289,7 +293,8 @@ class Stamp:
         number of the batch, and the output that the commit belongs to.
     offsets_hash: SHA-256 of the checkpoint's offsets file of the batch.
     end: the Kafka offsets at which the batch ends, exclusive.
-    row_counts: the counts of the batch that are known (in, out, dead, late).
+    row_counts: the counts of the batch that are known (in, out, dead_letters, late); those of
+        filtered and discarded rows, and of the violations of each rule, if there are any.
     epoch, fingerprint_hash: the start of the job that wrote the commit, and a hash of its query.
         None outside a job.
     max_event_time: the maximum event time that was read so far, in microseconds since 1970.
@@ -322,6 +327,9 @@ class Stamp:
             "dead_letters": stats.dead_letters,
             "late": stats.late_rows,
         }
+        rare_counts = {"filtered": stats.filtered_rows, "discarded": stats.discarded_rows}
+        rare_counts |= {f"rule {name}": count for name, count in stats.rule_violations.items()}
+        batch_counts |= {name: count for name, count in rare_counts.items() if count}
         known_counts = {} if batch.stats is None else batch_counts
         return cls(
             job=plan.job,
@@ -384,6 +392,19 @@ STAMP_FORM = JsonForm(
         "max_event_times": ("max_event_times", optional(OFFSETS)),
     },
 )
+
+
+def sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of several counts by name.
+
+    >>> sum_counts([{"a": 1}, {"a": 2, "b": 0}])
+    {'a': 3, 'b': 0}
+    """
+    totals: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            totals[name] = totals.get(name, 0) + count
+    return totals
 
 
 def app_id(job: str, query: str, output: str) -> str:

@@ -22,6 +22,7 @@ from ..secrets import resolve_secrets
 from ..sources import Input, KafkaSource
 from ..sources.event_time_column import TimeUnit
 from ..sources.input import Watermarks
+from ..sources.row_checks import OnError, Rule
 from .config_types import (
     Duration,
     Names,
@@ -65,6 +66,25 @@ class RegistrySection(Section):
         secrets = resolve_secrets(references, "registry")
         with config_errors("registry"):
             return SchemaRegistry(**(dict(self) | secrets))
+
+
+class RuleSection(Section):
+    """One of [[input.rules]]: an expectation on the rows of an input; see `Rule`.
+
+    >>> RuleSection(name="positive", condition="value > 0").to_rule().on_error
+    'dead_letter'
+    """
+
+    name: str = Field(description="name in counts, metrics and dead letters")
+    condition: str = Field(description="SQL condition that a row must satisfy")
+    on_error: OnError = Field(
+        default="dead_letter", description="what happens to a row that violates the rule"
+    )
+
+    def to_rule(self) -> Rule:
+        """Return the rule."""
+        with config_errors():
+            return Rule(self.name, self.condition, on_error=self.on_error)
 
 
 class FormatSection(Section):
@@ -161,6 +181,10 @@ class InputSection(FormatSection):
     watermarks: Watermarks = "global"
     idle_timeout: Duration | None = None
     on_data_loss: Literal["stop", "record"] = "stop"
+    on_error: OnError = Field(
+        default="dead_letter", description="what happens to a record that cannot be used"
+    )
+    rules: list[RuleSection] = Field(default=[], description="expectations on the rows")
     max_value_bytes: int = Field(default=65_536, gt=0)
 
     @model_validator(mode="after")
@@ -208,7 +232,10 @@ class InputSection(FormatSection):
             options=resolve_secrets(broker.options),
             **matching_arguments(self, KafkaSource),
         )
-        arguments = matching_arguments(self, Input) | {"kafka_columns": kafka_columns}
+        arguments = matching_arguments(self, Input) | {
+            "kafka_columns": kafka_columns,
+            "rules": [rule.to_rule() for rule in self.rules],
+        }
         if format is None:
             arguments["format"] = self.to_format(registry)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pydantic import model_validator
@@ -99,18 +100,21 @@ class Config(Section):
         *,
         format: Format | None = None,
         kafka_columns: Sequence[str] = (),
+        where: str | None = None,
     ) -> Input:
         """Return the input of a section.
 
         format: replaces the section's format; its event time is the column `event_time`.
         kafka_columns: Kafka columns to add to the rows; see `Input`.
+        where: the condition on the rows of a section without the key `where`.
 
         Raises ConfigError, with the section's name, if topics, schema and time do not fit.
         """
         try:
-            return section.to_input(
+            job_input = section.to_input(
                 self.kafka, self.registry, format=format, kafka_columns=kafka_columns
             )
+            return job_input if where is None else replace(job_input, where=where)
         except (ArgumentError, ColumnError, ColumnTypeError) as error:
             prefix = next((f"[{key}] " for key, one in self if one is section), "")
             raise ConfigError(f"{prefix}{error.problem}", error.detail, error.remedy) from error

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..commit.batch import BatchPlan, BatchStats
-from ..errors import AccountingError, DeadLetterLimitError
+from ..commit.batch import BatchPlan, BatchStats, sum_counts
+from ..errors import AccountingError, DeadLetterLimitError, RejectedRowError
 from ..job.job import Job
 from ..job.policies import Limits
 from ..jvm import count_lost_executors
 from ..offsets import EventTimes, count_offsets
+from ..sources.row_checks import rule_violations
 from .streams import log_lateness_by_input
 
 _LOG = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ class ObservedCounts:
     """The row counts that a batch's query observed; times are in microseconds since 1970.
 
     late_rows: late rows of inputs with watermarks="log"; other late rows are counted later.
+    discarded_rows, stopping_rows: rows that are not good and have on_error="drop" or "stop".
+    rule_violations: the number of violations of each rule.
     """
 
     rows: int = 0
@@ -34,6 +37,9 @@ class ObservedCounts:
     clamped_rows: int = 0
     filtered_rows: int = 0
     late_rows: int = 0
+    discarded_rows: int = 0
+    stopping_rows: int = 0
+    rule_violations: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> ObservedCounts:
@@ -46,6 +52,9 @@ class ObservedCounts:
             clamped_rows=metrics.get("clamped") or 0,
             filtered_rows=metrics.get("filtered") or 0,
             late_rows=metrics.get("late") or 0,
+            discarded_rows=metrics.get("discarded") or 0,
+            stopping_rows=metrics.get("stopping") or 0,
+            rule_violations=rule_violations(metrics),
         )
 
     @classmethod
@@ -62,6 +71,9 @@ class ObservedCounts:
             clamped_rows=sum(each.clamped_rows for each in parts),
             filtered_rows=sum(each.filtered_rows for each in parts),
             late_rows=sum(each.late_rows for each in parts),
+            discarded_rows=sum(each.discarded_rows for each in parts),
+            stopping_rows=sum(each.stopping_rows for each in parts),
+            rule_violations=sum_counts(each.rule_violations for each in parts),
         )
 
 
@@ -151,15 +163,14 @@ def count_rows_out(
     counted_rows_out: None if only known to be one row for each good row.
     one_to_one: whether the query must return one row for each good row; other batches are refused.
     """
-    good_rows = observed.rows - observed.dead_letters - observed.filtered_rows
+    removed_rows = observed.filtered_rows + observed.discarded_rows
+    good_rows = observed.rows - observed.dead_letters - removed_rows
     rows_out = good_rows if counted_rows_out is None else counted_rows_out
     if one_to_one and rows_out != good_rows:
-        filtered_text = (
-            f" - {observed.filtered_rows:,} filtered rows" if observed.filtered_rows else ""
-        )
+        removed_text = f" - {removed_rows:,} filtered or discarded rows" if removed_rows else ""
         raise AccountingError(
             f"batch {plan.number} has lost or duplicated rows",
-            f"{observed.rows:,} rows read - {observed.dead_letters:,} dead letters{filtered_text} "
+            f"{observed.rows:,} rows read - {observed.dead_letters:,} dead letters{removed_text} "
             f"!= {rows_out:,} rows out. Nothing of this batch was written.",
             "return exactly one row for each row from the transform and from each_batch.",
         )
@@ -214,6 +225,25 @@ def check_dropped_rows(number: int, dropped_rows: int, late_rows: int) -> None:
             "batch was written.",
             "use a transform such as WindowAggregation(...), or correct `late_from` of Stateful.",
         )
+
+
+def check_stopping_rows(
+    plan: BatchPlan, observed: ObservedCounts, sample_reasons: Callable[[], list[str]]
+) -> None:
+    """Refuse a batch with rows that fail it by on_error="stop".
+
+    sample_reasons: returns the most common reasons.
+    """
+    if not observed.stopping_rows:
+        return
+    reasons = "".join(f"\n    {line}" for line in sample_reasons())
+    raise RejectedRowError(
+        f"batch {plan.number} has {observed.stopping_rows:,} rows that stop the job",
+        f"on_error is 'stop' for their input or rule. Nothing of this batch was written. The most "
+        f"common reasons:{reasons}",
+        "correct the condition of `where` or of the rule; or set its on_error to 'dead_letter' or "
+        "'drop'; then start again. Each of these changes is allowed on the same checkpoint.",
+    )
 
 
 def check_dead_letter_limit(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..commit.batch import BatchPlan, BatchStats, CommitContext, read_batch_plan
@@ -39,6 +39,7 @@ from .accounting import (
     RecounterFactory,
     check_dead_letter_limit,
     check_dropped_rows,
+    check_stopping_rows,
     count_rows_out,
     late_alarm,
 )
@@ -55,6 +56,7 @@ from .offset_gaps import (
 )
 from .side_outputs import (
     InputBatch,
+    RejectedRows,
     SideOutput,
     count_by_reason,
     count_input,
@@ -77,15 +79,27 @@ _QUERY_START_TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
+class PreparedTarget:
+    """The rows of a batch that the sink will write, and those that it cannot store.
+
+    write: commits the rows. rejected_rows: None if there are none.
+    """
+
+    write: Callable[[CommitContext], str]
+    rejected_rows: RejectedRows | None = None
+
+
+@dataclass(frozen=True)
 class TargetWrite:
-    """The counted rows of a batch, and the function that commits them to the target.
+    """The counted rows of a batch, and the function that prepares their write to the target.
 
     rows_out: the number of rows; None if only known to be one row for each good row.
-    write: commits the rows of the verified batch and the late rows that correct windows.
+    prepare: computes the rows that the sink gets from those of the verified batch and from the late
+        rows that correct windows. It fails before anything is written.
     """
 
     rows_out: int | None
-    write: Callable[[CommitContext, Sequence[LateRows]], str]
+    prepare: Callable[[Sequence[LateRows]], AbstractContextManager[PreparedTarget]]
 
 
 @contextmanager
@@ -97,14 +111,15 @@ def read_and_count(
     persist_rows: bool,
     frame_to_persist: DataFrame | None = None,
 ) -> Iterator[TargetWrite]:
-    """Read and count the rows of a batch; the block commits them with `TargetWrite.write`.
+    """Read and count the rows of a batch; the block commits them with `TargetWrite.prepare`.
 
     persist_rows: whether rows are persisted and counted before they are written, which state and
         sinks that read the rows several times require. Otherwise rows are counted as they are
-        written, and the commit waits for the block.
+        written, and the commit waits for the block. Rows that the sink might reject are persisted
+        in any case.
     frame_to_persist: the frame to persist, if the rows are only a part of it.
     """
-    if not persist_rows:
+    if not persist_rows and _find_rejection(job, frame) is None:
 
         def write(context: CommitContext) -> Outcome:
             with sink_frames(job, frame, []) as frames:
@@ -114,16 +129,16 @@ def read_and_count(
             row_count = pending_write.wait_for_rows()
             if row_count is not None:
                 is_empty = _is_empty_batch(job, row_count, batch.plan)
+                prepared = PreparedTarget(lambda context: "empty" if is_empty else commit(context))
                 yield TargetWrite(
-                    row_count if job.sink_preserves_rows else None,
-                    lambda context, _: "empty" if is_empty else commit(context),
+                    row_count if job.sink_preserves_rows else None, lambda _: nullcontext(prepared)
                 )
                 return
     # The rows are counted even if the table already has the batch.
     persisted_frame = (frame if frame_to_persist is None else frame_to_persist).persist()
     try:
         row_count = frame.count()
-        yield TargetWrite(row_count, partial(_write_persisted_rows, job, frame, row_count))
+        yield TargetWrite(row_count, partial(_prepare_rows, job, frame, row_count, batch.plan))
     finally:
         persisted_frame.unpersist()
 
@@ -137,27 +152,57 @@ def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
     return not row_count and plan.number > 0 and not job.merges_windows
 
 
-def _write_persisted_rows(
-    job: Job, frame: DataFrame, row_count: int, batch: CommitContext, late_rows: Sequence[LateRows]
+def _find_rejection(job: Job, frame: DataFrame) -> Column | None:
+    """Return why the sink cannot store a row of the query, for a sink that gets just these rows."""
+    with sink_frames(job, frame, []) as frames:
+        return _rejection(job, frames)
+
+
+def _rejection(job: Job, frames: Mapping[str, DataFrame]) -> Column | None:
+    return job.sink.rejection(*frames.values()) if len(frames) == 1 else None
+
+
+@contextmanager
+def _prepare_rows(
+    job: Job, frame: DataFrame, row_count: int, plan: BatchPlan, late_rows: Sequence[LateRows]
+) -> Iterator[PreparedTarget]:
+    """Compute the rows that the sink gets, from persisted rows, and split off those it rejects."""
+    if _is_empty_batch(job, row_count, plan):
+        yield PreparedTarget(lambda _: "empty")
+        return
+    with sink_frames(job, frame, late_rows) as frames:
+        if job.builds_rows_per_batch:
+            # An error of the job's function must precede the commits of the side outputs.
+            for rows in frames.values():
+                rows.count()
+        rows_out = None if job.builds_rows_per_batch else row_count
+        rejected_rows = None
+        reason = _rejection(job, frames)
+        if reason is not None:
+            ((name, rows),) = frames.items()
+            rejected_rows = RejectedRows.find(rows, reason)
+            if rejected_rows is not None:
+                frames = {name: rows.where(reason.isNull())}
+                rows_out = None if rows_out is None else rows_out - rejected_rows.count
+        yield PreparedTarget(partial(_write_rows, job, frames, rows_out), rejected_rows)
+
+
+def _write_rows(
+    job: Job, frames: Mapping[str, DataFrame], rows_out: int | None, batch: CommitContext
 ) -> str:
     """Write persisted rows; retry if an executor was lost with rows that the sink had persisted.
 
     A retry skips tables that are already committed.
     """
-    if _is_empty_batch(job, row_count, batch.plan):
-        return "empty"
-    is_built_per_batch = job.emit == "changes" or job.each_batch is not None
-    rows_out = None if is_built_per_batch else row_count
     message = "batch %s: rows were lost with an executor; writing it again"
-    with sink_frames(job, frame, late_rows) as frames:
-        for _ in range(_MAX_RETRIES):
-            try:
-                return job.sink.write(frames, batch, rows_out=rows_out)
-            except Exception as error:
-                if LOST_ROWS_CONDITION not in condition_names(error):
-                    raise
-                _LOG.warning(message, batch.plan.number)
-        return job.sink.write(frames, batch, rows_out=rows_out)
+    for _ in range(_MAX_RETRIES):
+        try:
+            return job.sink.write(frames, batch, rows_out=rows_out)
+        except Exception as error:
+            if LOST_ROWS_CONDITION not in condition_names(error):
+                raise
+            _LOG.warning(message, batch.plan.number)
+    return job.sink.write(frames, batch, rows_out=rows_out)
 
 
 @dataclass(frozen=True)
@@ -217,6 +262,11 @@ class BatchSteps:
             inputs = [replace(each, plan=without_gaps(each.plan, gaps)) for each in inputs]
             require_rows_outside_gaps(self.spark, inputs)
         for input_batch in inputs:
+            check_stopping_rows(
+                plan,
+                input_batch.observed,
+                partial(describe_reasons, self.spark, input_batch, stopping_only=True),
+            )
             check_dead_letter_limit(
                 plan,
                 input_batch.observed,
@@ -244,6 +294,8 @@ class BatchSteps:
             corrected_rows=sum(each.corrected_count for each in late_rows),
             clamped_rows=observed.clamped_rows,
             filtered_rows=observed.filtered_rows,
+            discarded_rows=observed.discarded_rows,
+            rule_violations=observed.rule_violations,
             watermarks={
                 name: watermark
                 for input_batch in batch.inputs
@@ -265,6 +317,32 @@ class BatchSteps:
 
         The target is committed last, so a batch in the target is complete.
         """
+        late_rows = [side_output.late_rows for side_output in side_outputs.values()]
+        with target.prepare(late_rows) as prepared:
+            rejected_rows = prepared.rejected_rows
+            if rejected_rows is not None:
+                stats = self._count_rejected(batch, stats, rejected_rows)
+            return self._commit_prepared(batch, stats, side_outputs, prepared)
+
+    def _count_rejected(
+        self, batch: VerifiedBatch, stats: BatchStats, rejected_rows: RejectedRows
+    ) -> BatchStats:
+        """Return the counts with the rows that the sink rejects as dead letters."""
+        count = rejected_rows.count
+        observed = replace(batch.observed, dead_letters=batch.observed.dead_letters + count)
+        check_dead_letter_limit(
+            batch.plan, observed, self.job.limits, rejected_rows.describe_reasons
+        )
+        rows_out = stats.rows_out - (0 if self.job.builds_rows_per_batch else count)
+        return replace(stats, dead_letters=stats.dead_letters + count, rows_out=rows_out)
+
+    def _commit_prepared(
+        self,
+        batch: VerifiedBatch,
+        stats: BatchStats,
+        side_outputs: Mapping[str, SideOutput],
+        prepared: PreparedTarget,
+    ) -> BatchStats:
         self.lease.require_newest_epoch()
         self.lease.require_unchanged_tables(self.spark)
         context = self.lease.commit_context(batch.plan, stats)
@@ -279,14 +357,17 @@ class BatchSteps:
                 "%s: records lost before they were read: %s", self.job.name, format_gaps(gaps)
             )
             write_gaps(self.job.locations.offset_gaps, self.spark, context, gaps)
-        late_rows = [side_output.late_rows for side_output in side_outputs.values()]
-        with write_side_outputs(self.job, self.spark, context, side_outputs) as target_context:
-            outcome = target.write(target_context, late_rows)
+        rejected_rows = prepared.rejected_rows
+        with write_side_outputs(
+            self.job, self.spark, context, side_outputs, rejected_rows
+        ) as target_context:
+            outcome = prepared.write(target_context)
+        reasons = count_by_reason(side_outputs.values(), rejected_rows) if self.detailed else {}
         return replace(
             stats,
             outcome=outcome,
             lost_offsets=count_lost_offsets(gaps),
-            dead_letter_reasons=count_by_reason(side_outputs.values()) if self.detailed else {},
+            dead_letter_reasons=reasons,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -42,7 +42,6 @@ from ..telemetry.prometheus import PrometheusCollector, serve_metrics
 from ..telemetry.report import RunReport
 from ..telemetry.run_metrics import RunMetrics
 from ..telemetry.stats import Summary
-from ..windows import WindowAggregation
 from .backfill import run_backfill
 from .backfill_planning import as_single_batch, offsets_processed_by_backfill
 from .idleness import HeartbeatSender
@@ -315,8 +314,6 @@ def _next_result_time(job: Job, spark: SparkSession, watermark: int) -> int | No
     transform = job.transform
     if transform is None:
         return None
-    if isinstance(transform, WindowAggregation):
-        transform = replace(transform, where=None)
     try:
         late_until = transform.late_at(F.timestamp_micros(F.lit(watermark)))
         if late_until is None:

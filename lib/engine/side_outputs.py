@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..columns import JSON_IN_UTC, as_schema, quoted_column
 from ..commit.batch import BatchPlan, CommitContext
 from ..commit.concurrent import commit_after
 from ..commit.protocol import require_counted_rows
@@ -25,10 +26,12 @@ from ..offsets import EventTimes
 from ..sinks import SideOutputTable
 from ..sources import Input
 from ..sources.event_time_column import EVENT_TIME
-from ..sources.side_output_rows import LatenessTest, SideOutputRows
+from ..sources.side_output_rows import DEAD_LETTER_SCHEMA, LatenessTest, SideOutputRows
 from ..telemetry.run_metrics import MAX_REASONS
 from .accounting import ObservedCounts, Recounter, check_late_count, reconcile_counts
 from .streams import InputStream, log_lateness_by_input
+
+_REASON = "__tidegate_reason"
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,45 @@ class SideOutput:
         return None if self.rows is None else self.rows.dead_letters()
 
 
+@dataclass(frozen=True)
+class RejectedRows:
+    """Result rows that the sink cannot store, as dead letters of the stage "sink".
+
+    A dead letter has the row as a JSON object in `value`, and no position: the row may be the
+    result of many records.
+    """
+
+    dead_letters: DataFrame
+    count: int
+
+    @classmethod
+    def find(cls, rows: DataFrame, reason: Column) -> RejectedRows | None:
+        """Return the rows with a reason; None if there are none."""
+        rejected = rows.withColumn(_REASON, reason).where(F.col(_REASON).isNotNull())
+        count = rejected.count()
+        if not count:
+            return None
+        value = F.to_json(F.struct(*map(quoted_column, rows.columns)), JSON_IN_UTC)
+        columns = {
+            "value": value.cast("binary"),
+            "value_bytes": F.octet_length(value).cast("bigint"),
+            "stage": F.lit("sink"),
+            "reason": F.col(_REASON),
+        }
+        dead_letters = rejected.select(
+            *[
+                columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+                for field in as_schema(DEAD_LETTER_SCHEMA)
+            ]
+        )
+        return cls(dead_letters, count)
+
+    def describe_reasons(self) -> list[str]:
+        """Return the most common reasons, as text."""
+        top = _most_common(self.dead_letters, 5)
+        return [f"{row['n']:,} x {row['stage']}: {row['reason']}" for row in top]
+
+
 @contextmanager
 def read_side_outputs(
     job: Job,
@@ -147,9 +189,15 @@ def read_side_outputs(
 
 @contextmanager
 def write_side_outputs(
-    job: Job, spark: SparkSession, batch: CommitContext, side_outputs: Mapping[str, SideOutput]
+    job: Job,
+    spark: SparkSession,
+    batch: CommitContext,
+    side_outputs: Mapping[str, SideOutput],
+    rejected_rows: RejectedRows | None = None,
 ) -> Iterator[CommitContext]:
     """Write the dead letters of all inputs and the late rows of each, concurrently with the block.
+
+    rejected_rows: the rows that the sink cannot store, which are dead letters too.
 
     Yields the context for the target: it can be written within the block, and is committed after
     the side outputs.
@@ -157,6 +205,7 @@ def write_side_outputs(
     writes: list[tuple[SideOutputTable, Callable[[], object]]] = []
     table = job.locations.dead_letters
     dead_letter_count = sum(each.dead_letter_count for each in side_outputs.values())
+    dead_letter_count += 0 if rejected_rows is None else rejected_rows.count
     expected = 0 if batch.stats is None else batch.stats.dead_letters
     require_counted_rows(
         dead_letter_count,
@@ -167,6 +216,7 @@ def write_side_outputs(
     )
     if expected:
         frames = [each.dead_letters() for each in side_outputs.values()]
+        frames.append(None if rejected_rows is None else rejected_rows.dead_letters)
         dead_letters = reduce(
             DataFrame.unionByName, [frame for frame in frames if frame is not None]
         )
@@ -203,22 +253,30 @@ def _lateness_test(job: Job, plan: BatchPlan, input_batch: InputBatch) -> Latene
     return None if late_at is None else LatenessTest(late_at, plan.late_watermark)
 
 
-def count_by_reason(side_outputs: Iterable[SideOutput]) -> dict[tuple[str, str], int]:
+def count_by_reason(
+    side_outputs: Iterable[SideOutput], rejected_rows: RejectedRows | None
+) -> dict[tuple[str, str], int]:
     """Return the number of dead letters by stage and reason, for the most common ones."""
     counts: Counter[tuple[str, str]] = Counter()
-    for side_output in side_outputs:
-        dead_letters = side_output.dead_letters()
-        if dead_letters is not None and side_output.dead_letter_count:
+    frames = [each.dead_letters() for each in side_outputs if each.dead_letter_count]
+    frames.append(None if rejected_rows is None else rejected_rows.dead_letters)
+    for dead_letters in frames:
+        if dead_letters is not None:
             for row in _most_common(dead_letters, MAX_REASONS):
                 counts[row["stage"], row["reason"]] += row["n"]
     return dict(counts.most_common(MAX_REASONS))
 
 
-def describe_reasons(spark: SparkSession, input_batch: InputBatch) -> list[str]:
-    """Return the most common reasons of dead letters, as text."""
-    dead_letters = input_batch.job_input.dead_letters(
-        spark, input_batch.plan.start, input_batch.plan.end
-    )
+def describe_reasons(
+    spark: SparkSession, input_batch: InputBatch, *, stopping_only: bool = False
+) -> list[str]:
+    """Return the most common reasons of dead letters, as text.
+
+    stopping_only: only of those that fail the batch.
+    """
+    plan = input_batch.plan
+    side_rows = input_batch.job_input.side_outputs(spark, plan.start, plan.end)
+    dead_letters = side_rows.dead_letters(stopping_only=stopping_only)
     return [
         f"{row['n']:,} x {row['stage']}: {row['reason']} "
         f"(first: {row['first']['topic']}, partition {row['first']['partition']}, offset "

@@ -14,14 +14,19 @@ _FIRST = -62_135_596_800_000_000
 _LAST = 253_402_300_800_000_000
 """The first microsecond of the year 1, and the first after the year 9999."""
 
+_EARLIEST_RECORD_MILLIS = 315_532_800_000
+"""1980-01-01, before which no record of Kafka was written."""
+
 _MICROSECONDS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 
 def exceeds_future_tolerance(time: Column, received: Column, tolerance: str | timedelta) -> Column:
     """Return whether an event time is more than `tolerance` after the timestamp of its record.
 
-    False, not null, without an event time or without a record timestamp (-1 millisecond in Kafka).
-    The result does not depend on the driver's clock, so a replay returns the same result.
+    False, not null, without an event time or without a usable record timestamp. A timestamp before
+    1980 is not usable: -1 is Kafka's for a record without one, and a producer that counts seconds
+    instead of milliseconds sends times of January 1970. The result does not depend on the driver's
+    clock, so a replay returns the same result.
 
     Raises ArgumentError.
 
@@ -31,7 +36,8 @@ def exceeds_future_tolerance(time: Column, received: Column, tolerance: str | ti
     """
     tolerated = timedelta(microseconds=microseconds(tolerance, "tolerance", min_value=0))
     limit = F.try_add(received, F.lit(tolerated))
-    return F.coalesce((time > limit) & (F.unix_millis(received) != -1), F.lit(False))
+    is_usable = F.unix_millis(received) >= _EARLIEST_RECORD_MILLIS
+    return F.coalesce((time > limit) & is_usable, F.lit(False))
 
 
 def epoch_to_timestamp(epoch: Column, unit: str = "milliseconds") -> Column:

@@ -263,6 +263,11 @@ class Job:
         )
 
     @property
+    def builds_rows_per_batch(self) -> bool:
+        """Whether the sink gets rows that are built in each batch from those of the query."""
+        return self.emit == "changes" or self.each_batch is not None
+
+    @property
     def sink_preserves_rows(self) -> bool:
         """Whether the target gets exactly the rows of the query."""
         return isinstance(self.sink, Append)

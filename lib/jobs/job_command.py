@@ -292,6 +292,7 @@ def _format_summary(summary: Summary, result_label: str) -> str:
         f"{summary.dead_letters:,} dead letters",
     ]
     parts += [f"{summary.filtered_rows:,} filtered out"] if summary.filtered_rows else []
+    parts += [f"{summary.discarded_rows:,} discarded"] if summary.discarded_rows else []
     parts += ["stopped on request"] if summary.stopped else []
     batches = f"{summary.job}: {summary.batches} batches in {summary.seconds:.1f} s"
     return f"{batches}: {', '.join(parts)}"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
-from pyspark.sql import DataFrame
 
+from ..columns import quote_name
 from ..config import Config, InputSection, OptionValue, Section, Table, WindowSection, config_errors
 from ..config.aggregate_text import Aggregates, parse_aggregates
 from ..errors import ConfigError
 from ..job.job import Job
 from ..secrets import resolve_secrets
-from ..sinks import CorrectedWindows, FanOut, MapRows, Mirror, Sink
+from ..sinks import CorrectedWindows, FanOut, Mirror, Sink
 from ..stores import PostgresStore
-from ..transform import plan_name
 from ..windows import WindowAggregation
 from .output_sections import DATE, TargetOutputSection
 
@@ -40,7 +39,7 @@ class MirrorSection(Section):
         default=None, description="PEM file of the certificate authorities of the server"
     )
 
-    def sink(self, path: str, by: Sequence[str]) -> Sink:
+    def sink(self, path: str, by: Sequence[str], aggregates: Iterable[str]) -> Sink:
         """Return the sink of final windows, with its secret resolved.
 
         path: the table of batches that PostgreSQL already has.
@@ -50,8 +49,10 @@ class MirrorSection(Section):
             store_options |= resolve_secrets({"password": str(self.password)}, "mirror")
         with config_errors("mirror"):
             store = PostgresStore(**store_options)
-        mirror = Mirror(path, store=store, key=[*WINDOW_BOUNDS, *by])
-        return MapRows(rows=_flatten_window, sink=mirror)
+        start, end = WINDOW_BOUNDS
+        columns = {start: f"{_WINDOW}.start", end: f"{_WINDOW}.end"}
+        columns |= {name: quote_name(name) for name in (*by, *aggregates)}
+        return Mirror(path, store=store, key=[*WINDOW_BOUNDS, *by], columns=columns)
 
 
 class WindowTables(TargetOutputSection):
@@ -127,7 +128,7 @@ def job(config: Windows) -> Job:
     Raises ConfigError for columns that the input does not have.
     """
     window = config.window
-    input_stream = config.as_input(config.input)
+    input_stream = config.as_input(config.input, where=window.where)
     fields = input_stream.format.schema.fieldNames()
     unknown = [name for name in window.by if name not in fields]
     if unknown:
@@ -139,7 +140,6 @@ def job(config: Windows) -> Job:
         window.to_window(),
         by=window.by,
         aggs=parse_aggregates(config.aggregates, fields),
-        where=window.where,
     )
     return config.as_job(
         inputs={"input": input_stream},
@@ -166,12 +166,5 @@ def sink(config: Windows, aggregation: WindowAggregation) -> Sink:
         target = output.upsert_sink([_WINDOW, *window.by], start)
     if config.mirror is None:
         return target
-    return FanOut(target, other_sinks=[config.mirror.sink(output.mirror_batches, window.by)])
-
-
-@plan_name("flatten_window")
-def _flatten_window(rows: DataFrame) -> DataFrame:
-    """Replace the struct `window` by one column per bound."""
-    values = [f"`{name}`" for name in rows.columns if name != "window"]
-    start, end = WINDOW_BOUNDS
-    return rows.selectExpr(f"window.start AS {start}", f"window.end AS {end}", *values)
+    mirror = config.mirror.sink(output.mirror_batches, window.by, config.aggregates)
+    return FanOut(target, other_sinks=[mirror])

@@ -38,6 +38,7 @@ from .spark_internals import (
     repartition_state,
     root_cause_text,
     stop_jvm,
+    try_expression,
 )
 from .streaming_queries import (
     count_lost_executors,
@@ -92,6 +93,7 @@ __all__ = [
     "set_task_property",
     "stop_jvm",
     "touch_transaction",
+    "try_expression",
     "with_settings",
     "without_ordering",
 ]

@@ -11,7 +11,9 @@ from py4j.java_gateway import is_instance_of, java_import  # type: ignore[import
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.classic.column import Column as ClassicColumn
 
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 LOST_ROWS_CONDITION = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
@@ -61,6 +63,23 @@ def stop_jvm(spark: SparkSession) -> None:
     # The JVM exits at the end of its standard input.
     gateway.proc.stdin.close()
     gateway.proc.wait()
+
+
+def try_expression(spark: SparkSession, value: Column, *, guard: Column) -> Column:
+    """Return a struct with the field `value`; null for a row in which the expression raises.
+
+    Rows without the guard are not evaluated and have a null `value`. The guard also keeps Spark
+    from computing parts of the expression in advance, outside of the try: it does so for a part
+    that occurs twice, unless a condition decides whether the part is computed at all.
+
+    guard: a condition on columns, not a constant.
+    """
+    attempt = F.when(guard, F.struct(value.alias("value")))
+    skipped = F.struct(F.lit(None).alias("value"))
+    expressions = java_object(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    try_eval = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")
+    child: Any = attempt.otherwise(skipped)
+    return ClassicColumn(expressions.column(try_eval(expressions.expression(child._jc))))
 
 
 def jvm_session(spark: SparkSession) -> Any:

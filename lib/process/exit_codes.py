@@ -18,6 +18,7 @@ from ..errors import (
     DeadLetterLimitError,
     ErasureIncompleteError,
     FencedError,
+    RejectedRowError,
     SetupError,
     SourceError,
     StoreError,
@@ -33,6 +34,10 @@ from .shutdown import ForcedStop
 
 SUCCESS = 0
 _INVALID_CONFIGURATION = (2, "the configuration or the command line is invalid")
+_REFUSED_ROWS = (
+    4,
+    "more dead letters than allowed, or a row with on_error = stop; the batch was not written",
+)
 _UNWRITABLE_OUTPUT = (
     11,
     "a topic, webhook or store cannot be written: it is missing, or rejects a row",
@@ -45,7 +50,8 @@ EXIT_CODES: dict[type[BaseException], tuple[int, str]] = {
     TableError: _INVALID_CONFIGURATION,
     WatermarkError: _INVALID_CONFIGURATION,
     SourceError: (3, "the input cannot be read: broker, topic, offsets"),
-    DeadLetterLimitError: (4, "more dead letters than allowed; the batch was not written"),
+    DeadLetterLimitError: _REFUSED_ROWS,
+    RejectedRowError: _REFUSED_ROWS,
     TableMismatchError: (5, "the table and the checkpoint do not match"),
     CheckpointError: (5, "the table and the checkpoint do not match"),
     AccountingError: (6, "the row counts of a batch do not add up; the batch was not written"),

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
+from ..columns import first_reason
 from ..commit.batch import CommitContext
 from ..delta import delta_table as table
 from ..delta.commit_options import CommitOptions
+from ..delta.row_constraints import storage_faults
 from ..delta.table_layout import ANY_LAYOUT, TableLayout
 from ..input_frames import only_frame
 from .base import TableSink, require_target
@@ -57,6 +59,10 @@ class Append(TableSink):
         rows = only_frame(frames())
         table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)
         return True
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the table cannot store a row."""
+        return first_reason(storage_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import ClassVar
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ..columns import quoted_column, require_column_names, require_columns
@@ -107,6 +107,10 @@ class AppendUnique(Sink):
             (self.path, self.output),
             (self.filter_path, _FILTER_OUTPUT),
         ]
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the target cannot store a row."""
+        return self._target_sink().rejection(rows)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None

@@ -111,6 +111,14 @@ class Sink(ABC):
         """
         return False
 
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the sink cannot store a row, as text that is null for all other rows.
+
+        A job writes rows with a reason to its dead letters, and the other rows to the sink. None,
+        the default, if the sink can store every row of this schema.
+        """
+        return None
+
     def compact(self, spark: SparkSession) -> None:  # noqa: B027
         """Compact the tables; by default Delta's OPTIMIZE does."""
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from ..commit.batch import CommitContext
 from ..commit.protocol import Outcome
@@ -81,6 +82,12 @@ class FanOut(WrappingSink):
     def inner_sinks(self) -> Sequence[Sink]:
         """The other sinks, then the target."""
         return (*self.other_sinks, self.target)
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why one of the sinks cannot store a row; then no sink gets it."""
+        reasons = [sink.rejection(rows) for sink in self.inner_sinks]
+        known_reasons = [reason for reason in reasons if reason is not None]
+        return F.coalesce(*known_reasons) if known_reasons else None
 
     def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
         """Check the columns of a batch against the tables of all sinks."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import require_no_name_clash
@@ -77,6 +77,10 @@ class SnapshotJoin(WrappingSink):
     def supports_backfill(self) -> bool:
         """Whether `join` is a LookupJoin, which joins row by row."""
         return isinstance(self.join, LookupJoin)
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the inner sink cannot store a row, by the columns that the row has."""
+        return self.sink.rejection(rows)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None

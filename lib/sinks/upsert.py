@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate, merge_columns, merge_partials
 from ..columns import (
+    first_reason,
     quote_name,
     quoted_column,
     quoted_column_in,
@@ -23,6 +24,7 @@ from ..commit.batch import CommitContext
 from ..delta import delta_table as table
 from ..delta.commit_options import CommitOptions
 from ..delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments, merge_assignments
+from ..delta.row_constraints import storage_faults
 from ..delta.table_layout import ANY_LAYOUT, TableLayout
 from ..errors import ArgumentError, ColumnError
 from ..input_frames import only_frame
@@ -95,6 +97,10 @@ class Upsert(TableSink):
         rows = self._rows(only_frame(frames()))
         table.require_matching_schema(rows, self.path, self.layout, evolve=self.evolve)
         return True
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the table cannot store a row."""
+        return first_reason(storage_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         """Insert rows, and replace stored rows or add to stored partials that have the same key."""

@@ -4,5 +4,6 @@ from .delta_change_feed import DeltaChangeFeed, net_changes
 from .heartbeat import Heartbeats
 from .input import Input
 from .kafka_source import KafkaSource
+from .row_checks import Rule
 
-__all__ = ["DeltaChangeFeed", "Heartbeats", "Input", "KafkaSource", "net_changes"]
+__all__ = ["DeltaChangeFeed", "Heartbeats", "Input", "KafkaSource", "Rule", "net_changes"]

@@ -15,16 +15,20 @@ from ..columns import as_column, cache_columns, quoted_column, require_choice
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 from ..event_time.timestamps import epoch_to_timestamp, exceeds_future_tolerance
+from ..jvm import try_expression
 
 OnFuture: TypeAlias = Literal["reject", "clamp"]
 TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 EVENT_TIME = "event_time"
 UNREADABLE = "__tidegate_unreadable"
 """Whether the format could not decode the record."""
-TIME_FAULT = "__tidegate_time_fault"
-"""What is wrong with the event time, as text; null for a valid one."""
 DEAD_LETTER = "__tidegate_dead_letter"
-"""Whether the record is a dead letter: it is unreadable, or its event time has a fault."""
+"""Whether the record is not a good row: it is unreadable, its event time has a fault, or it fails
+a check. It is a dead letter unless it is DISCARDED."""
+DISCARDED = "__tidegate_discarded"
+"""Whether a row that is not good is only counted."""
+STOPPING = "__tidegate_stopping"
+"""Whether a row that is not good fails its batch."""
 CLAMPED = "__tidegate_clamped"
 """Whether the event time was in the future and was clamped."""
 FILTERED = "__tidegate_filtered"
@@ -72,7 +76,7 @@ class EventTime:
                 f"one of the fields {', '.join(fields)}, or an expression",
             )
         self._require_type()
-        conflicting = [name for name in fields if name.lower() == EVENT_TIME and name != self.time]
+        conflicting = [name for name in fields if is_event_time(name) and name != self.time]
         if conflicting:
             raise ColumnError(
                 f"the field {conflicting[0]!r} conflicts with the column {EVENT_TIME!r}",
@@ -83,10 +87,15 @@ class EventTime:
     def with_event_time(self, rows: DataFrame) -> DataFrame:
         """Add the event time of each row; with on_future="clamp", clamp it and flag the row.
 
+        The event time is null where an expression raises an error.
+
         Raises ColumnTypeError for an expression of another type than timestamp.
         """
         event_time = as_column(self.time)
-        if self.unit is not None:
+        if isinstance(self.time, Column):
+            attempt = try_expression(rows.sparkSession, self.time, guard=~quoted_column(UNREADABLE))
+            event_time = attempt["value"]
+        elif self.unit is not None:
             event_time = epoch_to_timestamp(event_time, self.unit)
         time_columns = {EVENT_TIME: event_time}
         if self.on_future == "clamp" and self.tolerance is not None:
@@ -135,6 +144,11 @@ def _fault(timestamp_column: str, tolerance: str | timedelta | None) -> Column:
         exceeds_future_tolerance(F.col(EVENT_TIME), quoted_column(timestamp_column), tolerance),
         f"event time more than {tolerance} ahead of the record's timestamp",
     )
+
+
+def is_event_time(name: str) -> bool:
+    """Return whether a field has the name of the event-time column; Spark ignores case."""
+    return name.lower() == EVENT_TIME
 
 
 def _require_timestamp(data_type: DataType, label: str) -> None:

@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 
 from ..columns import (
     cache_columns,
-    parse_condition,
     quoted_column,
     require_choice,
-    require_condition_text,
     require_instance,
     require_integer,
 )
@@ -28,23 +26,28 @@ from ..offsets import EventTimes, Offsets
 from .event_time_column import (
     CLAMPED,
     DEAD_LETTER,
+    DISCARDED,
     EVENT_TIME,
     FILTERED,
     LATE,
     REREAD,
-    TIME_FAULT,
+    STOPPING,
     UNREADABLE,
     EventTime,
     OnFuture,
     TimeUnit,
+    is_event_time,
 )
 from .heartbeat import Heartbeats
 from .kafka_source import HEADERS, RAW_COLUMNS, SPLIT_OPTIONS, KafkaSource
 from .log_watermark import LogLateness
 from .processed_offsets import ProcessedOffsets
 from .range_stats import RangeStats
+from .row_checks import FAILED_CHECK, OnError, RowChecks, Rule
 from .side_output_rows import (
     POSITION_COLUMNS,
+    REASON,
+    STAGE,
     LatenessTest,
     SideOutputRows,
     dead_letter_column,
@@ -55,6 +58,9 @@ OBSERVATION = "tidegate"
 Watermarks = Literal["global", "partition", "log"]
 _FORMAT_COLUMNS = (*POSITION_COLUMNS, "key")
 """The Kafka columns that a format receives by default: all but the headers."""
+_ACTION_FLAGS: dict[str, OnError] = {DISCARDED: "drop", STOPPING: "stop"}
+_COUNTED_FLAGS = {FILTERED: "filtered", DISCARDED: "discarded", STOPPING: "stopping"}
+"""The observed counts of rows with a flag."""
 _KAFKA_COLUMNS = (*_FORMAT_COLUMNS, HEADERS)
 
 
@@ -63,11 +69,11 @@ class Input:
     """An input of a job: a Kafka source, the format of its values, and their event time.
 
     A record becomes a good row or a dead letter. A record is a dead letter if the format cannot
-    decode it, or if its event time is missing or too far in the future.
+    decode it, if its event time is missing or too far in the future, if `where` raises an error for
+    it, or if it violates a rule.
 
-    time: the name of a timestamp field, or an expression over the fields and the Kafka columns. An
-        expression must not raise for any value; `tidegate.event_time.epoch_to_timestamp` converts
-        epoch numbers safely.
+    time: the name of a timestamp field, or an expression over the fields and the Kafka columns. A
+        record for which the expression raises an error has no event time.
     watermark_delay: how far the watermark is behind the maximum event time. A row that is further
         behind can be late.
     kafka_columns: the Kafka columns to add to the good rows: "topic", "partition", "offset",
@@ -83,6 +89,11 @@ class Input:
         counts them since 1970. The rows have the timestamp `event_time`.
     where: an SQL condition on the columns of the good rows. Rows for which it is false or null are
         counted and dropped; they advance the watermark and are never late.
+    rules: expectations on the rows that `where` accepts. A row that violates one is not a good row:
+        it does not advance the watermark. See `Rule`.
+    on_error: what happens to a record that the format or the event time rejects, and to a row for
+        which `where` raises an error, such as a division by zero. "dead_letter" writes it to the
+        dead letters; "drop" only counts it; "stop" fails the batch before it is written.
     watermarks: "global" has one watermark for all partitions. "partition" has one for each, and the
         minimum counts, so rows of a slow partition are not late because another one is ahead.
         Partitions that are added to a topic join the existing streams at the next start. "log" is
@@ -98,7 +109,7 @@ class Input:
     `dead_letters`, and `earliest` and `latest`, the minimum and the maximum event time of the good
     rows in microseconds since 1970 (None without a good row). With on_future="clamp" also
     `clamped`, the rows with a clamped event time; with `where` also `filtered`, the rows that it
-    drops; and with watermarks="log" also `late`, the late rows.
+    drops; with rules the violations of each; and with watermarks="log" also `late`, the late rows.
 
     Raises ArgumentError, ColumnError and ColumnTypeError: at construction, and for a `where` that
     does not fit the columns, when the rows are read.
@@ -127,6 +138,8 @@ class Input:
     max_value_bytes: int = 65_536
     time_unit: TimeUnit | None = None
     where: str | None = None
+    rules: Sequence[Rule] = ()
+    on_error: OnError = "dead_letter"
     watermarks: Watermarks = "global"
     idle_timeout: str | timedelta | None = None
 
@@ -150,7 +163,7 @@ class Input:
         bytes_hint = "max_value_bytes=65_536"
         require_integer(self.max_value_bytes, "max_value_bytes", 0, 2**31 - 1, bytes_hint)
         microseconds(self.watermark_delay, "watermark_delay", min_value=0)
-        require_condition_text(self.where)
+        self._checks.require()
         self._event_time.require()
         if self.idle_timeout is not None:
             microseconds(self.idle_timeout, "idle_timeout", min_value=1_000_000)
@@ -195,7 +208,7 @@ class Input:
 
     def _row_columns(self, kafka_columns: Sequence[str]) -> list[str]:
         """Return the columns of a good row: the fields, the event time, and these Kafka columns."""
-        fields = [name for name in self.format.schema.fieldNames() if name != EVENT_TIME]
+        fields = [name for name in self.format.schema.fieldNames() if not is_event_time(name)]
         return [*fields, EVENT_TIME, *map(self._kafka_column_name, kafka_columns)]
 
     def _kafka_column_name(self, name: str) -> str:
@@ -221,6 +234,10 @@ class Input:
             fields=self.format.schema,
             timestamp_column=self._kafka_column_name("timestamp"),
         )
+
+    @property
+    def _checks(self) -> RowChecks:
+        return RowChecks(self.where, self.rules, self.on_error)
 
     def stream(
         self,
@@ -291,12 +308,18 @@ class Input:
         except AnalysisException:
             # The event time is an expression over further Kafka columns.
             decoded = self._decode_columns(raw, [*columns, *_FORMAT_COLUMNS])
-        if self.where is None:
-            return decoded
-        rows = decoded.select(*map(quoted_column, self.columns))
-        matches = F.coalesce(parse_condition(rows, self.where), F.lit(False))
-        is_filtered = F.when(~quoted_column(DEAD_LETTER), ~matches).otherwise(F.lit(False))
-        return decoded.withColumn(FILTERED, is_filtered)
+        checks = self._checks
+        is_good = ~quoted_column(DEAD_LETTER)
+        checked = checks.with_verdicts(decoded, is_good, self.columns, FILTERED)
+        is_bad = quoted_column(DEAD_LETTER)
+        if FAILED_CHECK in checked.columns:
+            is_bad = is_bad | quoted_column(FAILED_CHECK).isNotNull()
+            checked = checked.withColumn(DEAD_LETTER, is_bad)
+        for flag, action in _ACTION_FLAGS.items():
+            if checks.has_action(action):
+                has_action = quoted_column(DEAD_LETTER) & checks.is_action(action)
+                checked = checked.withColumn(flag, has_action)
+        return checked
 
     def _decode_columns(self, raw: DataFrame, kafka_columns: Sequence[str]) -> DataFrame:
         kafka_columns = list(dict.fromkeys(kafka_columns))
@@ -322,14 +345,14 @@ class Input:
     ) -> DataFrame:
         """Count all rows, and return the good ones; FILTERED flags those that `where` drops."""
         flags = {DEAD_LETTER: quoted_column(DEAD_LETTER)}
-        for flag in (CLAMPED, FILTERED, LATE):
+        for flag in (CLAMPED, FILTERED, LATE, DISCARDED, STOPPING, FAILED_CHECK):
             if flag in decoded.columns:
                 flags[flag] = quoted_column(flag)
         if processed is not None:
             flags |= processed.flag_columns(*map(quoted_column, self.position_columns))
         flag_columns = [value.alias(name) for name, value in flags.items()]
         rows = decoded.select(*map(quoted_column, self.columns), *flag_columns)
-        metrics = _batch_metrics(flags)
+        metrics = self._batch_metrics(flags)
         is_emitted = ~quoted_column(DEAD_LETTER)
         if processed is not None:
             is_emitted = is_emitted & processed.is_emitted
@@ -357,7 +380,7 @@ class Input:
         raw = self._read_range(spark, start, end, task_per_partition=log_lateness is not None)
         decoded = self._decode(raw, () if log_lateness is None else POSITION_COLUMNS[:3])
         decoded = self._flag_late(log_lateness, decoded, max_event_times or {})
-        (totals,) = decoded.agg(*_batch_metrics(decoded.columns)).collect()
+        (totals,) = decoded.agg(*self._batch_metrics(decoded.columns)).collect()
         return totals.asDict()
 
     def good_rows(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
@@ -400,8 +423,8 @@ class Input:
         """Return the dead letters of an offset range.
 
         Columns: topic, partition, offset, timestamp, key, value, value_bytes (the full length of
-        the value), headers, stage ("decode" or "event_time"), reason. The same range returns the
-        same rows as long as the broker retains them.
+        the value), headers, stage ("decode", "event_time", "where" or "rule"), reason. The same
+        range returns the same rows as long as the broker retains them.
         """
         return self.side_outputs(spark, start, end).dead_letters()
 
@@ -424,9 +447,47 @@ class Input:
         decoded = self._flag_late(log_lateness, decoded, max_event_times)
         raw = [dead_letter_column(self._kafka_column_name(name), name) for name in RAW_COLUMNS]
         row = F.struct(*self._positioned_row())
-        with_time_fault = decoded.withColumn(TIME_FAULT, self._event_time.fault())
-        rows = select_side_outputs(with_time_fault, lateness_test, raw=raw, row=row)
+        explained = self._explain_failures(decoded)
+        rows = select_side_outputs(explained, lateness_test, raw=raw, row=row)
         return SideOutputRows(rows, format=self.format, max_value_bytes=self.max_value_bytes)
+
+    def _explain_failures(self, decoded: DataFrame) -> DataFrame:
+        """Add the stage and the reason of rows that are not good; null for unreadable ones."""
+        stage, reason = self._checks.stage_and_reason()
+        time_fault = self._event_time.fault()
+        stages = F.when(time_fault.isNotNull(), "event_time").otherwise(stage)
+        columns = {STAGE: stages, REASON: F.coalesce(time_fault, reason)}
+        if STOPPING not in decoded.columns:
+            columns[STOPPING] = F.lit(False)
+        return decoded.withColumns(columns)
+
+    def _batch_metrics(self, flags: Collection[str]) -> list[Column]:
+        """Return the aggregates that the input observes, of rows with these flags.
+
+        Rows that a stream reads again are not counted, but they move the watermark.
+        """
+        is_bad = quoted_column(DEAD_LETTER)
+        is_counted = ~quoted_column(REREAD) if REREAD in flags else F.lit(True)
+        is_good = is_counted & ~is_bad
+        is_dead_letter = is_bad & ~quoted_column(DISCARDED) if DISCARDED in flags else is_bad
+        time = F.unix_micros(EVENT_TIME)
+        metrics = [
+            F.count_if(is_counted).alias("rows"),
+            F.count_if(is_counted & is_dead_letter).alias("dead_letters"),
+            F.min(F.when(is_good, time)).alias("earliest"),
+            F.max(F.when(~is_bad, time)).alias("latest"),
+        ]
+        if CLAMPED in flags:
+            metrics.append(F.count_if(is_good & quoted_column(CLAMPED)).alias("clamped"))
+        for flag, name in _COUNTED_FLAGS.items():
+            if flag in flags:
+                metrics.append(F.count_if(is_counted & quoted_column(flag)).alias(name))
+        if LATE in flags:
+            is_emitted = is_good & ~quoted_column(FILTERED) if FILTERED in flags else is_good
+            metrics.append(F.count_if(is_emitted & quoted_column(LATE)).alias("late"))
+        if FAILED_CHECK in flags:
+            metrics += self._checks.metrics(is_counted)
+        return metrics
 
 
 @cache_columns
@@ -437,28 +498,3 @@ def _record_field(field: str) -> Column:
 @cache_columns
 def _renamed_column(column: str, name: str) -> Column:
     return quoted_column(column).alias(name)
-
-
-def _batch_metrics(flags: Collection[str]) -> list[Column]:
-    """Return the aggregates that an input observes, of rows with these flags.
-
-    Rows that a stream reads again are not counted, but they move the watermark.
-    """
-    is_dead_letter = quoted_column(DEAD_LETTER)
-    is_counted = ~quoted_column(REREAD) if REREAD in flags else F.lit(True)
-    is_good = is_counted & ~is_dead_letter
-    time = F.unix_micros(EVENT_TIME)
-    metrics = [
-        F.count_if(is_counted).alias("rows"),
-        F.count_if(is_counted & is_dead_letter).alias("dead_letters"),
-        F.min(F.when(is_good, time)).alias("earliest"),
-        F.max(F.when(~is_dead_letter, time)).alias("latest"),
-    ]
-    if CLAMPED in flags:
-        metrics.append(F.count_if(is_good & quoted_column(CLAMPED)).alias("clamped"))
-    if FILTERED in flags:
-        metrics.append(F.count_if(is_counted & quoted_column(FILTERED)).alias("filtered"))
-    if LATE in flags:
-        is_emitted = is_good & ~quoted_column(FILTERED) if FILTERED in flags else is_good
-        metrics.append(F.count_if(is_emitted & quoted_column(LATE)).alias("late"))
-    return metrics

@@ -12,14 +12,31 @@ from ..columns import cache_columns, quoted_column
 from ..event_time.batch_literal import batch_literal
 from ..formats.format import Format
 from ..offsets import EventTimes
-from .event_time_column import DEAD_LETTER, EVENT_TIME, FILTERED, TIME_FAULT, UNREADABLE
+from .event_time_column import (
+    DEAD_LETTER,
+    DISCARDED,
+    EVENT_TIME,
+    FILTERED,
+    STOPPING,
+    UNREADABLE,
+)
 from .kafka_source import RAW_COLUMNS
 from .log_watermark import LogLateness
 
 POSITION_COLUMNS = ("topic", "partition", "offset", "timestamp")
+DEAD_LETTER_SCHEMA = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
+    "value_bytes BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, stage STRING, "
+    "reason STRING"
+)
+"""The columns of a dead letter."""
 LATE_AT = "__tidegate_late_at"
 WATERMARK = "__tidegate_watermark"
 STREAM_ROW = "__tidegate_stream_row"
+STAGE = "__tidegate_stage"
+"""The stage at which a record became a dead letter; null if the format could not decode it."""
+REASON = "__tidegate_reason"
+"""Why a record is a dead letter; null if the format could not decode it."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +66,9 @@ class LatenessTest:
 class SideOutputRows:
     """The dead letters and the late rows of an offset range, in one frame.
 
-    rows: the flags DEAD_LETTER, UNREADABLE and TIME_FAULT; for a dead letter the Kafka columns; for
-        a late row STREAM_ROW, the row of the stream, LATE_AT, the watermark from which on it is
-        late, and WATERMARK, the watermark that it has missed.
+    rows: the flags DEAD_LETTER, UNREADABLE and STOPPING; for a dead letter the Kafka columns, STAGE
+        and REASON; for a late row STREAM_ROW, the row of the stream, LATE_AT, the watermark from
+        which on it is late, and WATERMARK, the watermark that it has missed.
     """
 
     rows: DataFrame
@@ -59,11 +76,13 @@ class SideOutputRows:
     format: Format
     max_value_bytes: int
 
-    def dead_letters(self) -> DataFrame:
-        """Return the dead letters, with the columns of `Input.dead_letters`."""
-        bad_rows = self.rows.where(quoted_column(DEAD_LETTER)).select(
-            *RAW_COLUMNS, UNREADABLE, TIME_FAULT
-        )
+    def dead_letters(self, *, stopping_only: bool = False) -> DataFrame:
+        """Return the dead letters, with the columns of `Input.dead_letters`.
+
+        stopping_only: only those that fail the batch (on_error="stop").
+        """
+        is_selected = quoted_column(STOPPING if stopping_only else DEAD_LETTER)
+        bad_rows = self.rows.where(is_selected).select(*RAW_COLUMNS, UNREADABLE, STAGE, REASON)
         return self.format.explain_failures(bad_rows).select(
             *POSITION_COLUMNS, *_dead_letter_columns(self.max_value_bytes)
         )
@@ -95,8 +114,8 @@ def select_side_outputs(
 ) -> DataFrame:
     """Return the dead letters and the late rows, as `SideOutputRows.rows`.
 
-    decoded: rows with the flags DEAD_LETTER, UNREADABLE and TIME_FAULT, and FILTERED if the input
-        has a `where`.
+    decoded: rows with the flags DEAD_LETTER, UNREADABLE and STOPPING, with STAGE and REASON, with
+        FILTERED if the input has a `where`, and with DISCARDED if it drops rows that are not good.
     raw: the Kafka columns of a dead letter. row: the row of the stream.
     """
     is_dead_letter = quoted_column(DEAD_LETTER)
@@ -116,8 +135,10 @@ def select_side_outputs(
         else:
             watermark = lateness_test.watermark
     with_watermark = decoded.withColumn(LATE_AT, late_at).withColumn(WATERMARK, watermark)
-    flags = map(quoted_column, (DEAD_LETTER, UNREADABLE, TIME_FAULT, LATE_AT, WATERMARK))
-    rows = with_watermark.select(*raw, *flags, row.alias(STREAM_ROW))
+    flags = (DEAD_LETTER, UNREADABLE, STOPPING, STAGE, REASON, LATE_AT, WATERMARK)
+    if DISCARDED in decoded.columns:
+        with_watermark = with_watermark.where(~quoted_column(DISCARDED))
+    rows = with_watermark.select(*raw, *map(quoted_column, flags), row.alias(STREAM_ROW))
     is_late = quoted_column(LATE_AT) <= quoted_column(WATERMARK)
     return rows.where(is_dead_letter | F.coalesce(is_late, F.lit(False)))
 
@@ -144,6 +165,6 @@ def _dead_letter_columns(max_value_bytes: int) -> tuple[Column, ...]:
         truncate(F.col("value"), "value"),
         F.octet_length("value").cast("bigint").alias("value_bytes"),
         F.transform("headers", truncate_header).alias("headers"),
-        F.when(is_unreadable, "decode").otherwise("event_time").alias("stage"),
-        F.when(is_unreadable, F.col("reason")).otherwise(quoted_column(TIME_FAULT)).alias("reason"),
+        F.when(is_unreadable, "decode").otherwise(quoted_column(STAGE)).alias("stage"),
+        F.when(is_unreadable, F.col("reason")).otherwise(quoted_column(REASON)).alias("reason"),
     )

@@ -8,7 +8,7 @@ Source: PostgreSQL documentation, "COPY", "Text Format".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -35,8 +35,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..columns import JSON_IN_UTC, quoted_column
+from ..columns import JSON_IN_UTC, Fault, quoted_column
 from ..errors import ColumnTypeError
+from ..jvm import try_expression
 
 PROGRESS_TABLE = "tidegate_batches"
 """Table, in the schema of the target, that records the last batch of each target."""
@@ -149,6 +150,8 @@ _SCALARS: dict[type[DataType], tuple[str, Callable[[Column], Column]]] = {
     TimestampNTZType: ("timestamp without time zone", _date_text),
 }
 _NESTED = (StructType, MapType, ArrayType)
+_CHECKED = (*_NESTED, StringType, DateType, TimestampType, TimestampNTZType)
+"""The types with values that PostgreSQL cannot represent."""
 
 
 def is_valid_name(name: str) -> bool:
@@ -176,8 +179,7 @@ def postgres_type(name: str, data_type: DataType) -> str:
     return _SCALARS[type(data_type)][0]
 
 
-def _field_text(name: str, data_type: DataType) -> Column:
-    value = quoted_column(name)
+def _field_text(value: Column, name: str, data_type: DataType) -> Column:
     if postgres_type(name, data_type) == "bigint[]":
         elements = F.array_join(value.cast("array<string>"), ",", "NULL")
         return F.concat(F.lit("{"), elements, F.lit("}"))
@@ -186,6 +188,27 @@ def _field_text(name: str, data_type: DataType) -> Column:
     if isinstance(data_type, _NESTED):
         return _json(value, data_type)
     return _SCALARS[type(data_type)][1](value)
+
+
+def representation_faults(rows: DataFrame, values: Mapping[str, Column]) -> list[Fault]:
+    """Return the faults of rows with a value that PostgreSQL cannot represent, by column.
+
+    values: the columns by name, as expressions over the rows.
+
+    Raises ColumnTypeError for a column of a type without an equivalent.
+    """
+    spark = rows.sparkSession
+    schema = rows.select(*[value.alias(name) for name, value in values.items()]).schema
+    # Not a constant, as the guard requires.
+    guard = F.monotonically_increasing_id() >= 0
+    faults: list[Fault] = []
+    for field in schema:
+        if isinstance(field.dataType, _CHECKED):
+            text = _field_text(values[field.name], field.name, field.dataType)
+            is_unrepresentable = try_expression(spark, text, guard=guard).isNull()
+            reason = f"PostgreSQL cannot represent the value of the column {field.name!r}"
+            faults.append((is_unrepresentable, reason))
+    return faults
 
 
 def _escaped(text: Column) -> Column:
@@ -203,7 +226,10 @@ class CopyText:
     @classmethod
     def from_rows(cls, rows: DataFrame) -> CopyText:
         """Return the rows as text, computed lazily."""
-        fields = [_escaped(_field_text(each.name, each.dataType)) for each in rows.schema]
+        fields = [
+            _escaped(_field_text(quoted_column(each.name), each.name, each.dataType))
+            for each in rows.schema
+        ]
         line = F.concat(F.concat_ws("\t", *fields), F.lit("\n"))
         return cls(rows.select(line.alias("line")).persist())
 

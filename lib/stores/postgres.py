@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from ..columns import require_integer
+from ..columns import first_reason, require_integer
 from ..errors import ArgumentError, ColumnError, SetupError, StoreError
 from ..http_client import certificate_file
 from ._postgres_copy import (
@@ -21,12 +21,13 @@ from ._postgres_copy import (
     CopyText,
     is_valid_name,
     postgres_type,
+    representation_faults,
 )
-from .store import BatchInfo
+from .store import BatchInfo, Store
 
 
 @dataclass(frozen=True)
-class PostgresStore:
+class PostgresStore(Store):
     """A table of PostgreSQL 12 or later that a job keeps up to date.
 
     No other writer may change rows. The first batch creates the table: the columns of the rows,
@@ -105,6 +106,10 @@ class PostgresStore:
     def name(self) -> str:
         """The table and its server."""
         return f"the table {self.table} at {self.host}:{self.port}/{self.database}"
+
+    def rejection(self, rows: DataFrame, values: Mapping[str, Column]) -> Column | None:
+        """Return which column of a row PostgreSQL cannot represent, such as a text with U+0000."""
+        return first_reason(representation_faults(rows, values))
 
     def apply(self, rows: DataFrame, keys: Sequence[str], batch: BatchInfo) -> None:
         """Apply the rows of a batch and record the batch, in one transaction: see `Store`."""

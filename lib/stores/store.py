@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 POSITION = "tidegate_position"
 DELETED = "tidegate_deleted"
@@ -32,13 +32,24 @@ class BatchInfo:
     previous_number: int | None
 
 
-class Store(Protocol):
+class Store(ABC):
     """A table, index or similar of an external store, with one row per key."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name of the table for messages, without secrets."""
 
+    def rejection(self, rows: DataFrame, values: Mapping[str, Column]) -> Column | None:
+        """Return why the store cannot represent a row, as text that is null for all other rows.
+
+        values: the stored columns by name, as expressions over the rows.
+
+        None, the default, if it can represent every row of this schema.
+        """
+        return None
+
+    @abstractmethod
     def apply(self, rows: DataFrame, keys: Sequence[str], batch: BatchInfo) -> None:
         """Apply the rows of a batch and record the batch, in one transaction.
 

@@ -30,6 +30,7 @@ def format_progress(job: str, progress: BatchProgress, summary: Summary) -> str:
     rare_counts = (
         ("clamped", summary.clamped_rows),
         ("filtered", summary.filtered_rows),
+        ("discarded", summary.discarded_rows),
         ("lost", summary.lost_offsets),
     )
     parts = [

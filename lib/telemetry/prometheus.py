@@ -59,11 +59,12 @@ def _counter_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     for name, description, number in (
         ("tidegate_rows_read", "Records read.", summary.rows_in),
         ("tidegate_rows_written", "Rows written to the target.", summary.rows_out),
-        ("tidegate_dead_letters", "Records that could not be parsed.", summary.dead_letters),
+        ("tidegate_dead_letters", "Records that were rejected.", summary.dead_letters),
         ("tidegate_late_rows", "Rows behind the watermark.", summary.late_rows),
         ("tidegate_corrected_rows", "Late rows merged into windows.", summary.corrected_rows),
         ("tidegate_clamped_rows", "Rows with a clamped event time.", summary.clamped_rows),
         ("tidegate_filtered_rows", "Valid rows that `where` removed.", summary.filtered_rows),
+        ("tidegate_discarded_rows", "Rows removed by on_error = drop.", summary.discarded_rows),
         ("tidegate_dropped_rows", "Rows that Spark dropped as late.", snapshot.dropped_rows),
         ("tidegate_batches", "Batches.", summary.batches),
         ("tidegate_skipped_batches", "Batches already in the table.", summary.skipped_batches),
@@ -79,6 +80,12 @@ def _counter_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     for labels, rows in snapshot.dead_letter_reasons.items():
         dead.add_metric(labels, rows)
     yield dead
+    violations = CounterMetricFamily(
+        "tidegate_rule_violations", "Rows that violate a rule.", labels=["rule"]
+    )
+    for rule, rows in summary.rule_violations.items():
+        violations.add_metric([rule], rows)
+    yield violations
 
 
 def _duration_histogram(snapshot: MetricsSnapshot) -> Metric:

@@ -219,7 +219,11 @@ class RunMetrics:
                 reasons[OTHER_REASON] += unexplained
             return replace(
                 self._current,
-                summary=replace(self.summary, watermarks=dict(self.summary.watermarks)),
+                summary=replace(
+                    self.summary,
+                    watermarks=dict(self.summary.watermarks),
+                    rule_violations=dict(self.summary.rule_violations),
+                ),
                 query=self.query,
                 duration_counts=list(self._current.duration_counts),
                 dead_letter_reasons=reasons,

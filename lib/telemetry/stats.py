@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..commit.batch import BatchStats
+from ..commit.batch import BatchStats, sum_counts
 
 _COUNTS = (
     *("rows_in", "rows_out", "dead_letters", "late_rows"),
-    *("corrected_rows", "clamped_rows", "filtered_rows", "lost_offsets"),
+    *("corrected_rows", "clamped_rows", "filtered_rows", "discarded_rows", "lost_offsets"),
 )
 """The counts of a batch that the summary adds up."""
 
@@ -23,7 +23,7 @@ class Summary:
     Attributes:
         skipped_batches: batches that the table already contained.
         alarms: batches with more late rows than the limits allow.
-        watermarks: as in `BatchStats`.
+        discarded_rows, rule_violations, watermarks: as in `BatchStats`.
 
     >>> Summary(job="page_views", rows_in=10).as_dict()["rows_in"]
     10
@@ -39,6 +39,8 @@ class Summary:
     corrected_rows: int = 0
     clamped_rows: int = 0
     filtered_rows: int = 0
+    discarded_rows: int = 0
+    rule_violations: dict[str, int] = field(default_factory=dict)
     lost_offsets: int = 0
     alarms: int = 0
     seconds: float = 0.0
@@ -51,6 +53,7 @@ class Summary:
         self.skipped_batches += batch.outcome == "skipped"
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.rule_violations = sum_counts([self.rule_violations, batch.rule_violations])
         self.alarms += batch.alarm
         for name, watermark in batch.watermarks.items():
             known = filter(None, (self.watermarks.get(name), watermark))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
 
-from ..aggregates import Aggregate, merge_columns, partials
+from ..aggregates import Aggregate, for_partials, merge_columns, partials
 from ..columns import (
     WATERMARK_KEY,
     add_micros,
@@ -126,7 +126,7 @@ class Grouping:
 
     def merge_windows(self, partial_rows: DataFrame, window: Column) -> DataFrame:
         """Merge the partials of each window and key, and finish them."""
-        aggs = self.mergeable_aggregates or {}
+        aggs = for_partials(partial_rows, self.mergeable_aggregates or {})
         merged_columns = [
             aggs[name].finish(merge).alias(name)
             for name, merge in merge_columns(partial_rows, aggs).items()
@@ -160,6 +160,7 @@ def build_grouping(
     require_event_time(events, time)
     require_columns(events, keys)
     require_aggregates(aggs)
+    typed_aggs: dict[str, Aggregate | Column] = {}
     for name, agg in aggs.items():
         if not isinstance(agg, Aggregate | Column):
             raise ColumnTypeError(
@@ -167,11 +168,10 @@ def build_grouping(
                 "an Aggregate such as count(), or a Spark aggregate expression",
                 f"aggs={{{name!r}: count()}}",
             )
-        if isinstance(agg, Aggregate):
-            _require_inputs(events, name, agg)
+        typed_aggs[name] = _for_inputs(events, name, agg) if isinstance(agg, Aggregate) else agg
     require_no_name_clash([WINDOW], keys, "by")
     require_no_name_clash([WINDOW, *keys], aggs)
-    return Grouping(events, time, tuple(keys), dict(aggs))
+    return Grouping(events, time, tuple(keys), typed_aggs)
 
 
 def require_aggregates(aggs: object) -> None:
@@ -183,7 +183,9 @@ def require_aggregates(aggs: object) -> None:
         )
 
 
-def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
+def _for_inputs(events: DataFrame, name: str, agg: Aggregate) -> Aggregate:
+    """Return the aggregate for the types of its inputs, which must have the required kinds."""
+    typed_agg = agg
     for value, value_kind in agg.inputs:
         data_type = column_type(events, value, f"aggs[{name!r}]")
         is_number = isinstance(data_type, NumericType)
@@ -193,6 +195,8 @@ def _require_inputs(events: DataFrame, name: str, agg: Aggregate) -> None:
                 "a number" if value_kind == "number" else "a type with an order",
                 "cast the column with withColumn before the transform",
             )
+        typed_agg = typed_agg.for_values(data_type)
+    return typed_agg
 
 
 def _is_ordered(data_type: DataType) -> bool:

@@ -359,9 +359,32 @@ def _decimal_sums(values: pa.Array, first: Ints, length: Ints, empty: Flags | No
         carry += _range_sums(column, first, length)
         sums[:, digit] = (carry & 0xFFFFFFFF).astype(np.uint32)
         carry >>= 32
-    validity = None if empty is None else pa.array(~empty).buffers()[1]
+    # The last carry continues the sign of a sum that fits 128 bits.
+    top = (carry << 32) + sums[:, -1].astype(np.int64)
+    fits = _is_within_38_digits(top, sums)
+    is_valid = fits if empty is None else fits & ~empty
+    validity = None if is_valid.all() else pa.array(is_valid).buffers()[1]
     buffers = [validity, pa.py_buffer(sums.tobytes())]
     return pa.Array.from_buffers(values.type, len(first), buffers)
+
+
+def _is_within_38_digits(top: Ints, digits: Numbers) -> Flags:
+    """Return which numbers have at most 38 digits.
+
+    top: the highest 32-bit digit, with the sign. digits: all of them, lowest first.
+    """
+    return _is_at_least(1 - 10**38, top, digits) & ~_is_at_least(10**38, top, digits)
+
+
+def _is_at_least(bound: int, top: Ints, digits: Numbers) -> Flags:
+    bounds = [(bound >> (32 * digit)) & 0xFFFFFFFF for digit in range(_DECIMAL_DIGITS - 1)]
+    is_at_least: Flags = np.ones(len(top), dtype=bool)
+    for digit, lower in enumerate(bounds):
+        column = digits[:, digit].astype(np.int64)
+        is_at_least = (column > lower) | ((column == lower) & is_at_least)
+    highest = bound >> (32 * (_DECIMAL_DIGITS - 1))
+    above: Flags = (top > highest) | ((top == highest) & is_at_least)
+    return above
 
 
 def _decimal_digits(decimals: pa.Array) -> Ints:

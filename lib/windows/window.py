@@ -19,10 +19,8 @@ from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate, partials
 from ..columns import (
-    parse_condition,
     quoted_column,
     require_column_names,
-    require_condition_text,
     same_key,
 )
 from ..errors import ArgumentError, ColumnTypeError
@@ -160,8 +158,6 @@ class WindowAggregation:
         aggs: the aggregate of each result column; except in sliding windows, also Spark aggregate
             columns.
         time: the event-time column, a timestamp.
-        where: a row condition in Spark SQL. Events that do not satisfy it are in no window and are
-            never late.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at construction, and when called with events
@@ -179,7 +175,6 @@ class WindowAggregation:
     by: str | Sequence[str] = ()
     aggs: Mapping[str, Aggregate | Column] = field(default_factory=dict)
     time: str = "event_time"
-    where: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, Window):
@@ -190,12 +185,9 @@ class WindowAggregation:
             )
         require_aggregates(self.aggs)
         object.__setattr__(self, "by", tuple(require_column_names(self.by)))
-        require_condition_text(self.where)
 
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the window, the by columns and the aggregates of each window and key."""
-        if self.where is not None:
-            events = events.where(parse_condition(events, self.where))
         return self.window.aggregate(events, by=self.by, aggs=self.aggs, time=self.time)
 
     def partials(self) -> WindowAggregation:
@@ -227,8 +219,7 @@ class WindowAggregation:
 
     def late_at(self, time: Column) -> Column:
         """Return the watermark at which a row with this event time becomes late."""
-        instant = self.window.late_at(time)
-        return instant if self.where is None else F.when(F.expr(self.where), instant)
+        return self.window.late_at(time)
 
     @property
     def lookback(self) -> timedelta | None:

@@ -11,7 +11,7 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from tidegate import (
     Input,
     Job,
     KafkaSource,
+    Rule,
     changelogs,
     formats,
     patterns,
@@ -119,7 +120,7 @@ def transforms() -> dict[str, Any]:
         "session": windows.Session("10 minutes", max_duration="1 hour"),
         "sliding": windows.Sliding("10 minutes", columns="page"),
         "window_aggregation": WindowAggregation(
-            Tumbling("1 minute"), by="page", aggs={"n": agg.count()}, where="ms > 0"
+            Tumbling("1 minute"), by="page", aggs={"n": agg.count()}
         ),
         "deduplication": windows.Deduplication("id", "1 hour", max_delay="1 minute"),
         "interval_join": IntervalJoin("user", within=("0 s", "1 minute"), how="left", emit="final"),
@@ -234,6 +235,9 @@ def all_values() -> dict[str, Any]:
         **{f"format: {label}": value for label, value in all_formats().items()},
         **{f"sink: {label}": value for label, value in all_sinks().items()},
         "input": clicks,
+        "input with rules": replace(
+            clicks, where="at > 0", rules=[Rule("page", "page != ''", on_error="drop")]
+        ),
     }
 
 

@@ -24,11 +24,12 @@ from tidegate.errors import AccountingError
 from tidegate.formats import json_format
 from tidegate.sinks import Append
 from tidegate.sources import Input, KafkaSource
-from tidegate.sources.event_time_column import DEAD_LETTER, TIME_FAULT, UNREADABLE
+from tidegate.sources.event_time_column import DEAD_LETTER, STOPPING, UNREADABLE
 from tidegate.sources.kafka_source import RAW_SCHEMA
-from tidegate.sources.side_output_rows import SideOutputRows
+from tidegate.sources.side_output_rows import REASON, STAGE, SideOutputRows
 
-SIDE_SCHEMA = f"{RAW_SCHEMA}, {DEAD_LETTER} BOOLEAN, {UNREADABLE} BOOLEAN, {TIME_FAULT} STRING"
+FLAGS = f"{DEAD_LETTER} BOOLEAN, {UNREADABLE} BOOLEAN, {STOPPING} BOOLEAN"
+SIDE_SCHEMA = f"{RAW_SCHEMA}, {FLAGS}, {STAGE} STRING, {REASON} STRING"
 FORMAT = json_format(StructType([StructField("at", TimestampType())]))
 
 
@@ -46,7 +47,7 @@ def create_job(folder: Path, **settings: Any) -> Job:
 
 def side_outputs(spark: SparkSession, letters: int, counted: int) -> Mapping[str, SideOutput]:
     """Return side outputs with dead letters; the count of the query is `counted`."""
-    bad = ("t", 0, 0, None, None, b"bad", None, True, True, None)
+    bad = ("t", 0, 0, None, None, b"bad", None, True, True, False, None, None)
     found = spark.createDataFrame([bad] * letters, SIDE_SCHEMA)
     return {"clicks": SideOutput(SideOutputRows(found, format=FORMAT, max_value_bytes=9), counted)}
 

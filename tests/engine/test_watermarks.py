@@ -58,10 +58,8 @@ def job(
     )
     return Job(
         name="watermarks",
-        inputs={"clicks": replace(clicks, **settings)},
-        transform=WindowAggregation(
-            Tumbling("1 minute"), by="page", aggs={"n": count()}, where=where
-        ),
+        inputs={"clicks": replace(clicks, where=where, **settings)},
+        transform=WindowAggregation(Tumbling("1 minute"), by="page", aggs={"n": count()}),
         sink=Append(path=str(root / "views")),
         checkpoint=str(root / "checkpoint"),
         dead_letters=str(root / "dead"),

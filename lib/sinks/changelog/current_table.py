@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 
 from ...changelogs import latest_changes
 from ...changelogs.change_schema import key_names
-from ...columns import quote_name, quoted_column, quoted_column_in, same_key
+from ...columns import first_reason, quote_name, quoted_column, quoted_column_in, same_key
 from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, merge_assignments
+from ...delta.row_constraints import partition_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
 from ..base import TableSink, require_target
@@ -75,6 +76,10 @@ class CurrentTable(TableSink):
         if self.delete_retention is not None:
             microseconds(self.delete_retention, "delete_retention")
         require_target(self.path, self.output, self.layout, self)
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the table cannot store the row of a change."""
+        return first_reason(partition_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         keys = key_names(rows)

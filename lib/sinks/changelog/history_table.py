@@ -6,16 +6,17 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...changelogs import history_rows, history_updates
 from ...changelogs.change_schema import TRUNCATE, key_names
-from ...columns import quoted_column_in, same_key
+from ...columns import first_reason, quoted_column_in, same_key
 from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
+from ...delta.row_constraints import partition_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ..base import TableSink, require_target
 
@@ -59,6 +60,10 @@ class HistoryTable(TableSink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the table cannot store the row of a change."""
+        return first_reason(partition_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         spark = rows.sparkSession

@@ -12,7 +12,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegralType
 
-from ...columns import quoted_column, require_column_names, require_columns
+from ...columns import (
+    Fault,
+    first_reason,
+    quoted_column,
+    require_column_names,
+    require_columns,
+    require_instance,
+)
 from ...commit.batch import CommitContext
 from ...commit.delta_commit import last_batch
 from ...commit.protocol import Outcome
@@ -44,12 +51,15 @@ class Mirror(SendingSink):
     Args:
         path: path of the table that records the batches.
         store: the store, such as `PostgresStore`.
-        key: the key columns; never null.
+        key: the key columns. A job writes a row with a null in one of them to its dead letters, as
+            a row that the store cannot represent.
         position: a column of integers, or arrays of integers, that increases with each change of a
             key, such as `position` of changes or `version` of corrected windows. The last row of a
             key in a batch is applied. Nulls and different rows with the same position are refused.
             Without it, a later batch is newer, and a batch must have one row per key.
         deleted: a boolean column that is not stored; if it is true, the row is deleted.
+        columns: the stored columns by name, each an SQL expression over the rows, such as
+            {"window_start": "window.start", "views": "views"}; by default the columns of the rows.
         output: name of the commits in the application id.
 
     Raises:
@@ -74,18 +84,23 @@ class Mirror(SendingSink):
     key: str | Sequence[str]
     position: str | None = None
     deleted: str | None = None
+    columns: Mapping[str, str] | None = None
     output: str = "mirror"
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output)
-        if not callable(getattr(self.store, "apply", None)):
-            raise ColumnTypeError(
-                f"invalid store: {self.store!r}",
-                "a Store with a method apply",
-                'store=PostgresStore("totals")',
-            )
+        require_instance(self.store, "store", Store, 'store=PostgresStore("totals")')
         if not self._keys:
             raise ArgumentError(f"invalid key: {self.key!r}", "at least one column", 'key="page"')
+        if self.columns is not None and not (
+            isinstance(self.columns, Mapping)
+            and all(isinstance(part, str) for pair in self.columns.items() for part in pair)
+        ):
+            raise ColumnTypeError(
+                f"invalid columns: {self.columns!r}",
+                "SQL expressions by column name",
+                'columns={"window_start": "window.start", "views": "views"}',
+            )
         columns = [*self._keys, *self._special_columns]
         if len(set(columns)) < len(columns):
             raise ColumnError(
@@ -100,6 +115,23 @@ class Mirror(SendingSink):
     @property
     def _special_columns(self) -> list[str]:
         return [name for name in (self.position, self.deleted) if name is not None]
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the store cannot have a row: a null key, or a value it cannot represent."""
+        values = self._values(rows)
+        require_columns(rows.select(*_named(values)), self._keys, "key")
+        null_faults: list[Fault] = [
+            (values[name].isNull(), f"the key column {name!r} is null") for name in self._keys
+        ]
+        stored = {name: values[name] for name in values if name not in self._special_columns}
+        reasons = [first_reason(null_faults), self.store.rejection(rows, stored)]
+        return F.coalesce(*[reason for reason in reasons if reason is not None])
+
+    def _values(self, frame: DataFrame) -> dict[str, Column]:
+        """Return the stored columns by name, as expressions over a frame of the job."""
+        if self.columns is None:
+            return {name: quoted_column(name) for name in frame.columns}
+        return {name: F.expr(expression) for name, expression in self.columns.items()}
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
@@ -135,6 +167,7 @@ class Mirror(SendingSink):
     def rows(self, frame: DataFrame, batch_number: int) -> DataFrame:
         """Return the rows to apply: keys, values, position and deletion flag."""
         keys, special_columns = self._keys, self._special_columns
+        frame = frame.select(*_named(self._values(frame)))
         require_columns(frame, [*keys, *special_columns], "key, position and deleted")
         reserved = [name for name in frame.columns if name in (POSITION, DELETED, _RANK)]
         if reserved:
@@ -171,6 +204,10 @@ class Mirror(SendingSink):
         has_no_null = ~F.exists(longs, lambda each: each.isNull())
         error = _raise_position_error(f"{self.position} is null or contains a null")
         return F.when(has_no_null, longs).otherwise(error.cast("array<bigint>"))
+
+
+def _named(values: Mapping[str, Column]) -> list[Column]:
+    return [value.alias(name) for name, value in values.items()]
 
 
 def _latest_per_key(positioned: DataFrame, keys: Sequence[str], position: str) -> DataFrame:

@@ -89,6 +89,10 @@ class IdempotentReceiver(WrappingSink):
         """Return the tables of the sink and the table of ids."""
         return [*self.sink.tables(), (self.seen_ids, SEEN_OUTPUT)]
 
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the inner sink cannot store a row, by the columns that the row has."""
+        return self.sink.rejection(rows)
+
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
     ) -> Outcome:

@@ -13,6 +13,8 @@ from pyspark.sql.types import BinaryType
 
 from ...columns import (
     JSON_IN_UTC,
+    first_reason,
+    null_faults,
     quoted_column,
     require_column_names,
     require_columns,
@@ -230,7 +232,10 @@ class DeadLetterTopic(KafkaTarget):
     def records(self, letters: DataFrame, sender: str) -> DataFrame:
         """Return the letters as records: key, value and headers."""
         position = [quoted_column(name).cast("string") for name in _HEADER_COLUMNS[:3]]
-        log_position = F.concat_ws("/", *position)
+        # A row that the sink rejected has no position.
+        log_position = F.when(F.col("topic").isNull(), F.sha2("value", 256)).otherwise(
+            F.concat_ws("/", *position)
+        )
         row_hash = F.substring(F.sha2(log_position, 256), 1, _HASH_DIGITS)
         # The key is the same when a letter is sent again, so copies are in the same partition.
         key = F.coalesce("key", log_position.cast("binary"))
@@ -272,7 +277,8 @@ class KafkaSink(SendingSink, KafkaTarget):
         bootstrap_servers: the brokers as host:port, separated by commas.
         topic: the topic; it must exist.
         key: the columns of the key. A single column is written as text, binary unchanged; several
-            columns are written as a JSON object. A single key column must not be null.
+            columns are written as a JSON object. A row whose single key column is null is a dead
+            letter.
         deleted: a boolean column that is not sent; if it is true the value is null, a tombstone.
         headers: columns that are sent as headers, as text, and not in the value.
         order: columns that order the rows of a key within a batch; by default their order is
@@ -326,6 +332,11 @@ class KafkaSink(SendingSink, KafkaTarget):
             raise ColumnTypeError(
                 f"invalid value: {self.value!r}", "a function of column names, or None"
             )
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why a row cannot be sent: its only key column is null."""
+        keys = require_column_names(self.key, "key")
+        return first_reason(null_faults(rows, keys, "key column") if len(keys) == 1 else [])
 
     def send(self, rows: DataFrame, batch: CommitContext) -> int:
         """Send the rows to the topic; return their number."""

@@ -13,8 +13,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
-from ...aggregates import merge_columns
+from ...aggregates import for_partials, merge_columns
 from ...columns import (
+    first_reason,
     quote_name,
     quoted_column,
     quoted_column_in,
@@ -31,6 +32,7 @@ from ...commit.protocol import Outcome
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import raise_if_changed
+from ...delta.row_constraints import partition_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import epoch_micros
 from ...errors import ArgumentError
@@ -212,10 +214,8 @@ class WindowChanges:
         return merged.select(merged_window.alias(WINDOW), *by, old, new)
 
     def _stored_value(self, version: Column, final: Column) -> Column:
-        results = [
-            agg.finish(quoted_column(name)).alias(name)
-            for name, agg in self.aggregation.mergeable_aggregates.items()
-        ]
+        aggs = for_partials(self.partials, self.aggregation.mergeable_aggregates)
+        results = [agg.finish(quoted_column(name)).alias(name) for name, agg in aggs.items()]
         partials = F.struct(*map(quoted_column, self.aggregation.aggs)).alias(PARTIALS)
         return F.struct(*results, version.alias(VERSION), final.alias(FINAL), partials)
 
@@ -346,6 +346,13 @@ class CorrectedWindows(Sink):
         """Return the log, if any, and the current table."""
         log = [] if self.log is None else [(self.log, f"{self.output}_log")]
         return [*log, (self.path, self.output)]
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the tables cannot store the windows of a row."""
+        faults = partition_faults(rows, self.path, self.layout)
+        if self.log is not None:
+            faults += partition_faults(rows, self.log, self.log_layout)
+        return first_reason(faults)
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None

@@ -34,7 +34,7 @@ _RUNNING_MESSAGE = (
 )
 _REFRESH_SECONDS = 10
 _MAX_PARTITIONS = 200
-_TEXT_COLUMNS = ("topic", "stage", "reason", "watermark", "ended", "batches")
+_TEXT_COLUMNS = ("topic", "stage", "reason", "rule", "watermark", "ended", "batches")
 STYLE = """
 :root{color-scheme:light dark;--paper:#fbfbfa;--card:#fff;--ink:#1f2328;--soft:#616a75;
 --line:#e3e5e8;--a:#1f6feb;--b:#c2410c;--good:#1a7f37;--bad:#b42318}
@@ -93,7 +93,7 @@ def render_page(snapshot: MetricsSnapshot, status: Status, message: str, written
         f"{_summary_list(snapshot, written_at)}<h2>Over time</h2>"
         f'<p class="soft over">The time since the start of the run; a point for each batch.</p>'
         f'<div class="charts">{"".join(_render_charts(snapshot))}</div>'
-        f"{_reasons_section(snapshot)}{_partitions_section(snapshot)}"
+        f"{_reasons_section(snapshot)}{_rules_section(snapshot)}{_partitions_section(snapshot)}"
         f"{_batches_section(snapshot)}</main></body></html>\n"
     )
 
@@ -123,6 +123,7 @@ def _summary_list(snapshot: MetricsSnapshot, written_at: float) -> str:
             ("late rows merged", summary.corrected_rows),
             ("clamped rows", summary.clamped_rows),
             ("filtered rows", summary.filtered_rows),
+            ("discarded rows", summary.discarded_rows),
             ("lost offsets", summary.lost_offsets),
             ("skipped batches", summary.skipped_batches),
         )
@@ -178,6 +179,14 @@ def _reasons_section(snapshot: MetricsSnapshot) -> str:
     reasons = sorted(snapshot.dead_letter_reasons.items(), key=lambda pair: -pair[1])
     rows = [[stage, reason, format_count(number)] for (stage, reason), number in reasons]
     return f"<h2>Dead letters</h2>{_render_table(['stage', 'reason', 'rows'], rows)}"
+
+
+def _rules_section(snapshot: MetricsSnapshot) -> str:
+    violations = snapshot.summary.rule_violations
+    if not violations:
+        return ""
+    rows = [[name, format_count(number)] for name, number in violations.items()]
+    return f"<h2>Rules</h2>{_render_table(['rule', 'violations'], rows)}"
 
 
 def _partitions_section(snapshot: MetricsSnapshot) -> str:

@@ -9,8 +9,8 @@ from datetime import datetime
 from pyspark.sql import functions as F
 
 from tests.contract.wrong_calls.fixtures import EPOCHS, Call
+from tidegate import Rule, formats, joins, sources
 from tidegate import event_time as eventtime
-from tidegate import formats, joins, sources
 
 JOINS: dict[str, tuple[Call, str]] = {
     "stream_stream, unknown how": (
@@ -195,6 +195,43 @@ SOURCES: dict[str, tuple[Call, str]] = {
         "invalid kafka_columns: ['topics']",
     ),
     "Input, where empty": (lambda g: g.input(where=" "), "invalid where: ' '"),
+    "Input, where no condition": (
+        lambda g: g.input(where="ms").good_rows(g.spark, {}, {}),
+        "invalid where: 'ms' has type",
+    ),
+    "Input, where unreadable": (
+        lambda g: g.input(where="ms >").good_rows(g.spark, {}, {}),
+        "invalid where: ",
+    ),
+    "Input, where of all rows": (
+        lambda g: g.input(where="max(ms) > 1").good_rows(g.spark, {}, {}),
+        "a condition on the columns of one row",
+    ),
+    "Input, rules without a list": (
+        lambda g: g.input(rules=Rule("fast", "ms < 9")),
+        "invalid rules: ",
+    ),
+    "Input, rules as text": (lambda g: g.input(rules=["ms > 0"]), "invalid rules: 'ms > 0'"),
+    "Input, two rules of one name": (
+        lambda g: g.input(rules=[Rule("fast", "ms < 9"), Rule("fast", "ms > 9")]),
+        "invalid rules: repeated name 'fast'",
+    ),
+    "Input, on_error unknown": (
+        lambda g: g.input(on_error="ignore"),
+        "invalid on_error: 'ignore'",
+    ),
+    "Input, rule of no column": (
+        lambda g: g.input(rules=[Rule("fast", "mss < 9")]).good_rows(g.spark, {}, {}),
+        "invalid condition of the rule 'fast': [UNRESOLVED_COLUMN",
+    ),
+    "Rule without a name": (lambda g: Rule(" ", "ms < 9"), "invalid name: ' '"),
+    "Rule without a condition": (lambda g: Rule("fast", None), "invalid condition: None"),
+    "Rule with an empty condition": (lambda g: Rule("fast", ""), "invalid condition: ''"),
+    "Rule with a Column": (lambda g: Rule("fast", F.col("ms") < 9), "invalid condition: "),
+    "Rule, on_error unknown": (
+        lambda g: Rule("fast", "ms < 9", on_error="dead"),
+        "invalid on_error: 'dead'",
+    ),
     "Input, where of no column": (
         lambda g: g.input(where="mss > 1").good_rows(g.spark, {}, {}),
         "invalid where: [UNRESOLVED_COLUMN",

@@ -123,26 +123,6 @@ WINDOWS: dict[str, tuple[Call, str]] = {
         lambda g: windows.WindowAggregation(windows.Tumbling("1m")),
         "invalid aggs",
     ),
-    "WindowAggregation, where no condition": (
-        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="ms")(g.clicks),
-        "has type bigint",
-    ),
-    "WindowAggregation, where unreadable": (
-        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="ms >")(g.clicks),
-        "invalid where: ",
-    ),
-    "WindowAggregation, where of another column": (
-        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="mss > 1")(
-            g.clicks
-        ),
-        "mss",
-    ),
-    "WindowAggregation, where of all rows": (
-        lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, where="max(ms) > 1")(
-            g.clicks
-        ),
-        "a condition on the columns of one row",
-    ),
     "deduplicate, unknown key": (
         lambda g: windows.deduplicate(g.clicks, "id", "1h", max_delay="1m"),
         "id",

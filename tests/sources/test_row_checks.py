@@ -1,0 +1,107 @@
+"""Conditions that raise errors for some rows flag these rows, and leave the others as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.support.hypothesis_profiles import few
+from tidegate.errors import TidegateError
+from tidegate.sources.row_checks import FAILED_CHECK, WHERE, RowChecks, Rule
+
+SCHEMA = "number INT, item STRING, amount DOUBLE, qty INT, code STRING"
+COLUMNS = ["item", "amount", "qty", "code"]
+OPERANDS = ["amount", "qty", "cast(code AS INT)", "item", "length(item)", "1", "0", "null", "'x'"]
+OPERATORS = ["+", "-", "*", "/", "%", "div", "||"]
+COMPARISONS = ["=", "<", ">", "!=", "<=>"]
+FUNCTIONS = [
+    "element_at(array(1, 2), {0})",
+    "to_date({0}) < current_date()",
+    "make_date(2026, cast({0} AS INT), 1) IS NOT NULL",
+    "cast({0} AS DECIMAL(3, 2)) > 0",
+    "cast({0} AS TIMESTAMP) IS NULL",
+    "exists(array({0}, {1}), each -> 1 / each > 0)",
+    "get_json_object({0}, '$.a') IS NULL",
+    "hex(cast({0} AS STRING)) > '0'",
+    "{0} BETWEEN {1} AND {0}",
+    "case when {0} > 0 then {1} / 0 else 1 end > 0",
+]
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Return an SQL condition; many raise errors for some rows, and some do not compile."""
+    operands = st.sampled_from(OPERANDS)
+
+    def value() -> str:
+        left, operator, right = draw(operands), draw(st.sampled_from(OPERATORS)), draw(operands)
+        return f"({left} {operator} {right})" if draw(st.booleans()) else left
+
+    kind = draw(st.integers(0, 2))
+    if kind == 0:
+        return f"{value()} {draw(st.sampled_from(COMPARISONS))} {value()}"
+    if kind == 1:
+        return draw(st.sampled_from(FUNCTIONS)).format(value(), value())
+    repeated = value()
+    return f"{repeated} > 0 OR {repeated} < -1 AND {value()} = {value()}"
+
+
+ORDER_ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "", None, "é", "x" * 300]),
+        st.sampled_from([0.0, -1.5, 1e308, None]),
+        st.sampled_from([0, 1, -(2**31), 2**31 - 1, None]),
+        st.sampled_from(["1", "abc", "", "99999999999", None]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+OrderRow = tuple[str | None, float | None, int | None, str | None]
+
+
+def outcome(spark: SparkSession, condition: str, row: OrderRow) -> bool | None:
+    """Return whether plain Spark accepts a row; None if the condition raises an error."""
+    frame = spark.createDataFrame([(0, *row)], SCHEMA)
+    try:
+        return frame.where(condition).count() == 1
+    except PySparkException:
+        return None
+
+
+@pytest.mark.draws
+@given(condition=conditions(), orders=ORDER_ROWS)
+@example(condition="amount / qty > 3 OR amount / qty < -3", orders=[("a", 1.0, 0, "1")])
+@few(8)
+def test_each_row_has_the_outcome_that_it_has_alone(
+    condition: str, orders: list[OrderRow], spark: SparkSession
+) -> None:
+    frame = spark.createDataFrame([(n, *row) for n, row in enumerate(orders)], SCHEMA)
+    checks = RowChecks(condition, [Rule("same", condition)], "dead_letter")
+    try:
+        checked = checks.with_verdicts(frame, F.col("number") >= 0, COLUMNS, "filtered")
+    except TidegateError:
+        return
+    found = checked.select("number", "filtered", FAILED_CHECK).orderBy("number").collect()
+    verdicts = {row["number"]: (row["filtered"], row[FAILED_CHECK]) for row in found}
+    expected: dict[bool | None, Any] = {
+        True: (False, None),
+        False: (True, None),
+        None: (False, WHERE),
+    }
+    assert verdicts == {
+        number: expected[outcome(spark, condition, row)] for number, row in enumerate(orders)
+    }
+
+
+def test_rows_that_are_not_checked_pass_and_are_not_evaluated(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(0, "a", 1.0, 0, "1"), (1, "b", 1.0, 0, "1")], SCHEMA)
+    checks = RowChecks("amount / qty > 3", [Rule("no", "false")], "dead_letter")
+    checked = checks.with_verdicts(frame, F.col("number") > 0, COLUMNS, "filtered")
+    found = checked.select("filtered", FAILED_CHECK).orderBy("number").collect()
+    assert [tuple(row) for row in found] == [(False, None), (False, WHERE)]
