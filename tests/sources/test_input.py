@@ -25,6 +25,7 @@ from tidegate.sources.input import OBSERVATION
 from tidegate.sources.side_output_rows import LatenessTest
 from tidegate.testing.broker import Broker
 
+LATE = RECEIVED - timedelta(hours=5)
 FORMAT_TEXT = "page STRING, ms BIGINT, at TIMESTAMP"
 
 
@@ -131,6 +132,43 @@ def test_unreadable_records_are_dead_letters_once_and_the_others_are_in_the_stre
         "timestamp",
     ]
     assert {row.page for row in reread.collect()} == pages
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("on_future", ["reject", "clamp"])
+def test_a_record_timestamp_in_seconds_is_not_compared_with_the_event_time(
+    on_future: Any, spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    in_seconds = datetime.fromtimestamp(RECEIVED.timestamp() / 1000, UTC)
+    produce(broker.bootstrap_servers, topic, [click("/a")], at=in_seconds)
+    produce(broker.bootstrap_servers, topic, [click("/b", RECEIVED + timedelta(hours=2))])
+    clicks = input_of(broker.bootstrap_servers, topic, on_future=on_future)
+    good = clicks.good_rows(spark, {}, {topic: {0: 2}}).orderBy("offset").collect()
+    assert good[0].event_time.replace(tzinfo=UTC) == RECEIVED
+    assert len(good) == (1 if on_future == "reject" else 2)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("name", ["EVENT_TIME", "Event_Time", "event_time"])
+def test_a_time_field_named_event_time_in_any_case_is_the_column_event_time(
+    name: str, spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    values = [f'{{"PAGE":"/","{name}":"{at.isoformat()}"}}'.encode() for at in (RECEIVED, LATE)]
+    produce(broker.bootstrap_servers, topic, [*values, b"{}"])
+    source = KafkaSource(bootstrap_servers=broker.bootstrap_servers, topics=[topic])
+    pages = Input(
+        source, json_format(f"PAGE STRING, {name} TIMESTAMP"), time=name, watermark_delay="0 s"
+    )
+    assert pages.columns == ["PAGE", "event_time"]
+    late_at = F.col("event_time") + F.make_dt_interval(hours=F.lit(1))
+    side_outputs = pages.side_outputs(
+        spark, {}, {topic: {0: 3}}, LatenessTest(late_at, RECEIVED - timedelta(hours=1))
+    )
+    assert [row["PAGE"] for row in side_outputs.late_rows().collect()] == ["/"]
+    assert [row["reason"] for row in side_outputs.dead_letters().collect()] == ["no event time"]
+    assert pages.good_rows(spark, {}, {topic: {0: 3}}).columns[:2] == pages.columns
 
 
 @pytest.mark.broker
