@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..checkpoint.lineage import RecordedTable
 from ..errors import CheckpointError, LostCheckpointError, TableMismatchError
-from .batch import LATE_REPLAY_QUERY, Stamp
+from .batch import Stamp, is_late_replay
 
 
 class ObservedTable(Protocol):
@@ -195,4 +195,4 @@ def writer_queries(output: str, job: str, writers: Sequence[str]) -> set[str]:
     """Return the query ids of a job and an output among application ids."""
     pattern = re.compile(f"{re.escape(job)}/([^/]*)/{re.escape(output)}", re.DOTALL)
     matches = [pattern.fullmatch(each) for each in writers]
-    return {match[1] for match in matches if match} - {LATE_REPLAY_QUERY}
+    return {match[1] for match in matches if match and not is_late_replay(match[1])}

@@ -24,6 +24,7 @@ from ..job.dataflow import build_query
 from ..job.job import Job
 from ..job.validation import require_type
 from ..jvm import (
+    clone_session,
     handle_jvm_signals,
     read_all_rows,
     require_all_files,
@@ -100,6 +101,8 @@ def run(
     checkpoint_renames = checkpoint_by_rename(spark, job.locations.checkpoint)
     with explain_disk_errors(written_paths(job)), checkpoint_renames, read_all_rows(spark), report:
         started = time.monotonic()
+        # Commits set options of their session, which other jobs of the caller's session would get.
+        caller_session, spark = spark, clone_session(spark)
         prepare_locations(job, spark)
         preflight = Preflight(job, spark, resume_from_table=resume_from_table, recreate=recreate)
         registrar = CatalogRegistrar(job, spark)
@@ -121,6 +124,7 @@ def run(
             streaming_job = partial(
                 _StreamingJob,
                 spark=spark,
+                caller_session=caller_session,
                 lease=lease,
                 registrar=registrar,
                 stop=stop,
@@ -154,12 +158,14 @@ def _require_classic_session(spark: SparkSession) -> None:
 class _StreamingJob:
     """The streaming query of a job, from its start to its end.
 
+    spark: the session of the job. caller_session: the session whose streams include the query.
     available_now: whether it ends when all available records are read.
     """
 
     job: Job
     _: KW_ONLY
     spark: SparkSession
+    caller_session: SparkSession
     lease: DriverLease
     registrar: CatalogRegistrar
     stop: Stop
@@ -181,7 +187,9 @@ class _StreamingJob:
                 # The frames below read the heartbeat folders, which must exist.
                 heartbeat_sender.create_folders(spark)
                 processed_offsets = offsets_processed_by_backfill(job, lease.lineage.backfill)
-                input_frames = build_input_frames(job, inputs, spark, processed_offsets)
+                input_frames = build_input_frames(
+                    job, inputs, self.caller_session, processed_offsets
+                )
                 query = self._start_query(input_frames, processor)
                 run_metrics.query = str(query.id)
                 lag_monitor = LagMonitor(job, topic_monitor, run_metrics)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ..errors import TableError
 from .files import HadoopFolder, delete_files
-from .spark_internals import java_class, java_object, jvm_session
+from .spark_internals import active_session, java_class, java_object, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
 _CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
@@ -45,7 +45,19 @@ class DeltaState:
         return self.txn_versions().get(app_id)
 
     def txn_versions(self) -> dict[str, int]:
-        """Return the last transaction version of each application id.
+        """Return the last transaction version of each application id."""
+        return {str(each.appId()): int(each.version()) for each in self._transactions()}
+
+    def txn_time(self, app_id: str) -> int | None:
+        """Return the time of the last transaction version, in milliseconds since 1970.
+
+        None without one, or if Delta has not stored the time.
+        """
+        times = [each.lastUpdated() for each in self._transactions() if each.appId() == app_id]
+        return None if not times or times[0].isEmpty() else int(times[0].get())
+
+    def _transactions(self) -> list[Any]:
+        """Return the last transaction of each application id.
 
         Delta writes them into the checksum file of a commit. If it is missing, or if the table
         forgets transactions after some time, Delta runs two Spark queries per version.
@@ -56,11 +68,16 @@ class DeltaState:
             transactions = _value_or_none(checksum.setTransactions())
         if transactions is None:
             transactions = self._snapshot.setTransactions()
-        return {str(each.appId()): int(each.version()) for each in _items(transactions)}
+        return list(_items(transactions))
 
     def table_id(self) -> str:
         """Return the id of the table, which is assigned at its creation."""
         return str(self._snapshot.metadata().id())
+
+    def created_at(self) -> int | None:
+        """Return the time at which the table was created, in milliseconds since 1970."""
+        time = _value_or_none(self._snapshot.metadata().createdTime())
+        return None if time is None else int(time)
 
     def schema(self) -> StructType:
         """Return the table's columns."""
@@ -321,8 +338,10 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, txn_version: 
     """
     actions = java_class(spark, "java.util.ArrayList")()
     actions.add(_set_transaction_action(spark, app_id, txn_version))
-    transaction = delta_log(spark, path).startTransaction()
     # After a "manual update" Delta would compute the checksum of the table again.
     empty = java_object(spark, "org.apache.spark.sql.delta.DeltaOperations$EmptyCommit")
     converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
-    transaction.commit(converters.asScala(actions).toSeq(), empty)
+    # The commit takes its metadata from the active session of the thread.
+    with active_session(spark):
+        transaction = delta_log(spark, path).startTransaction()
+        transaction.commit(converters.asScala(actions).toSeq(), empty)
