@@ -12,8 +12,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import TableError
-from .files import HadoopFolder, delete_files
+from ..errors import ConflictError, TableError
+from .files import HadoopFolder, delete_files, missing_files
 from .spark_internals import active_session, java_class, java_object, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
@@ -248,6 +248,7 @@ class _CommitObserver:
         transaction, self.next_transaction = self.next_transaction, None
         if transaction is None:
             self._before_commit()
+            self._require_files(actions)
             return actions
         log_path = str(self._transaction.deltaLog().logPath().toString())
         if log_path != transaction.log_path:
@@ -260,6 +261,7 @@ class _CommitObserver:
         if transaction.on_rows_added is not None:
             self._report_rows(actions, transaction.on_rows_added)
         self._before_commit()
+        self._require_files(actions)
         # As a transaction that has read the version: a commit that sets another is a conflict.
         app_id = transaction.app_id
         self._transaction.readTxn().addOne(app_id)
@@ -276,6 +278,21 @@ class _CommitObserver:
             log = self._transaction.deltaLog()
             delete_files(self._spark, [file.absolutePath(log) for file in files])
             raise
+
+    def _require_files(self, actions: Any) -> None:
+        """Refuse to commit files that no longer exist."""
+        log = self._transaction.deltaLog()
+        paths = [path for each in _items(actions) for path in _written_paths(log, each)]
+        missing = missing_files(self._spark, paths)
+        if missing:
+            raise ConflictError(
+                f"files of a batch were deleted before their commit: {missing[0]}"
+                + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+                "another program deletes files that the log does not contain yet, as VACUUM does "
+                "with a retention shorter than a batch",
+                "run VACUUM with the default retention, then start the job again. Nothing was "
+                "committed.",
+            )
 
     def beginDoCommit(self) -> None:  # noqa: N802
         return None
@@ -296,6 +313,16 @@ class _CommitObserver:
         """The Java interface, for py4j."""
 
         implements = (_OBSERVER,)
+
+
+def _written_paths(log: Any, action: Any) -> Iterator[Any]:
+    """Return the paths of the files that an action adds to a table: data, changes, vectors."""
+    kind = action.getClass().getSimpleName()
+    if kind in ("AddFile", "AddCDCFile"):
+        yield action.absolutePath(log)
+    vector = action.deletionVector() if kind == "AddFile" else None
+    if vector is not None and vector.isOnDisk():
+        yield vector.absolutePath(log.dataPath())
 
 
 @contextmanager
