@@ -66,6 +66,12 @@ class LineageFiles:
                     lineages.append(CheckpointLineage.from_json(content, self.file_path(epoch)))
         return max(lineages, key=lambda each: (each.last_batch, each.epoch), default=None)
 
+    def delete_unwritten_claims(self) -> None:
+        """Delete claims without a lineage, in a checkpoint on which no driver can start."""
+        for epoch in self._epochs():
+            if not self._files.read(_file_name(epoch)):
+                self._files.delete(_file_name(epoch))
+
     def delete_old_files(self, epoch: int) -> None:
         """Delete the files of old starts."""
         for old_epoch in self._epochs():

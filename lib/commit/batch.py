@@ -38,7 +38,20 @@ from ..offsets import (
 
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATE_REPLAY_QUERY = "replay"
-"""The query id in the application ids of a replay of late rows."""
+"""The query id in the application ids of replays of late rows by earlier versions of tidegate."""
+
+
+def late_replay_query(table_id: str) -> str:
+    """Return the query id in the application ids of replays of the late rows of a table.
+
+    Each late table has its own, because a replay is numbered by the version of the table.
+    """
+    return f"{LATE_REPLAY_QUERY}-{table_id}"
+
+
+def is_late_replay(query: str) -> bool:
+    """Return whether the query id in an application id is that of a replay of late rows."""
+    return query == LATE_REPLAY_QUERY or query.startswith(f"{LATE_REPLAY_QUERY}-")
 
 
 @dataclass(frozen=True, kw_only=True)

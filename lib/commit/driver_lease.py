@@ -26,7 +26,7 @@ from ..checkpoint.lineage_files import (
 from ..checkpoint.spark_logs import hash_content, hash_static_files, read_static_files
 from ..errors import CheckpointError
 from ..jvm import HadoopFolder, commit_file_name, read_bytes
-from .batch import LATE_REPLAY_QUERY, BatchPlan, BatchStats, CommitContext, Stamp, app_id
+from .batch import BatchPlan, BatchStats, CommitContext, Stamp, app_id, is_late_replay
 from .delta_commit import read_table_log
 from .ownership import (
     require_own_checkpoint,
@@ -158,7 +158,7 @@ class DriverLease:
         elif (
             log.id is not None
             and stamp.output not in self._ownership_checked
-            and stamp.query != LATE_REPLAY_QUERY
+            and not is_late_replay(stamp.query)
         ):
             require_own_checkpoint(stamp.output, stamp.job, stamp.query, log)
             self._ownership_checked.add(stamp.output)

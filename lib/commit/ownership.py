@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..checkpoint.lineage import RecordedTable
 from ..errors import CheckpointError, LostCheckpointError, TableMismatchError
-from .batch import LATE_REPLAY_QUERY, Stamp
+from .batch import Stamp, is_late_replay
 
 
 class ObservedTable(Protocol):
@@ -135,6 +136,26 @@ def require_own_checkpoint(
     )
 
 
+def require_unread_topics(output: str, path: str, commit: Stamp, fingerprint_hash: str) -> None:
+    """Refuse a table into which another job with the same query has read the same topics.
+
+    commit: the last commit of the other job to the table.
+
+    Raises:
+        LostCheckpointError: for the query of this job under another name.
+    """
+    if commit.fingerprint_hash != fingerprint_hash:
+        return
+    raise LostCheckpointError(
+        f"{path} was written by the job {commit.job!r}, output {output!r}, which has the same "
+        f"query and has read the same topics up to the offsets {json.dumps(commit.end)}",
+        "the job was renamed, and its checkpoint was lost; a new checkpoint would read the topics "
+        "from their start and write all rows a second time.",
+        f"name={commit.job!r} and --resume-from-table, which continues where the table ends; or "
+        "use a new table. Nothing was written.",
+    )
+
+
 def require_single_writer(
     path: str,
     stamps: Sequence[Stamp],
@@ -160,9 +181,10 @@ def require_single_writer(
             raise TableMismatchError(
                 f"{path} has batch {stamp.batch} of {stamp.app_id} by another driver (run "
                 f"{stamp.run}), while this one is at batch {batch}",
-                "a copy of the checkpoint is used as well, or an older one was restored.",
-                "continue with that copy only; or use a new checkpoint and --resume-from-table. "
-                "Nothing more was written.",
+                "a copy of the checkpoint is used as well, or an older one was restored, or "
+                "tidegate erase was killed after it had rewritten the log of the table.",
+                "run tidegate erase again if it was killed; or continue with that copy only; or "
+                "use a new checkpoint and --resume-from-table. Nothing more was written.",
             )
 
 
@@ -191,8 +213,14 @@ def require_recorded(
     )
 
 
+def writer_jobs(output: str, writers: Sequence[str]) -> set[str]:
+    """Return the jobs of an output among application ids."""
+    ids = (writer.rsplit("/", 2) for writer in writers if writer.count("/") > 1)
+    return {job for job, query, name in ids if name == output and not is_late_replay(query)}
+
+
 def writer_queries(output: str, job: str, writers: Sequence[str]) -> set[str]:
     """Return the query ids of a job and an output among application ids."""
     pattern = re.compile(f"{re.escape(job)}/([^/]*)/{re.escape(output)}", re.DOTALL)
     matches = [pattern.fullmatch(each) for each in writers]
-    return {match[1] for match in matches if match} - {LATE_REPLAY_QUERY}
+    return {match[1] for match in matches if match and not is_late_replay(match[1])}

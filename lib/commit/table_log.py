@@ -21,7 +21,7 @@ from ..jvm import (
     delta_state,
     touch_transaction,
 )
-from .batch import LATE_REPLAY_QUERY, Stamp
+from .batch import Stamp, is_late_replay
 
 
 def restored_versions(commit: bytes) -> Iterator[int | None]:
@@ -166,6 +166,10 @@ class TableLog:
                 return int(transactions[-1]["version"])
         return None
 
+    def txn_time(self, app_id: str) -> int | None:
+        """Return the time of the last batch of an application id, in milliseconds since 1970."""
+        return self._current_state().txn_time(app_id)
+
     def find_stamp(self, app_id: str, batch: int) -> Stamp | None:
         """Return the stamp of the commit with this application id and number."""
         for stamp in self._effective_stamps():
@@ -179,7 +183,7 @@ class TableLog:
         Replays of late rows and commits that a RESTORE has undone do not count.
         """
         for stamp in self._effective_stamps():
-            if stamp.query != LATE_REPLAY_QUERY and (stamp.job, stamp.output) == (job, output):
+            if not is_late_replay(stamp.query) and (stamp.job, stamp.output) == (job, output):
                 return stamp
         return None
 

@@ -33,6 +33,7 @@ from ..offsets import EventTimes, select_topics
 from ..process.shutdown import Stop
 from ..sources.log_watermark import MAX_TIMES_PROPERTY, to_property
 from ..startup.environment import table_paths
+from ..startup.resume import with_resumed_watermark
 from ..telemetry.run_metrics import RunMetrics
 from .accounting import (
     ObservedCounts,
@@ -442,7 +443,9 @@ class MicroBatchProcessor:
             number=number,
             batch_number_offset=lease.lineage.batch_number_offset,
         )
-        if lease.lineage.backfill is not None:
+        if lease.lineage.resume_point is not None:
+            plan = with_resumed_watermark(plan, job, lease.lineage.resume_point)
+        elif lease.lineage.backfill is not None:
             plan = with_backfill_watermark(plan, lease.lineage.backfill)
         if not self._is_started:
             # Refuse a checkpoint that is older than one of its tables.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,11 +20,12 @@ from ..columns import nested_names, require_storable_names
 from ..commit.batch import UNIX_EPOCH
 from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
-from ..errors import CheckpointError, SetupError
+from ..errors import CheckpointError, ConflictError, SetupError
 from ..job.dataflow import build_query
 from ..job.job import Job
 from ..job.validation import require_type
 from ..jvm import (
+    clone_session,
     handle_jvm_signals,
     read_all_rows,
     require_all_files,
@@ -32,7 +34,12 @@ from ..jvm import (
 )
 from ..process.shutdown import Stop, StopRequestedError, stop_on_signals
 from ..spark.session import checkpoint_by_rename
-from ..spark.spark_errors import explain_disk_errors, is_topic_error, query_error
+from ..spark.spark_errors import (
+    explain_disk_errors,
+    is_plan_conflict,
+    is_topic_error,
+    query_error,
+)
 from ..startup.environment import prepare_locations, written_paths
 from ..startup.preflight import Preflight
 from ..startup.resume import needs_handover_batch, with_resume_offsets
@@ -50,8 +57,11 @@ from .micro_batch import BatchSteps, MicroBatchProcessor
 from .streams import build_input_frames, build_streams
 from .topic_monitor import LagMonitor, TopicMonitor, missing_topic_error
 
+_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1
 _COMMIT_TIMEOUT_SECONDS = 30.0
+_MAX_PLAN_CONFLICTS = 3
+"""The number of restarts of a query; a driver that is fenced off plans one batch at most."""
 _IMPLAUSIBLY_OLD = 365 * 86_400 * 1_000_000
 """One year in microseconds: seconds that are read as milliseconds give times in early 1970."""
 
@@ -99,6 +109,8 @@ def run(
     checkpoint_renames = checkpoint_by_rename(spark, job.locations.checkpoint)
     with explain_disk_errors(written_paths(job)), checkpoint_renames, read_all_rows(spark), report:
         started = time.monotonic()
+        # Commits set options of their session, which other jobs of the caller's session would get.
+        caller_session, spark = spark, clone_session(spark)
         prepare_locations(job, spark)
         preflight = Preflight(job, spark, resume_from_table=resume_from_table, recreate=recreate)
         registrar = CatalogRegistrar(job, spark)
@@ -120,6 +132,7 @@ def run(
             streaming_job = partial(
                 _StreamingJob,
                 spark=spark,
+                caller_session=caller_session,
                 lease=lease,
                 registrar=registrar,
                 stop=stop,
@@ -153,12 +166,14 @@ def _require_classic_session(spark: SparkSession) -> None:
 class _StreamingJob:
     """The streaming query of a job, from its start to its end.
 
+    spark: the session of the job. caller_session: the session whose streams include the query.
     available_now: whether it ends when all available records are read.
     """
 
     job: Job
     _: KW_ONLY
     spark: SparkSession
+    caller_session: SparkSession
     lease: DriverLease
     registrar: CatalogRegistrar
     stop: Stop
@@ -168,7 +183,21 @@ class _StreamingJob:
     available_now: bool
 
     def run(self) -> None:
-        """Run the query until it ends; raise its failure as the library's error."""
+        """Run the query until it ends; raise its failure as the library's error.
+
+        A driver of an earlier start that is not fenced off yet can plan the same batch. The newest
+        driver then starts its query again, which continues with that plan.
+        """
+        for _ in range(_MAX_PLAN_CONFLICTS):
+            try:
+                return self._run_query()
+            except ConflictError as error:
+                if not is_plan_conflict(error):
+                    raise
+                _LOG.warning("%s: %s; starting the query again", self.job.name, error.problem)
+        return self._run_query()
+
+    def _run_query(self) -> None:
         job, spark, lease, run_metrics = self.job, self.spark, self.lease, self.run_metrics
         inputs = build_streams(job, spark)
         lease.record_streams({name: len(streams) for name, streams in inputs.items()})
@@ -180,7 +209,9 @@ class _StreamingJob:
                 # The frames below read the heartbeat folders, which must exist.
                 heartbeat_sender.create_folders(spark)
                 processed_offsets = offsets_processed_by_backfill(job, lease.lineage.backfill)
-                input_frames = build_input_frames(job, inputs, spark, processed_offsets)
+                input_frames = build_input_frames(
+                    job, inputs, self.caller_session, processed_offsets
+                )
                 query = self._start_query(input_frames, processor)
                 run_metrics.query = str(query.id)
                 lag_monitor = LagMonitor(job, topic_monitor, run_metrics)
@@ -244,7 +275,7 @@ class _StreamingJob:
         if isinstance(processor.failure, StopRequestedError):
             return
         failure = query_error(processor.failure, error)
-        if isinstance(failure, CheckpointError):
+        if isinstance(failure, CheckpointError | ConflictError):
             self.lease.require_newest_epoch()
         topic_error = missing_topic_error(self.job, self.spark) if is_topic_error(failure) else None
         raise (topic_error or failure) from (processor.failure or error)

@@ -40,6 +40,11 @@ from .job import Job
 _MAX_DEPTH = 12
 _LIBRARY = __name__.partition(".")[0]
 _NUMBERED_VARIABLE = re.compile(r"\b([xyz])_\d+\b")
+_OPENING, _CLOSING = "([{", ")]}"
+_CALL = re.compile(r"(?P<head>[^'\"()\[\]{}]*[(\[{])(?P<arguments>.*)[)\]}]", re.DOTALL)
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
+_SHORT_TEXT = 60
+"""The length of a text that is shown as it is."""
 _INPUT_FIELDS_WITH_PARTS = ("source", "format")
 _NEXT_BATCH_EFFECT = "applies from the next batch; existing rows do not change"
 _SAFE_CHANGE_EFFECTS = {
@@ -308,7 +313,7 @@ class FingerprintDiff:
                 f"the checkpoint does not fit the job: {changes}",
                 f"the state of the checkpoint depends on the {' and the '.join(bound_parts)}. "
                 "Nothing was written.",
-                "restore the previous configuration; or use a new checkpoint and new tables.",
+                f"restore the previous configuration; or {_remedy(bound_parts)}.",
             )
         # With a single table, a changed sink does not affect rows in other tables.
         relevant_parts = [
@@ -332,7 +337,56 @@ class FingerprintDiff:
         return f"safe changes: {safe_changes}" if safe_changes else "unchanged"
 
     def _describe(self, part: str) -> str:
-        return f"{part} changed from {self.recorded.get(part)} to {self.current.get(part)}"
+        old, new = changed_text(str(self.recorded.get(part)), str(self.current.get(part)))
+        return f"{part} changed from {old} to {new}"
+
+
+def _remedy(bound_parts: Sequence[str]) -> str:
+    """Return how a job continues after a change of these parts."""
+    new_start = "use a new checkpoint and new tables"
+    if "inputs" in bound_parts:
+        return new_start
+    return (
+        "tidegate replay JOB, which computes new tables from the job's first record on, and then "
+        "tidegate replay JOB --swap, which replaces the tables and the checkpoint by them; or "
+        f"{new_start}"
+    )
+
+
+def changed_text(old: str, new: str) -> tuple[str, str]:
+    """Return the arguments that differ between two texts of a fingerprint.
+
+    >>> changed_text("window_aggregation(aggs={'n': count()}, window=tumbling(size=0:00:10))",
+    ...              "window_aggregation(aggs={'n': count()}, window=tumbling(size=0:00:20))")
+    ('window=tumbling(size=0:00:10)', 'window=tumbling(size=0:00:20)')
+    """
+    if max(len(old), len(new)) <= _SHORT_TEXT:
+        return old, new
+    old_call, new_call = _CALL.fullmatch(old), _CALL.fullmatch(new)
+    if old_call is None or new_call is None or old_call["head"] != new_call["head"]:
+        return old, new
+    old_arguments, new_arguments = (
+        _split_arguments(call["arguments"]) for call in (old_call, new_call)
+    )
+    removed = [each for each in old_arguments if each not in new_arguments]
+    added = [each for each in new_arguments if each not in old_arguments]
+    if len(removed) == len(added) == 1:
+        return changed_text(removed[0], added[0])
+    if not removed and not added:
+        return old, new
+    return ", ".join(removed) or "nothing", ", ".join(added) or "nothing"
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Return the parts between the commas that are in no brackets or quotes."""
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(text):
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if token == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts]
 
 
 def _is_stateless(fingerprint: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ from .settings import (
 )
 from .spark_internals import (
     LOST_ROWS_CONDITION,
+    clone_session,
     close_connection,
     condition_names,
     enable_state_reading,
@@ -63,6 +64,7 @@ __all__ = [
     "TopicState",
     "checkpoint_table",
     "clear_table_cache",
+    "clone_session",
     "close_connection",
     "commit_file_name",
     "condition_names",

@@ -12,9 +12,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from ..errors import TableError
-from .files import HadoopFolder, delete_files
-from .spark_internals import java_class, java_object, jvm_session
+from ..errors import ConflictError, TableError
+from .files import HadoopFolder, delete_files, missing_files
+from .spark_internals import active_session, java_class, java_object, jvm_session
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
 _CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
@@ -45,7 +45,19 @@ class DeltaState:
         return self.txn_versions().get(app_id)
 
     def txn_versions(self) -> dict[str, int]:
-        """Return the last transaction version of each application id.
+        """Return the last transaction version of each application id."""
+        return {str(each.appId()): int(each.version()) for each in self._transactions()}
+
+    def txn_time(self, app_id: str) -> int | None:
+        """Return the time of the last transaction version, in milliseconds since 1970.
+
+        None without one, or if Delta has not stored the time.
+        """
+        times = [each.lastUpdated() for each in self._transactions() if each.appId() == app_id]
+        return None if not times or times[0].isEmpty() else int(times[0].get())
+
+    def _transactions(self) -> list[Any]:
+        """Return the last transaction of each application id.
 
         Delta writes them into the checksum file of a commit. If it is missing, or if the table
         forgets transactions after some time, Delta runs two Spark queries per version.
@@ -56,11 +68,16 @@ class DeltaState:
             transactions = _value_or_none(checksum.setTransactions())
         if transactions is None:
             transactions = self._snapshot.setTransactions()
-        return {str(each.appId()): int(each.version()) for each in _items(transactions)}
+        return list(_items(transactions))
 
     def table_id(self) -> str:
         """Return the id of the table, which is assigned at its creation."""
         return str(self._snapshot.metadata().id())
+
+    def created_at(self) -> int | None:
+        """Return the time at which the table was created, in milliseconds since 1970."""
+        time = _value_or_none(self._snapshot.metadata().createdTime())
+        return None if time is None else int(time)
 
     def schema(self) -> StructType:
         """Return the table's columns."""
@@ -231,6 +248,7 @@ class _CommitObserver:
         transaction, self.next_transaction = self.next_transaction, None
         if transaction is None:
             self._before_commit()
+            self._require_files(actions)
             return actions
         log_path = str(self._transaction.deltaLog().logPath().toString())
         if log_path != transaction.log_path:
@@ -243,6 +261,7 @@ class _CommitObserver:
         if transaction.on_rows_added is not None:
             self._report_rows(actions, transaction.on_rows_added)
         self._before_commit()
+        self._require_files(actions)
         # As a transaction that has read the version: a commit that sets another is a conflict.
         app_id = transaction.app_id
         self._transaction.readTxn().addOne(app_id)
@@ -259,6 +278,21 @@ class _CommitObserver:
             log = self._transaction.deltaLog()
             delete_files(self._spark, [file.absolutePath(log) for file in files])
             raise
+
+    def _require_files(self, actions: Any) -> None:
+        """Refuse to commit files that no longer exist."""
+        log = self._transaction.deltaLog()
+        paths = [path for each in _items(actions) for path in _written_paths(log, each)]
+        missing = missing_files(self._spark, paths)
+        if missing:
+            raise ConflictError(
+                f"files of a batch were deleted before their commit: {missing[0]}"
+                + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+                "another program deletes files that the log does not contain yet, as VACUUM does "
+                "with a retention shorter than a batch",
+                "run VACUUM with the default retention, then start the job again. Nothing was "
+                "committed.",
+            )
 
     def beginDoCommit(self) -> None:  # noqa: N802
         return None
@@ -279,6 +313,16 @@ class _CommitObserver:
         """The Java interface, for py4j."""
 
         implements = (_OBSERVER,)
+
+
+def _written_paths(log: Any, action: Any) -> Iterator[Any]:
+    """Return the paths of the files that an action adds to a table: data, changes, vectors."""
+    kind = action.getClass().getSimpleName()
+    if kind in ("AddFile", "AddCDCFile"):
+        yield action.absolutePath(log)
+    vector = action.deletionVector() if kind == "AddFile" else None
+    if vector is not None and vector.isOnDisk():
+        yield vector.absolutePath(log.dataPath())
 
 
 @contextmanager
@@ -321,8 +365,10 @@ def touch_transaction(spark: SparkSession, path: str, app_id: str, txn_version: 
     """
     actions = java_class(spark, "java.util.ArrayList")()
     actions.add(_set_transaction_action(spark, app_id, txn_version))
-    transaction = delta_log(spark, path).startTransaction()
     # After a "manual update" Delta would compute the checksum of the table again.
     empty = java_object(spark, "org.apache.spark.sql.delta.DeltaOperations$EmptyCommit")
     converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
-    transaction.commit(converters.asScala(actions).toSeq(), empty)
+    # The commit takes its metadata from the active session of the thread.
+    with active_session(spark):
+        transaction = delta_log(spark, path).startTransaction()
+        transaction.commit(converters.asScala(actions).toSeq(), empty)

@@ -72,6 +72,25 @@ def delete_files(spark: SparkSession, paths: Sequence[Any]) -> None:
             _file_system(spark, path).delete(path, False)
 
 
+def missing_files(spark: SparkSession, paths: Sequence[Any]) -> list[str]:
+    """Return which of these Hadoop paths do not exist; raise OSError for an unreadable one."""
+    missing = []
+    systems: dict[str, Any] = {}
+    for path in paths:
+        uri = path.toUri()
+        if uri.getScheme() == "file":
+            exists = Path(uri.getPath()).exists()
+        else:
+            with raising_os_errors(path, "cannot be accessed"):
+                root = f"{uri.getScheme()}://{uri.getAuthority()}"
+                if root not in systems:
+                    systems[root] = _file_system(spark, path)
+                exists = systems[root].exists(path)
+        if not exists:
+            missing.append(str(path.toString()))
+    return missing
+
+
 class HadoopFolder:
     """A folder whose files are read repeatedly; its file system is opened once.
 

@@ -87,6 +87,29 @@ def jvm_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 
 
+def clone_session(spark: SparkSession) -> SparkSession:
+    """Return a session with the settings, views and functions of another one.
+
+    Settings that are changed later apply to one of the two sessions only.
+    """
+    return SparkSession(spark.sparkContext, jvm_session(spark).cloneSession())
+
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread in the block."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    previous_session = sessions.getActiveSession()
+    sessions.setActiveSession(jvm_session(spark))
+    try:
+        yield
+    finally:
+        if previous_session.isDefined():
+            sessions.setActiveSession(previous_session.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def enable_state_reading(spark: SparkSession) -> None:
     """Enable a session to read the state of a query that it has not run.
 

@@ -10,14 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..checkpoint.lineage_files import LineageFiles
-from ..commit.batch import LATE_REPLAY_QUERY, UNIX_EPOCH, BatchPlan, CommitContext
-from ..commit.delta_commit import last_batch, read_table_log
+from ..commit.batch import (
+    LATE_REPLAY_QUERY,
+    UNIX_EPOCH,
+    BatchPlan,
+    CommitContext,
+    app_id,
+    late_replay_query,
+)
+from ..commit.delta_commit import read_table_log
 from ..commit.driver_lease import DriverLease
+from ..commit.table_log import TableLog
 from ..delta.delta_table import read_table_version
 from ..errors import ConfigError
 from ..job.dataflow import partial_windows
 from ..job.job import Job
-from ..jvm import delta_state
+from ..jvm import DeltaState, clone_session, delta_state
 from ..sinks.windows.alarms import corrected_windows_in
 from ..startup.environment import table_paths
 from ..startup.swap_journal import require_no_swap
@@ -32,8 +40,8 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
     """Merge the late rows since the last late replay into a job's windows; return their number.
 
     The replay claims the checkpoint of the job, so that a driver that still runs is fenced off.
-    Each row is merged exactly once, after any number of crashes: a replay is a batch of the query
-    "replay", numbered by the version of the late table.
+    Each row is merged exactly once, after any number of crashes: a replay is a batch of a query of
+    the late table, by its id, and is numbered by the version of the table.
 
     Raises:
         ConfigError: for a job without allowed lateness or without a late table.
@@ -50,26 +58,48 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
             "a job with allowed_lateness or emit='changes', whose sink is CorrectedWindows",
             "--set window.allowed_lateness='1 hour', from the first run of the job",
         )
+    spark = clone_session(spark)
     sink, windows = job.sink, partial_windows(job)
     (path,) = (table.path for table in job.locations.late_rows.values())
     if delta_state(spark, path).version < 0:
         return 0
     lease = _claim_checkpoint(job, spark)
-    version = delta_state(spark, path).version
-    log_path, log_output = sink.tables()[0]
-    probe_batch = CommitContext(plan=_merge_plan(job, 0, UNIX_EPOCH, ""))
-    merged_version = last_batch(spark, sink.path, probe_batch, sink.output)
-    logged_version = last_batch(spark, log_path, probe_batch, log_output)
+    late_table = delta_state(spark, path)
+    version = late_table.version
+    merged_version, logged_version = (
+        merged_late_version(read_table_log(spark, target), job.name, output, late_table)
+        for target, output in ((sink.path, sink.output), sink.tables()[0])
+    )
     merged_count = 0
     # A replay that crashed between its tables is finished first, with the same rows.
     for target_version in sorted({version if logged_version is None else logged_version, version}):
         if merged_version is None or target_version > merged_version:
             rows = rows_added_between(spark, path, merged_version, target_version)
-            merged_count += _merge(job, windows, rows, target_version, lease)
+            merged_count += _merge(job, windows, rows, late_table, target_version, lease)
             merged_version = target_version
     if lease is not None:
         lease.release()
     return merged_count
+
+
+def merged_late_version(
+    target: TableLog, job: str, output: str, late_table: DeltaState
+) -> int | None:
+    """Return the version of the late table up to which its rows were merged; None without a merge.
+
+    Earlier versions of tidegate had one query for all late tables of a job. Such a merge counts
+    unless the late table was created after it.
+    """
+    merged_version = target.last_batch(
+        app_id(job, late_replay_query(late_table.table_id()), output)
+    )
+    if merged_version is not None:
+        return merged_version
+    shared_id = app_id(job, LATE_REPLAY_QUERY, output)
+    merged_at, created_at = target.txn_time(shared_id), late_table.created_at()
+    if merged_at is None or created_at is None or merged_at < created_at:
+        return None
+    return target.last_batch(shared_id)
 
 
 def _claim_checkpoint(job: Job, spark: SparkSession) -> DriverLease | None:
@@ -89,6 +119,7 @@ def _merge(
     job: Job,
     windows: Callable[[DataFrame], DataFrame],
     late_rows: DataFrame,
+    late_table: DeltaState,
     version: int,
     lease: DriverLease | None,
 ) -> int:
@@ -97,7 +128,7 @@ def _merge(
         totals = rows.agg(F.count(F.lit(1)), F.unix_micros(F.max("watermark"))).head()
         count, max_watermark = totals or (0, None)
         watermark = UNIX_EPOCH + timedelta(microseconds=max_watermark or 0)
-        plan = _merge_plan(job, version, watermark, str(count))
+        plan = _merge_plan(job, late_table, version, watermark, str(count))
         job.sink.write({"rows": windows(rows)}, CommitContext(plan=plan, lease=lease))
         return int(count)
     finally:
@@ -124,10 +155,12 @@ def _readable_version(spark: SparkSession, path: str, version: int) -> int:
     return rewritten_version if merged_version <= version < rewritten_version else version
 
 
-def _merge_plan(job: Job, number: int, watermark: datetime, plan_text: str) -> BatchPlan:
+def _merge_plan(
+    job: Job, late_table: DeltaState, number: int, watermark: datetime, plan_text: str
+) -> BatchPlan:
     return BatchPlan(
         job=job.name,
-        query_id=LATE_REPLAY_QUERY,
+        query_id=late_replay_query(late_table.table_id()),
         run_id=LATE_REPLAY_QUERY,
         number=number,
         offsets_hash=hashlib.sha256(f"{number} {plan_text}".encode()).hexdigest(),

@@ -17,6 +17,7 @@ from ..errors import (
     CheckpointError,
     ColumnError,
     ConfigError,
+    ConflictError,
     RegistryError,
     RunTimeError,
     SetupError,
@@ -31,6 +32,7 @@ _TOPIC_UNREADABLE = "the topic cannot be read"
 _DISK_FULL = "a disk is full"
 _FOLDER_UNWRITABLE = "a folder is not writable"
 _RECORDS_LOST = "the topic has lost unread records"
+_PLAN_CONFLICT = "another driver has planned the same batch of the checkpoint"
 _CHECKPOINT_HINT = "restore it from a copy, or start with a new checkpoint and new tables"
 
 
@@ -100,19 +102,26 @@ _RULES = (
         text_pattern=r"There are \[\d+\] sources in the checkpoint",
     ),
     _Rule(
+        ConflictError,
+        _PLAN_CONFLICT,
+        "run one driver, and start it again; if no other driver runs, tidegate doctor JOB names "
+        "checksum files that a killed driver has left",
+        conditions=("CONCURRENT_STREAM_LOG_UPDATE",),
+        text_pattern="concurrently using",
+    ),
+    _Rule(
         CheckpointError,
         "the checkpoint cannot be used",
         _CHECKPOINT_HINT,
         conditions=(
             "CANNOT_LOAD_STATE_STORE",
-            "CONCURRENT_STREAM_LOG_UPDATE",
             "FAILED_TO_READ_STREAMING",
             "INVALID_STREAMING_",
             "STATE_STORE_",
             "STREAMING_CHECKPOINT",
             "STREAMING_STATEFUL_OPERATOR",
         ),
-        text_pattern=r"concurrently using|Error reading (delta|snapshot)|Malformed log file"
+        text_pattern=r"Error reading (delta|snapshot)|Malformed log file"
         r"|Incomplete log file|cannot be parsed|assertion failed",
     ),
     _Rule(
@@ -187,6 +196,11 @@ def is_disk_error(error: TidegateError) -> TypeGuard[SetupError]:
 def is_data_loss_error(error: TidegateError) -> bool:
     """Return whether a topic has lost unread records."""
     return isinstance(error, SourceError) and error.problem.startswith(_RECORDS_LOST)
+
+
+def is_plan_conflict(error: TidegateError) -> bool:
+    """Return whether another driver of the checkpoint has planned the same batch."""
+    return isinstance(error, ConflictError) and error.problem == _PLAN_CONFLICT
 
 
 def _error_text(error: BaseException) -> str:

@@ -14,11 +14,12 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ..checkpoint.lineage import NO_BATCH, Backfill, ResumePoint
-from ..commit.batch import UNIX_EPOCH, Stamp, app_id
+from ..commit.batch import UNIX_EPOCH, BatchPlan, Stamp, app_id
 from ..commit.delta_commit import read_table_log
 from ..commit.driver_lease import DriverLease
 from ..commit.table_log import TableLog
 from ..delta.commit_options import CommitOptions
+from ..durations import microseconds
 from ..errors import CheckpointError
 from ..job.job import Job
 from ..jvm import list_names
@@ -105,6 +106,23 @@ def _complete_after(job: Job, last_stamp: Stamp) -> int | None:
             NEW_CHECKPOINT_HINT,
         )
     return last_stamp.max_event_time + transform.lookback // timedelta(microseconds=1)
+
+
+def with_resumed_watermark(plan: BatchPlan, job: Job, resume_point: ResumePoint) -> BatchPlan:
+    """Return a plan with the watermark of the lost checkpoint as its least one for late rows.
+
+    Rows that belong to results that the lost checkpoint has emitted are late.
+    """
+    if resume_point.complete_after is None or job.transform is None:
+        return plan
+    lookback = job.transform.lookback or timedelta()
+    delay_micros = max(
+        microseconds(job_input.watermark_delay, "watermark_delay", min_value=0)
+        for job_input in job.inputs.values()
+    )
+    read_until = UNIX_EPOCH + timedelta(microseconds=resume_point.complete_after) - lookback
+    watermark = read_until - timedelta(microseconds=delay_micros)
+    return replace(plan, late_watermark=max(plan.late_watermark, watermark))
 
 
 def describe_resume_point(resume_point: ResumePoint) -> str:

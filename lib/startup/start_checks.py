@@ -24,6 +24,8 @@ from ..commit.ownership import (
     require_recorded,
     require_single_writer,
     require_unchanged,
+    require_unread_topics,
+    writer_jobs,
 )
 from ..commit.protocol import require_table_not_ahead
 from ..commit.table_log import TableLog
@@ -267,6 +269,10 @@ def check_table(job: Job, inspection: Inspection, decision: StartDecision, outpu
         return f"{log.path}: not created yet"
     else:
         require_own_checkpoint(output, job.name, query_id, log)
+        for commit in commits_of_other_jobs(job, inspection, decision, output):
+            require_unread_topics(
+                output, log.path, commit, hash_fingerprint(inspection.fingerprint)
+            )
         if inspection.lineage is not None and query_id is not None and not is_rebuildable:
             last_batch = last_batch_in_table(log, job.name, query_id, output)
             require_recorded(output, log.path, last_batch, inspection.lineage.committed_batches)
@@ -275,6 +281,33 @@ def check_table(job: Job, inspection: Inspection, decision: StartDecision, outpu
     if recorded is not None:
         _require_no_foreign_batches(decision.previous, inspection.tables, job.sink.output, output)
     return f"{log.path}: version {log.version}"
+
+
+def commits_of_other_jobs(
+    job: Job, inspection: Inspection, decision: StartDecision, output: str
+) -> Iterator[Stamp]:
+    """Yield the last commit of each other job that has read the topics of a new checkpoint.
+
+    Only tables of the sink count; jobs can share side tables. A job that does not start with the
+    first records, or whose brokers do not answer, has none.
+    """
+    if decision.query_id is not None or output not in durable_sink_paths(job):
+        return
+    topic_ids = {
+        topic: state.id
+        for name, states in inspection.topic_states.items()
+        if job.inputs[name].source.start == "earliest"
+        for topic, state in states.items()
+    }
+    log = inspection.tables[output]
+    for other in sorted(writer_jobs(output, log.writer_app_ids()) - {job.name}):
+        commit = log.last_stamp(other, output)
+        read_topics = {} if commit is None else commit.topic_ids or {}
+        if commit is not None and any(
+            read_topics.get(topic) == topic_id and any(commit.end.get(topic, {}).values())
+            for topic, topic_id in topic_ids.items()
+        ):
+            yield commit
 
 
 def _require_not_ahead(

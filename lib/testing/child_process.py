@@ -26,9 +26,10 @@ SHORT_RUN_OPTIONS = f"{C1_COMPILER_OPTIONS} -XX:+UseSerialGC"
 """For runs of one or two minutes: half the compilation time, but slower code."""
 
 # Blocks until the pipe from the starter closes, however that process ends; then kills the process
-# group. It retries the removal, because a dying process may still write into the folder.
+# group. Only the form with -s takes "--" in every shell. It retries the removal, because a dying
+# process may still write into the folder.
 _GUARD_SCRIPT = """
-read _; kill -9 -- "-$1" 2>/dev/null
+read _; kill -s KILL -- "-$1" 2>/dev/null
 [ -z "$2" ] || for attempt in 1 2 3; do rm -rf -- "$2" 2>/dev/null && break; sleep 1; done
 """
 

@@ -19,7 +19,12 @@ from pyspark.sql import functions as F
 from tidegate import Input, Job, KafkaSource, json_format
 from tidegate import aggregates as agg
 from tidegate.errors import CheckpointError, ColumnTypeError
-from tidegate.job.fingerprint import FingerprintDiff, describe_value, job_fingerprint
+from tidegate.job.fingerprint import (
+    FingerprintDiff,
+    changed_text,
+    describe_value,
+    job_fingerprint,
+)
 from tidegate.sinks import Append, FanOut, KafkaSink, MapRows
 from tidegate.sketches import approx_count_distinct, approx_quantile
 from tidegate.transform import Stateful, Stateless, plan_name
@@ -128,6 +133,28 @@ def test_different_values_have_different_texts_and_equal_values_the_same(
 ) -> None:
     assert describe_value(one()) == describe_value(one())
     assert describe_value(one()) != describe_value(other())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("p(a={x}, y=b(z='(, 2'))", "p(a={x}, y=b(z='(, 3'))", ("y=b(z='(, 2')", "y=b(z='(, 3')")),
+        ("p(a={x})", "p(a={x}, y=[2])", ("nothing", "y=[2]")),
+        ("p(a={x}, b=1, c=2)", "p(a={x}, b=3, c=4)", ("b=1, c=2", "b=3, c=4")),
+        ("p(q(r=1, a={x}), a={x})", "p(q(r=2, a={x}), a={x})", ("r=1", "r=2")),
+        ("p(q(a={x}), c)", "p(r(a={x}), c)", ("q(a={x})", "r(a={x})")),
+        ("p(a={x}, b)", "p(b, a={x})", ("p(a={x}, b)", "p(b, a={x})")),
+        ("p(a={x}, b=1)", "None", ("p(a={x}, b=1)", "None")),
+        ("final", "changes", ("final", "changes")),
+    ],
+)
+def test_of_long_texts_only_the_changed_arguments_are_shown(
+    old: str, new: str, changed: tuple[str, str]
+) -> None:
+    long_value = "'a long value, which occurs in both texts, and has (brackets'"
+    assert changed_text(old.replace("{x}", long_value), new.replace("{x}", long_value)) == tuple(
+        each.replace("{x}", long_value) for each in changed
+    )
 
 
 def test_equal_durations_have_one_text_and_lambda_variables_have_no_numbers(

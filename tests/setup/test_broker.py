@@ -107,9 +107,11 @@ def test_a_failed_start_reports_the_cause(tmp_path: Path) -> None:
         broker.__enter__()
 
 
-def test_no_broker_outlives_its_starter() -> None:
+@pytest.mark.parametrize("has_own_folder", [False, True])
+def test_no_broker_outlives_its_starter(tmp_path: Path, has_own_folder: bool) -> None:
+    folder_argument = repr(str(tmp_path / "kafka")) if has_own_folder else ""
     script = (
-        "from tidegate.testing import Broker; b = Broker.start(); "
+        f"from tidegate.testing import Broker; b = Broker.start({folder_argument}); "
         "print(b.port, b.dir, flush=True); input()"
     )
     with subprocess.Popen(
@@ -126,4 +128,7 @@ def test_no_broker_outlives_its_starter() -> None:
     wait_until(
         lambda: not is_listening(int(port)), timeout=20, event="the end of the orphaned broker"
     )
-    wait_until(lambda: not Path(folder).exists(), timeout=20, event="the removal of its folder")
+    if has_own_folder:
+        assert Path(folder, "data", "meta.properties").exists()
+    else:
+        wait_until(lambda: not Path(folder).exists(), timeout=20, event="the removal of its folder")

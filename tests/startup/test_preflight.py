@@ -187,26 +187,25 @@ def test_a_second_checkpoint_on_the_same_tables_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("part", "options"),
+    ("transform", "change"),
     [
         (
-            "transform",
-            {"transform": WindowAggregation(Tumbling("20 seconds"), aggs={"n": count()})},
+            WindowAggregation(Tumbling("20 seconds"), aggs={"n": count()}),
+            "window=tumbling(size=0:00:10) to window=tumbling(size=0:00:20)\n",
         ),
         (
-            "transform",
-            {"transform": WindowAggregation(Tumbling("10 seconds"), aggs={"n": count("page")})},
+            WindowAggregation(Tumbling("10 seconds"), aggs={"n": count("page")}),
+            "aggs={'n': count()} to aggs={'n': count(value='page')}\n",
         ),
-        ("transform", {"transform": Stateless(lambda rows: rows)}),
+        (Stateless(lambda rows: rows), "window_aggregation("),
     ],
 )
 def test_a_changed_stateful_query_on_an_existing_checkpoint_is_refused_with_the_change(
-    job_files: JobFiles, spark: SparkSession, part: str, options: dict[str, object]
+    job_files: JobFiles, spark: SparkSession, transform: object, change: str
 ) -> None:
-    error = preflight_error(job_files, spark, **options)
+    error = preflight_error(job_files, spark, transform=transform)
     assert type(error) is CheckpointError
-    assert f"{part} changed from " in str(error)
-    assert "window=tumbling(size=0:00:10)" in str(error)
+    assert f"transform changed from {change}" in str(error)
 
 
 def test_the_watermark_delay_and_the_spelling_of_a_duration_may_change(

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.support.checkpoint_files import WINDOWS, JobFiles
 from tests.support.kafka_topics import pages_input
 from tidegate import run
+from tidegate.aggregates import count
 from tidegate.errors import (
     ArgumentError,
     CheckpointError,
@@ -24,6 +25,8 @@ from tidegate.errors import (
 )
 from tidegate.formats import json_format
 from tidegate.operations.doctor import examine_job
+from tidegate.startup.preflight import Preflight
+from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = pytest.mark.broker
 
@@ -70,6 +73,28 @@ def test_a_job_resumes_after_a_lost_checkpoint_without_windows_whose_state_is_lo
     run(job_files.job(), spark, resume_from_table=True)
     assert job_files.window_counts() == {start: n for start, n in WINDOWS.items() if start != 70}
     run(job_files.job(), spark)
+    assert job_files.window_counts() == {start: n for start, n in WINDOWS.items() if start != 70}
+    assert job_files.side_rows("dead_letters") == Counter([(0, 2), (0, 10), (0, 17)])
+    # The first batch has a row of a window that the lost checkpoint has emitted.
+    assert job_files.side_rows("late") == Counter([(0, 8), (0, 16)])
+
+
+def test_a_renamed_job_without_its_checkpoint_is_refused_and_resumes_under_the_former_name(
+    job_files: JobFiles, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(job_files.checkpoint)
+    with pytest.raises(
+        LostCheckpointError, match=r"views was written by the job 'left', output 'append', which"
+    ) as refused:
+        run(job_files.job(name="renamed"), spark)
+    assert "name='left' and --resume-from-table" in refused.value.remedy
+    findings = {each.check: each for each in examine_job(job_files.job(name="renamed"), spark)}
+    assert findings["table append"].error is not None
+    other = WindowAggregation(Tumbling("20 seconds"), aggs={"n": count()})
+    Preflight(job_files.job(name="another", transform=other), spark).claim()
+    assert "another: the job 'left' has read the same topics into" in caplog.text
+    shutil.rmtree(job_files.checkpoint)
+    run(job_files.job(name="left"), spark, resume_from_table=True)
     assert job_files.window_counts() == {start: n for start, n in WINDOWS.items() if start != 70}
     assert job_files.side_rows("dead_letters") == Counter([(0, 2), (0, 10), (0, 17)])
 

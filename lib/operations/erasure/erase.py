@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from ...checkpoint.lineage_files import LineageFiles
-from ...commit.batch import LATE_REPLAY_QUERY
+from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...commit.ownership import require_unchanged
 from ...errors import ArgumentError, CheckpointError, TableError
-from ...jvm import DeltaState, clear_table_cache, delta_state
+from ...jvm import DeltaState, clear_table_cache, clone_session, delta_state
 from ...paths import is_below
 from ...sketches.bloom_table import BLOCK, FILTER
 from ..offline_lease import OfflineLease, require_ended
@@ -91,7 +91,8 @@ class OfflineLeases:
         """Raise CheckpointError for tables written by a query whose checkpoint is not leased."""
         for path in paths:
             for app_id in read_table_log(self.spark, path).writer_app_ids():
-                if query_id_of(app_id) not in self.query_ids | {LATE_REPLAY_QUERY}:
+                query_id = query_id_of(app_id)
+                if query_id not in self.query_ids and not is_late_replay(query_id):
                     raise CheckpointError(
                         f"the job that writes {path} may not have ended",
                         f"the checkpoint of its writer {app_id} is not below the roots",
@@ -299,6 +300,7 @@ def erase(
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
+    spark = clone_session(spark)
     subject = DataSubject([Identifier.parse(each) for each in where])
     root_folders = [Root(path) for path in roots]
     _require_disjoint([each.path for each in root_folders])

@@ -9,12 +9,12 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from ...columns import quote_name
-from ...commit.batch import LATE_REPLAY_QUERY
+from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...delta.commit_options import CommitOptions
 from ...errors import CheckpointError
 from ...jvm import DeltaState, checkpoint_table, delta_state, touch_transaction, with_settings
-from ..late_replay import REMOVED_VERSIONS_PROPERTY, rows_added_between
+from ..late_replay import REMOVED_VERSIONS_PROPERTY, merged_late_version, rows_added_between
 from .inventory import DELTA_LOG, Root
 
 _RETENTION_PROPERTY = "delta.deletedFileRetentionDuration"
@@ -166,12 +166,16 @@ def merged_late_rows_version(spark: SparkSession, path: str, tables: Iterable[st
     }
     if not jobs:
         return None
+    late_table = delta_state(spark, path)
     merged_versions = [
-        number
-        for table in tables
-        for app_id in read_table_log(spark, table).writer_app_ids()
-        if query_id_of(app_id) == LATE_REPLAY_QUERY and _job_name(app_id) in jobs
-        if (number := delta_state(spark, table).txn_version(app_id)) is not None
+        version
+        for target in (read_table_log(spark, table) for table in tables)
+        for job, output in {
+            (_job_name(app_id), app_id.rpartition("/")[2])
+            for app_id in target.writer_app_ids()
+            if is_late_replay(query_id_of(app_id)) and _job_name(app_id) in jobs
+        }
+        if (version := merged_late_version(target, job, output, late_table)) is not None
     ]
     if not merged_versions:
         return log.version

@@ -57,10 +57,13 @@ def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[st
             manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
             final_replay_batch(replay_job, manifest, spark)
         checkpoint = swap.folders[-1].path
-        leases = [
-            OfflineLease.claim_ended(LineageFiles(spark, path))
-            for path in (checkpoint, f"{checkpoint}{incoming_suffix}")
-        ]
+        own_files, incoming_files = (
+            LineageFiles(spark, path) for path in (checkpoint, f"{checkpoint}{incoming_suffix}")
+        )
+        if back:
+            # No job starts on a replaced checkpoint, so nothing else would replace such a claim.
+            incoming_files.delete_unwritten_claims()
+        leases = [OfflineLease.claim_ended(files) for files in (own_files, incoming_files)]
         # The journal prevents further starts; a driver started before it has a newer epoch.
         write_swap_journal(journal_path, swap)
         try:

@@ -42,6 +42,11 @@ def test_a_changed_job_is_replayed_compared_swapped_in_and_resumed(
     before = job_files.window_counts()
     new = job_files.job(transform=CHANGED)
     send_records(broker.bootstrap_servers, topic, THIRD)
+    with pytest.raises(CheckpointError, match="transform changed from") as refused:
+        run(new, spark)
+    # What the remedy names is what follows here.
+    assert "tidegate replay JOB, which" in refused.value.remedy
+    assert "then tidegate replay JOB --swap, which" in refused.value.remedy
     # The topic has more records than the job has read: the replay ends where the job is.
     with pytest.raises(ComparisonError, match="1 differ"):
         run_replay(new, spark, (), as_json=False)

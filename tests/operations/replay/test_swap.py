@@ -5,12 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.support.kafka_topics import pages_input
+from tidegate import Job
+from tidegate.checkpoint.lineage import CheckpointLineage
+from tidegate.checkpoint.lineage_files import LineageFiles
 from tidegate.errors import CheckpointError
-from tidegate.operations.replay.swap import finish_swap
+from tidegate.operations.replay.swap import finish_swap, swap_tables
+from tidegate.sinks import Append
 from tidegate.startup.swap_journal import (
     SwapFolder,
     SwapJournal,
@@ -111,6 +118,25 @@ def test_a_folder_that_appears_during_a_swap_is_not_replaced(journal: Path) -> N
         finish_swap(swap, journal)
     assert appeared.exists()
     assert (journal.parent / "only_new.replay").exists()
+
+
+def test_tables_are_swapped_back_after_a_kill_between_a_claim_and_its_lineage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = Job(
+        name="pages",
+        inputs={"pages": pages_input("127.0.0.1:1", "pages")},
+        sink=Append(str(tmp_path / "pages")),
+    )
+    ended = CheckpointLineage(job=job.name, released=True, epoch=3)
+    replaced_checkpoint = f"{job.locations.checkpoint}.before"
+    for checkpoint in (job.locations.checkpoint, replaced_checkpoint):
+        assert LineageFiles(spark, checkpoint).write(ended, replace=False)
+    # What a swap of an earlier version left, killed after it had created the file of its claim.
+    assert LineageFiles(spark, replaced_checkpoint).create(4)
+    swap_tables(job, spark, back=True)
+    for checkpoint in (job.locations.checkpoint, f"{job.locations.checkpoint}.replay"):
+        assert LineageFiles(spark, checkpoint).read() == replace(ended, epoch=4)
 
 
 def _content(path: Path) -> str | None:
