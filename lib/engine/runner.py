@@ -19,18 +19,16 @@ from ..columns import nested_names, require_storable_names
 from ..commit.batch import UNIX_EPOCH
 from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
-from ..errors import CheckpointError, SetupError
+from ..errors import CheckpointError
 from ..job.dataflow import build_query
 from ..job.job import Job
 from ..job.validation import require_type
 from ..jvm import (
     handle_jvm_signals,
     read_all_rows,
-    require_all_files,
-    require_standard_semantics,
-    require_statistics,
 )
 from ..process.shutdown import Stop, StopRequestedError, stop_on_signals
+from ..spark.job_session import in_job_session
 from ..spark.session import checkpoint_by_rename
 from ..spark.spark_errors import explain_disk_errors, is_topic_error, query_error
 from ..startup.environment import prepare_locations, written_paths
@@ -57,6 +55,7 @@ _IMPLAUSIBLY_OLD = 365 * 86_400 * 1_000_000
 """One year in microseconds: seconds that are read as milliseconds give times in early 1970."""
 
 
+@in_job_session
 def run(
     job: Job,
     spark: SparkSession,
@@ -86,11 +85,7 @@ def run(
       expected: a value of the type Job, not str
       try: Job(name=..., inputs=..., sink=...)
     """
-    _require_classic_session(spark)
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    require_all_files(spark)
-    require_standard_semantics(spark)
-    require_statistics(spark)
     stop, display = stop or Stop(), display or ProgressDisplay()
     summary = Summary(job=job.name)
     run_metrics = RunMetrics(
@@ -138,16 +133,6 @@ def run(
         summary.seconds = round(time.monotonic() - started, 3)
         summary.stopped = stop.is_requested
         return summary
-
-
-def _require_classic_session(spark: SparkSession) -> None:
-    if not isinstance(spark, SparkSession):
-        raise SetupError(
-            f"the session is not a classic Spark session: {type(spark).__module__}."
-            f"{type(spark).__name__}",
-            "Spark Connect has no access to the Delta log and to the running query.",
-            "use tidegate.spark_session(...), or spark-submit.",
-        )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ..job.dataflow import partial_windows
 from ..job.job import Job
 from ..jvm import delta_state
 from ..sinks.windows.alarms import corrected_windows_in
+from ..spark.job_session import in_job_session
 from ..startup.environment import table_paths
 from ..startup.swap_journal import require_no_swap
 
@@ -28,6 +29,7 @@ REMOVED_VERSIONS_PROPERTY = "tidegate.erasure.removed_versions"
 the rows that were merged up to version 4 or later."""
 
 
+@in_job_session
 def merge_late_rows(job: Job, spark: SparkSession) -> int:
     """Merge the late rows since the last late replay into a job's windows; return their number.
 
