@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .spark.requirements import require_supported_spark, use_own_interpreter
+
 if TYPE_CHECKING:
     from . import (
         aggregates,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from .telemetry.stats import Summary
 
 __version__ = "0.1.0"
+
+require_supported_spark()
+use_own_interpreter()
 
 _MODULES = {
     "Config": "config.job_config",

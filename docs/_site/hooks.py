@@ -6,13 +6,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs._site import api, codes, configuration, pictures
+from docs._site import api, codes, configuration, pictures, settings
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the API and of the configuration, and the plots of the notebooks."""
+    """Add the pages of the API, configuration and settings, and the plots of the notebooks."""
     generated: dict[str, str | bytes] = {**api.pages(), **pictures.files()}
     generated["reference/configuration.md"] = configuration.page()
+    generated["reference/settings.md"] = settings.page()
     for name, content in generated.items():
         files.append(File.generated(config, name, content=content))
     return files

@@ -119,6 +119,7 @@ def _is_committed(log: BatchLog, stamp: Stamp) -> bool:
     """Return whether the table has the batch; refuse another batch of the same number."""
     last_batch = log.last_batch(stamp.app_id)
     if last_batch is None or last_batch < stamp.batch:
+        _require_numbered(log, stamp)
         return False
     recorded = log.find_stamp(stamp.app_id, stamp.batch)
     if recorded is not None and (recorded.offsets_hash, recorded.output) == (
@@ -139,6 +140,19 @@ def _is_committed(log: BatchLog, stamp: Stamp) -> bool:
         "restore the checkpoint that wrote this table; or use a new checkpoint and a new table. "
         "Nothing was written.",
     )
+
+
+def _require_numbered(log: BatchLog, stamp: Stamp) -> None:
+    """Refuse a table with a commit that has the stamp of the batch, but not its number."""
+    if log.find_stamp(stamp.app_id, stamp.batch) is not None:
+        raise TableMismatchError(
+            f"{getattr(log, 'path', 'the table')} has rows of batch {stamp.batch} of "
+            f"{stamp.app_id}, but not its number",
+            "a driver has committed the batch without the checks of a commit, for example with "
+            "PYSPARK_PIN_THREAD=false.",
+            "undo its commits, which DESCRIBE HISTORY lists with this batch: RESTORE the table to "
+            "the version before the first of them; then start the job again.",
+        )
 
 
 def _require_same_fingerprint(log: BatchLog, stamp: Stamp, recorded: Stamp) -> None:

@@ -20,19 +20,16 @@ from ..columns import nested_names, require_storable_names
 from ..commit.batch import UNIX_EPOCH
 from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
-from ..errors import CheckpointError, ConflictError, SetupError
+from ..errors import CheckpointError, ConflictError
 from ..job.dataflow import build_query
 from ..job.job import Job
 from ..job.validation import require_type
 from ..jvm import (
-    clone_session,
     handle_jvm_signals,
     read_all_rows,
-    require_all_files,
-    require_standard_semantics,
-    require_statistics,
 )
 from ..process.shutdown import Stop, StopRequestedError, stop_on_signals
+from ..spark.job_session import in_job_session
 from ..spark.session import checkpoint_by_rename
 from ..spark.spark_errors import (
     explain_disk_errors,
@@ -66,6 +63,7 @@ _IMPLAUSIBLY_OLD = 365 * 86_400 * 1_000_000
 """One year in microseconds: seconds that are read as milliseconds give times in early 1970."""
 
 
+@in_job_session
 def run(
     job: Job,
     spark: SparkSession,
@@ -95,11 +93,7 @@ def run(
       expected: a value of the type Job, not str
       try: Job(name=..., inputs=..., sink=...)
     """
-    _require_classic_session(spark)
     require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
-    require_all_files(spark)
-    require_standard_semantics(spark)
-    require_statistics(spark)
     stop, display = stop or Stop(), display or ProgressDisplay()
     summary = Summary(job=job.name)
     run_metrics = RunMetrics(
@@ -109,8 +103,6 @@ def run(
     checkpoint_renames = checkpoint_by_rename(spark, job.locations.checkpoint)
     with explain_disk_errors(written_paths(job)), checkpoint_renames, read_all_rows(spark), report:
         started = time.monotonic()
-        # Commits set options of their session, which other jobs of the caller's session would get.
-        caller_session, spark = spark, clone_session(spark)
         prepare_locations(job, spark)
         preflight = Preflight(job, spark, resume_from_table=resume_from_table, recreate=recreate)
         registrar = CatalogRegistrar(job, spark)
@@ -132,7 +124,6 @@ def run(
             streaming_job = partial(
                 _StreamingJob,
                 spark=spark,
-                caller_session=caller_session,
                 lease=lease,
                 registrar=registrar,
                 stop=stop,
@@ -152,28 +143,16 @@ def run(
         return summary
 
 
-def _require_classic_session(spark: SparkSession) -> None:
-    if not isinstance(spark, SparkSession):
-        raise SetupError(
-            f"the session is not a classic Spark session: {type(spark).__module__}."
-            f"{type(spark).__name__}",
-            "Spark Connect has no access to the Delta log and to the running query.",
-            "use tidegate.spark_session(...), or spark-submit.",
-        )
-
-
 @dataclass(frozen=True)
 class _StreamingJob:
     """The streaming query of a job, from its start to its end.
 
-    spark: the session of the job. caller_session: the session whose streams include the query.
     available_now: whether it ends when all available records are read.
     """
 
     job: Job
     _: KW_ONLY
     spark: SparkSession
-    caller_session: SparkSession
     lease: DriverLease
     registrar: CatalogRegistrar
     stop: Stop
@@ -209,9 +188,7 @@ class _StreamingJob:
                 # The frames below read the heartbeat folders, which must exist.
                 heartbeat_sender.create_folders(spark)
                 processed_offsets = offsets_processed_by_backfill(job, lease.lineage.backfill)
-                input_frames = build_input_frames(
-                    job, inputs, self.caller_session, processed_offsets
-                )
+                input_frames = build_input_frames(job, inputs, self.spark, processed_offsets)
                 query = self._start_query(input_frames, processor)
                 run_metrics.query = str(query.id)
                 lag_monitor = LagMonitor(job, topic_monitor, run_metrics)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import quoted_column
@@ -16,6 +16,7 @@ from ..commit.batch import CommitContext
 from ..errors import ArgumentError, ColumnTypeError
 from ..event_time.batch_literal import batch_literal
 from ..input_frames import ROWS
+from ..jvm import frame_in_session
 from ..sinks import SideOutputTable
 from ..sources.event_time_column import EVENT_TIME
 from ..windows import WindowAggregation
@@ -73,7 +74,8 @@ def build_query(
     if job.transform is None or job.emit == "changes":
         return tag_and_union(**inputs) if len(inputs) > 1 else next(iter(inputs.values()))
     transform = partial_windows(job) if job.merges_windows else job.transform
-    rows = _require_frame(transform(*inputs.values()), "the transform")
+    spark = next(iter(inputs.values())).sparkSession
+    rows = _returned_frame(transform(*inputs.values()), "the transform", spark)
     if complete_after is None or transform.result_time is None:
         return rows
     return rows.where(transform.result_time > F.timestamp_micros(F.lit(complete_after)))
@@ -149,12 +151,12 @@ def _per_batch_rows(job: Job, batch: DataFrame, late_rows: Sequence[LateRows]) -
         for each in late_rows:
             if each.count:
                 rows = rows.where(late_at > F.lit(each.correctable_after))
-        return _require_frame(windows(rows), "the transform")
+        return windows(rows)
     if job.each_batch is None:
         return None
     frames = _frames_by_name(job, batch)
     rows = job.each_batch(*frames.values()) if len(frames) == 1 else job.each_batch(**frames)
-    return _require_frame(rows, "each_batch")
+    return _returned_frame(rows, "each_batch", batch.sparkSession)
 
 
 def _frames_by_name(job: Job, batch: DataFrame) -> dict[str, DataFrame]:
@@ -165,7 +167,12 @@ def _frames_by_name(job: Job, batch: DataFrame) -> dict[str, DataFrame]:
     return {name: rows_tagged(batch, name) for name in job.inputs}
 
 
-def _require_frame(value: object, label: str) -> DataFrame:
+def _returned_frame(value: object, label: str, spark: SparkSession) -> DataFrame:
+    """Return the frame that a function of the job has returned, in the session of the job.
+
+    A frame is computed and written with the settings of the session of its first input, which can
+    be a table of the caller's session.
+    """
     if not isinstance(value, DataFrame):
         raise ColumnTypeError(f"invalid result of {label}: {value!r}", "a DataFrame")
-    return value
+    return frame_in_session(value, spark)

@@ -14,7 +14,13 @@ from pyspark.sql.types import StructType
 
 from ..errors import ConflictError, TableError
 from .files import HadoopFolder, delete_files, missing_files
-from .spark_internals import active_session, java_class, java_object, jvm_session
+from .spark_internals import (
+    active_session,
+    java_class,
+    java_object,
+    jvm_session,
+    require_pinned_threads,
+)
 
 _LOG = "org.apache.spark.sql.delta.DeltaLog"
 _CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo"
@@ -337,6 +343,7 @@ def run_before_commit(
     txnAppId and txnVersion each write would read all transaction versions of the table, by Spark
     queries that take several times as long as a small write.
     """
+    require_pinned_threads(spark)
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     observers = java_object(spark, _OBSERVER)
     previous_observer = observers.getObserver()

@@ -1,77 +1,12 @@
-"""Temporary settings of a session, and settings that make results wrong."""
+"""Temporary settings of a session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import NamedTuple
 
 from pyspark.sql import SparkSession
-
-from ..errors import ConfigError
-
-
-class _UnsafeSetting(NamedTuple):
-    """A value of a setting that makes results wrong, its consequence, and a safe value."""
-
-    name: str
-    value: str
-    consequence: str
-    safe_value: str
-    expected: str = ""
-
-
-_SKIPPED = "missing or corrupt files of a table would be skipped without an error"
-_ALL_FILES = "a session that reads every file or fails"
-_FILE_SETTINGS = (
-    _UnsafeSetting("spark.sql.files.ignoreMissingFiles", "true", _SKIPPED, "false", _ALL_FILES),
-    _UnsafeSetting("spark.sql.files.ignoreCorruptFiles", "true", _SKIPPED, "false", _ALL_FILES),
-)
-_VALUE_SETTINGS = (
-    _UnsafeSetting(
-        "spark.sql.ansi.enabled",
-        "false",
-        "a sum that overflows its type would be a wrong number",
-        "true",
-    ),
-    _UnsafeSetting(
-        "spark.sql.legacy.timeParserPolicy",
-        "LEGACY",
-        "a text could be parsed as another time than by other readers",
-        "CORRECTED",
-        "CORRECTED or EXCEPTION",
-    ),
-    _UnsafeSetting(
-        "spark.sql.parquet.outputTimestampType",
-        "TIMESTAMP_MILLIS",
-        "times would lose their microseconds in the tables",
-        "TIMESTAMP_MICROS",
-        "TIMESTAMP_MICROS or INT96",
-    ),
-    _UnsafeSetting(
-        "spark.sql.streaming.multipleWatermarkPolicy",
-        "max",
-        "rows of one input would be late by the times of another",
-        "min",
-    ),
-    _UnsafeSetting(
-        "spark.sql.timestampType",
-        "TIMESTAMP_NTZ",
-        "a TIMESTAMP would be a time without a zone instead of an instant",
-        "TIMESTAMP_LTZ",
-    ),
-)
-_STATISTICS_SETTING = _UnsafeSetting(
-    "spark.databricks.delta.stats.collect",
-    "false",
-    "the number of rows of a commit would be unknown",
-    "true",
-    "a session in which Delta records the number of rows of each file",
-)
-_STATISTICS_HINT = (
-    "; the table property delta.dataSkippingNumIndexedCols = 0 disables all other statistics"
-)
 
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _EMPTY_RELATION_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
@@ -120,31 +55,6 @@ def _set_excluded_rules(spark: SparkSession, rules: Sequence[str]) -> None:
         spark.conf.set(_EXCLUDED_RULES, ",".join(rules))
     else:
         spark.conf.unset(_EXCLUDED_RULES)
-
-
-def require_all_files(spark: SparkSession) -> None:
-    """Refuse a session that ignores missing or corrupt files."""
-    _require_safe(spark, *_FILE_SETTINGS)
-
-
-def require_standard_semantics(spark: SparkSession) -> None:
-    """Refuse a session that silently computes, parses or stores other values."""
-    _require_safe(spark, *_VALUE_SETTINGS)
-
-
-def require_statistics(spark: SparkSession) -> None:
-    """Refuse a session that writes tables without the row counts of their files."""
-    _require_safe(spark, _STATISTICS_SETTING, extra_hint=_STATISTICS_HINT)
-
-
-def _require_safe(spark: SparkSession, *settings: _UnsafeSetting, extra_hint: str = "") -> None:
-    for setting in settings:
-        if (spark.conf.get(setting.name, None) or "").lower() == setting.value.lower():
-            raise ConfigError(
-                f"invalid {setting.name}: {setting.value!r}, {setting.consequence}",
-                setting.expected or setting.safe_value,
-                f'spark.conf.set("{setting.name}", "{setting.safe_value}"){extra_hint}',
-            )
 
 
 def set_task_property(spark: SparkSession, name: str, value: str) -> None:

@@ -7,15 +7,22 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
+from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import is_instance_of, java_import  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from ..errors import ConfigError
+
+_SESSION = "org.apache.spark.sql.classic.SparkSession"
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+PIN_THREAD = "PYSPARK_PIN_THREAD"
+UNPINNED_EFFECT = "a commit would pass without its checks and without the number of its batch"
+"""The effect of PYSPARK_PIN_THREAD=false: Delta stores the observer of a commit by thread."""
 LOST_ROWS_CONDITION = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """Spark's condition for lost rows of `localCheckpoint`, which cannot be recomputed."""
 
@@ -87,18 +94,10 @@ def jvm_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 
 
-def clone_session(spark: SparkSession) -> SparkSession:
-    """Return a session with the settings, views and functions of another one.
-
-    Settings that are changed later apply to one of the two sessions only.
-    """
-    return SparkSession(spark.sparkContext, jvm_session(spark).cloneSession())
-
-
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one of this thread in the block."""
-    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    sessions = java_class(spark, _SESSION)
     previous_session = sessions.getActiveSession()
     sessions.setActiveSession(jvm_session(spark))
     try:
@@ -108,6 +107,44 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(previous_session.get())
         else:
             sessions.clearActiveSession()
+
+
+def copy_session(spark: SparkSession) -> SparkSession:
+    """Return a session with copies of the settings, temporary views and functions of another.
+
+    It shares the cache and the Spark context, and listeners of streaming queries.
+    """
+    copy = jvm_session(spark).cloneSession()
+    for listener in jvm_session(spark).streams().listListeners():
+        copy.streams().addListener(listener)
+    return SparkSession(spark.sparkContext, copy)
+
+
+def frame_in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """Return a DataFrame that is computed in another session; its expressions stay as they are."""
+    if jvm_session(frame.sparkSession).equals(jvm_session(spark)):
+        return frame
+    plan = frame._jdf.queryExecution().analyzed()
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(jvm_session(spark), plan), spark)
+
+
+def set_active_session(spark: SparkSession) -> None:
+    """Make a session the active one of this thread."""
+    SparkSession._activeSession = spark
+    java_class(spark, _SESSION).setActiveSession(jvm_session(spark))
+
+
+def require_pinned_threads(spark: SparkSession) -> None:
+    """Raise ConfigError unless each thread of Python has its own thread in the JVM."""
+    environment = java_class(spark, "java.lang.System").getenv(PIN_THREAD)
+    is_pinned_in_jvm = str(environment or "true").lower() == "true"
+    if not is_pinned_in_jvm or not isinstance(spark.sparkContext._gateway, ClientServer):
+        raise ConfigError(
+            f"invalid {PIN_THREAD}: 'false', {UNPINNED_EFFECT}",
+            "true",
+            f"unset {PIN_THREAD}, and start Python again",
+        )
 
 
 def enable_state_reading(spark: SparkSession) -> None:

@@ -26,6 +26,7 @@ from ..job.job import Job
 from ..offsets import partition_value
 from ..sinks import MapRows, Sink
 from ..sources.side_output_rows import LatenessTest
+from ..spark.job_session import in_job_session
 from ..startup.preflight import Preflight
 from ..transform import Stateless
 from ..windows import Cumulative, Hopping, Session, Tumbling, WindowAggregation
@@ -34,6 +35,7 @@ _EXACT_WINDOWS = (Tumbling, Hopping, Cumulative)
 """Windows with one row for each key, which is emitted as soon as it is final."""
 
 
+@in_job_session
 def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> FrameDiff:
     """Compute a job's rows as one batch, and compare them with the rows of its target.
 

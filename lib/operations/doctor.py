@@ -31,6 +31,7 @@ from ..offsets import Offsets, iterate_partitions, merge_partitions, select_topi
 from ..paths import local_path
 from ..sources.topics import open_kafka_client
 from ..spark.jars import locked_jar_hashes, project_root, session_jars
+from ..spark.job_session import require_job_session
 from ..spark.spark_errors import nearest_existing_folder, translate_error
 from ..startup.environment import MIN_FREE_BYTES, is_reachable, table_paths, written_paths
 from ..startup.preflight import Check, Preflight
@@ -118,6 +119,7 @@ def examine_job(
     preflight = Preflight(job, spark, resume_from_table=resume_from_table, recreate=recreate)
     checks: list[Check] = [
         ("versions", partial(_check_versions, spark)),
+        ("settings", partial(_check_settings, spark)),
         ("jars", partial(_check_jars, spark)),
         ("disk", partial(_check_disk_space, job)),
         *preflight.checks(),
@@ -166,6 +168,11 @@ def _check_versions(spark: SparkSession) -> str:
             f"{text}; requirements.lock differs: {', '.join(mismatches)}; run make setup"
         )
     return f"{text}; as in requirements.lock"
+
+
+def _check_settings(spark: SparkSession) -> str:
+    require_job_session(spark)
+    return "none that a job refuses"
 
 
 def _check_jars(spark: SparkSession) -> str:

@@ -15,7 +15,9 @@ from ..commit.batch import UNIX_EPOCH, BatchPlan, CommitContext
 from ..commit.protocol import Outcome
 from ..input_frames import ROWS
 from ..job.validation import require_writer_name
+from ..jvm import frame_in_session
 from ..sinks import Sink
+from ..spark.job_session import job_session
 
 
 def write_initial_snapshot(
@@ -62,7 +64,6 @@ def write_initial_snapshot(
     'written'
     """
     require_writer_name(job)
-    changes = snapshot_as_changes(rows, key=key, position=log_position, snapshot_time=snapshot_time)
     plan_values = [require_column_names(key, "key"), [*log_position], snapshot_time.isoformat()]
     plan = BatchPlan(
         job=f"{job}.snapshot",
@@ -74,4 +75,6 @@ def write_initial_snapshot(
         end={},
         watermark=UNIX_EPOCH,
     )
-    return sink.write({ROWS: changes}, CommitContext(plan=plan))
+    changes = snapshot_as_changes(rows, key=key, position=log_position, snapshot_time=snapshot_time)
+    with job_session(rows.sparkSession) as spark:
+        return sink.write({ROWS: frame_in_session(changes, spark)}, CommitContext(plan=plan))

@@ -21,6 +21,7 @@ from ..job.validation import require_writer_name
 from ..sinks import Sink
 from ..sources import DeltaChangeFeed
 from ..sources.delta_change_feed import translate_errors
+from ..spark.job_session import in_job_session
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class FollowResult:
     changes: int
 
 
+@in_job_session
 def follow(
     change_feed: DeltaChangeFeed,
     sink: Sink,

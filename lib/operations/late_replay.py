@@ -25,8 +25,9 @@ from ..delta.delta_table import read_table_version
 from ..errors import ConfigError
 from ..job.dataflow import partial_windows
 from ..job.job import Job
-from ..jvm import DeltaState, clone_session, delta_state
+from ..jvm import DeltaState, delta_state
 from ..sinks.windows.alarms import corrected_windows_in
+from ..spark.job_session import in_job_session
 from ..startup.environment import table_paths
 from ..startup.swap_journal import require_no_swap
 
@@ -36,6 +37,7 @@ REMOVED_VERSIONS_PROPERTY = "tidegate.erasure.removed_versions"
 the rows that were merged up to version 4 or later."""
 
 
+@in_job_session
 def merge_late_rows(job: Job, spark: SparkSession) -> int:
     """Merge the late rows since the last late replay into a job's windows; return their number.
 
@@ -58,7 +60,6 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
             "a job with allowed_lateness or emit='changes', whose sink is CorrectedWindows",
             "--set window.allowed_lateness='1 hour', from the first run of the job",
         )
-    spark = clone_session(spark)
     sink, windows = job.sink, partial_windows(job)
     (path,) = (table.path for table in job.locations.late_rows.values())
     if delta_state(spark, path).version < 0:

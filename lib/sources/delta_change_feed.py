@@ -37,8 +37,8 @@ from ..jvm import (
     delta_state,
     error_text,
     list_names,
-    require_all_files,
 )
+from ..spark.result_settings import require_result_settings
 
 _UNAVAILABLE_CONDITIONS = {
     "DELTA_MISSING_CHANGE_DATA",
@@ -196,7 +196,7 @@ class DeltaChangeFeed:
 
     def table_state(self, spark: SparkSession) -> DeltaState:
         """Return the current state of the table; refuse a table without the feed."""
-        require_all_files(spark)
+        require_result_settings(spark)
         state = delta_state(spark, self.path)
         if state.version < 0:
             raise TableError(f"{self.path} does not exist", "an existing Delta table")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +74,6 @@ def spark_session(
     >>> spark_session("views", master="local[2]").version >= "4"
     True
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     active_session = SparkSession.getActiveSession()
     if active_session is not None:
         require_delta_and_kafka(active_session, preset)
@@ -127,8 +125,8 @@ def has_default_partitions(settings: Mapping[str, str]) -> bool:
     return not is_local and settings[SHUFFLE_PARTITIONS] == default_settings()[SHUFFLE_PARTITIONS]
 
 
-def require_delta_and_kafka(spark: SparkSession, preset: Preset | None = None) -> None:
-    """Raise SetupError if a session has no Delta or Kafka; warn about settings that differ."""
+def require_connectors(spark: SparkSession) -> None:
+    """Raise SetupError if a session lacks Delta or Kafka, or the settings of Delta."""
     missing = _missing_connectors(spark)
     if missing:
         raise SetupError(
@@ -137,12 +135,11 @@ def require_delta_and_kafka(spark: SparkSession, preset: Preset | None = None) -
             "call spark_session(...) first in a new process or notebook kernel; or set, in the "
             f"other builder, spark.jars.packages={','.join(spark_packages())}",
         )
-    expected = {**default_settings(), **preset_settings(preset)}
-    actual = {key: spark.conf.get(key, None) for key in expected}
+    expected = default_settings()
     missing_settings = [
         key
         for key in _REQUIRED_SETTINGS
-        if expected[key] not in re.split(r"\s*,\s*", actual[key] or "")
+        if expected[key] not in re.split(r"\s*,\s*", spark.conf.get(key, None) or "")
     ]
     if missing_settings:
         raise SetupError(
@@ -151,6 +148,13 @@ def require_delta_and_kafka(spark: SparkSession, preset: Preset | None = None) -
             "call spark_session(...) first, or set in the other builder "
             + "; ".join(f"{key}={expected[key]}" for key in missing_settings),
         )
+
+
+def require_delta_and_kafka(spark: SparkSession, preset: Preset | None = None) -> None:
+    """Raise SetupError if a session has no Delta or Kafka; warn about settings that differ."""
+    require_connectors(spark)
+    expected = {**default_settings(), **preset_settings(preset)}
+    actual = {key: spark.conf.get(key, None) for key in expected}
     compared = expected.keys() - {*_REQUIRED_SETTINGS, *CORE_COUNT_SETTINGS}
     differing = sorted(key for key in compared if actual[key] != expected[key])
     if differing:

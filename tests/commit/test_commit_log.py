@@ -67,6 +67,25 @@ def test_a_commit_leaves_no_reference_to_its_frame(spark: SparkSession, tmp_path
     assert reference() is None
 
 
+def test_rows_of_a_batch_without_its_number_are_refused_until_they_are_undone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    sink, stamp = Append(path=path), Stamp.for_batch(batch(5), "append").to_json()
+    sink.write({"rows": spark.range(1)}, batch(4))
+    before = delta_state(spark, path).version
+    for _ in range(2):
+        unnumbered = spark.range(2).write.format("delta").mode("append")
+        unnumbered.option("userMetadata", stamp).save(path)
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('other' = 'commit')")
+        with pytest.raises(TableMismatchError, match="has rows of batch 5 of j/q/append") as error:
+            sink.write({"rows": spark.range(2)}, batch(5))
+    assert "RESTORE the table to the version before the first of them" in error.value.remedy
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {before}")
+    assert sink.write({"rows": spark.range(2)}, batch(5)) == "written"
+    assert sorted(row["id"] for row in rows(spark, path)) == [0, 0, 1]
+
+
 @pytest.mark.slow
 def test_delta_answers_after_many_other_commits_or_with_deleted_commit_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...commit.ownership import require_unchanged
 from ...errors import ArgumentError, CheckpointError, TableError
-from ...jvm import DeltaState, clear_table_cache, clone_session, delta_state
+from ...jvm import DeltaState, clear_table_cache, copy_session, delta_state
 from ...paths import is_below
 from ...sketches.bloom_table import BLOCK, FILTER
 from ..offline_lease import OfflineLease, require_ended
@@ -300,7 +300,7 @@ def erase(
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
-    spark = clone_session(spark)
+    spark = copy_session(spark)
     subject = DataSubject([Identifier.parse(each) for each in where])
     root_folders = [Root(path) for path in roots]
     _require_disjoint([each.path for each in root_folders])

@@ -27,6 +27,7 @@ from ...offsets import Offsets, map_partitions, partition_offset
 from ...process.shutdown import Stop, StopRequestedError
 from ...sinks import Sink
 from ...sources.topics import fetch_topic_states, open_kafka_client, require_same_topics
+from ...spark.job_session import in_job_session
 from ...startup.environment import table_paths
 from ...startup.resume import with_start_offsets
 from ...startup.swap_journal import REPLAY_SUFFIX, replay_paths
@@ -143,6 +144,7 @@ def _require_all_paths_moved(job: Job, replay_job: Job, new_paths: Mapping[str, 
         )
 
 
+@in_job_session
 def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> ReplayComparison | None:
     """Run a changed job over its log again, and compare the results with its tables.
 

@@ -1,0 +1,89 @@
+"""A job works in a copy of the caller's session."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from tests.support.delta_tables import rows
+from tests.support.number_job import NumberJob
+from tidegate import run, write_initial_snapshot
+from tidegate.jvm import with_settings
+from tidegate.sinks import CurrentTable
+from tidegate.spark.job_session import job_session
+
+LAST = datetime(9999, 12, 31, tzinfo=UTC)
+CALLER = {
+    "spark.sql.session.timeZone": "Asia/Kolkata",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+}
+
+
+class Listener(StreamingQueryListener):
+    """Records the names of the queries that have started."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def onQueryStarted(self, event: object) -> None:  # noqa: N802
+        self.names.append(event.name)  # type: ignore[attr-defined]
+
+    def onQueryProgress(self, event: object) -> None:  # noqa: N802
+        pass
+
+    def onQueryIdle(self, event: object) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: object) -> None:  # noqa: N802
+        pass
+
+
+def test_rows_that_a_function_joins_to_a_table_of_the_caller_are_written_by_the_job_s_settings(
+    spark: SparkSession, numbers: NumberJob
+) -> None:
+    last_day = spark.sql("select timestamp '9999-12-31 00:00:00Z' at")
+
+    def each_batch(batch: DataFrame) -> DataFrame:
+        return last_day.crossJoin(batch.selectExpr("cast(n AS DOUBLE) AS n"))
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    with with_settings(spark, CALLER):
+        run(numbers.job("DOUBLE", each_batch), spark)
+        assert {key: spark.conf.get(key) for key in CALLER} == CALLER
+    spark.streams.removeListener(listener)
+    assert [row["at"] for row in rows(Path(numbers.root, "numbers"))] == [LAST] * 3
+    assert listener.names == ["numbers"]
+
+
+def test_a_snapshot_is_written_by_the_settings_of_a_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with with_settings(spark, CALLER):
+        customers = spark.sql("select 1 id, timestamp '9999-12-31 00:00:00Z' until")
+        write_initial_snapshot(
+            customers,
+            CurrentTable(str(tmp_path / "customers")),
+            job="customers",
+            key="id",
+            log_position=[7],
+            snapshot_time=datetime(2026, 3, 2, tzinfo=UTC),
+        )
+    assert [row["until"] for row in rows(tmp_path / "customers")] == [LAST]
+
+
+def test_a_job_runs_without_legacy_settings_and_a_warning_lists_them(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    legacy = {"spark.sql.legacy.sizeOfNull": "false"}
+    with caplog.at_level(logging.WARNING), with_settings(spark, legacy):
+        with job_session(spark) as session:
+            assert session.conf.get("spark.sql.legacy.sizeOfNull") == "true"
+        assert spark.conf.get("spark.sql.legacy.sizeOfNull") == "false"
+    assert "without these settings of the session: spark.sql.legacy.sizeOfNull=false" in caplog.text
+    assert SparkSession.getActiveSession() is not None
