@@ -21,8 +21,7 @@ from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
 from ..errors import CheckpointError, SetupError
 from ..job.dataflow import build_query
-from ..job.job import Job
-from ..job.validation import require_type
+from ..job.job import Job, require_job
 from ..jvm import (
     handle_jvm_signals,
     read_all_rows,
@@ -87,7 +86,7 @@ def run(
       try: Job(name=..., inputs=..., sink=...)
     """
     _require_classic_session(spark)
-    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
+    require_job(job)
     require_all_files(spark)
     require_standard_semantics(spark)
     require_statistics(spark)

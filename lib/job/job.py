@@ -398,6 +398,7 @@ class Job:
                     )
         if self.metrics_port is not None:
             require_count(self.metrics_port, "metrics_port", min_value=1, max_value=65_535)
+        require_type(self.metrics_address, str, "metrics_address", f'metrics_address="{LOOPBACK}"')
         if self.report is not None:
             require_path(self.report, "report")
         is_blank = isinstance(self.revision, str) and not self.revision.strip()
@@ -561,3 +562,8 @@ def _sink_obstacles(sink: Sink, transform: Any) -> Iterator[str]:
     if sink.result_keys and not sink.adds_results and not has_unique_keys:
         keys = ", ".join(sink.result_keys)
         yield f"the sink {type(sink).__name__} by {keys}, where two results may share a key"
+
+
+def require_job(job: object) -> None:
+    """Raise ColumnTypeError unless the value is a job."""
+    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
+from ..columns import require_function
 from ..commit.batch import CommitContext
 from ..commit.protocol import Outcome
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ColumnTypeError
 from ..input_frames import ROWS, only_frame
-from .base import Sink, WrappingSink
+from .base import Sink, WrappingSink, require_sink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,10 @@ class MapRows(WrappingSink):
 
     sink: Sink
     rows: Callable[[DataFrame], DataFrame]
+
+    def __post_init__(self) -> None:
+        require_sink(self.sink)
+        require_function(self.rows, "rows", "rows=lambda rows: rows.where('ms > 1000')")
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
@@ -69,6 +74,13 @@ class FanOut(WrappingSink):
     other_sinks: Sequence[Sink]
 
     def __post_init__(self) -> None:
+        require_sink(self.target, "target")
+        if not isinstance(self.other_sinks, Sequence) or isinstance(self.other_sinks, str):
+            raise ColumnTypeError(
+                f"invalid other_sinks: {self.other_sinks!r}", "a list of sinks", "other_sinks=[...]"
+            )
+        for sink in self.other_sinks:
+            require_sink(sink, "sink in other_sinks")
         tables = self.tables()
         if len(set(tables)) < len(tables):
             raise ArgumentError(
