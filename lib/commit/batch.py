@@ -85,7 +85,7 @@ class BatchStats:
         clamped_rows: rows with an event time in the future that was set to the current time.
         filtered_rows: valid rows that `where` of their input removed.
         lost_offsets: offsets that the topic deleted before they were read (offset gaps).
-        alarm: whether the batch has more late rows than the limits allow.
+        is_over_late_limit: whether the batch has more late rows than the limits allow.
         watermarks: the watermark of each input, by name, in microseconds since 1970.
         max_event_time, topic_ids, max_event_times: as in the stamp.
         dead_letter_reasons: the dead letters by stage and reason, if metrics are collected.
@@ -101,7 +101,7 @@ class BatchStats:
     clamped_rows: int = 0
     filtered_rows: int = 0
     lost_offsets: int = 0
-    alarm: bool = False
+    is_over_late_limit: bool = False
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     max_event_time: int | None = None
     topic_ids: Mapping[str, str] | None = None

@@ -14,6 +14,7 @@ from ..columns import require_choice
 Preset = Literal["small", "fresh"]
 
 STATE_STORE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+COUNTED_ROCKSDB_ROWS = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 HEAP_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"

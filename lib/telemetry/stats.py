@@ -22,7 +22,7 @@ class Summary:
 
     Attributes:
         skipped_batches: batches that the table already contained.
-        alarms: batches with more late rows than the limits allow.
+        batches_over_late_limit: batches with more late rows than the limits allow.
         watermarks: as in `BatchStats`.
 
     >>> Summary(job="page_views", rows_in=10).as_dict()["rows_in"]
@@ -40,7 +40,7 @@ class Summary:
     clamped_rows: int = 0
     filtered_rows: int = 0
     lost_offsets: int = 0
-    alarms: int = 0
+    batches_over_late_limit: int = 0
     seconds: float = 0.0
     stopped: bool = False
     watermarks: dict[str, int | None] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Summary:
         self.skipped_batches += batch.outcome == "skipped"
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
-        self.alarms += batch.alarm
+        self.batches_over_late_limit += batch.is_over_late_limit
         for name, watermark in batch.watermarks.items():
             known = filter(None, (self.watermarks.get(name), watermark))
             self.watermarks[name] = max(known, default=None)
