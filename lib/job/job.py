@@ -169,6 +169,7 @@ class Job:
             )
         self._require_valid_functions()
         self._require_valid_emit()
+        self._require_complete_joins()
         if self.late_by_log:
             _refuse(
                 self._log_lateness_obstacles(),
@@ -374,6 +375,20 @@ class Job:
                 "CorrectedWindows(path, aggregation=views)",
             )
 
+    def _require_complete_joins(self) -> None:
+        """Refuse to add up counts of an early join, which emits the pairs of a row over batches."""
+        join = _interval_join_of(self.transform)
+        if join is None or join.emit != "early" or join.how in ("semi", "anti"):
+            return
+        if _adds_results(self.sink):
+            raise ArgumentError(
+                f"invalid emit of the join: 'early' with {type(self.sink).__name__}, which adds up "
+                "batches",
+                "'final', which emits all matches of a left row in one batch; with 'early' a row "
+                "with matches in two batches would be counted twice",
+                'IntervalJoin(..., emit="final")',
+            )
+
     def _log_lateness_obstacles(self) -> Iterator[str]:
         """Yield the parts of a job with watermarks="log" that more than the log decides."""
         if not all(job_input.late_by_log for job_input in self.inputs.values()):
@@ -545,6 +560,18 @@ def _transform_obstacles(transform: Any) -> Iterator[str]:
             yield "sessions with a gap per event"
         if isinstance(window, Sliding) and window.windows != "each":
             yield f"sliding windows with windows={window.windows!r}"
+
+
+def _interval_join_of(transform: Transform | None) -> IntervalJoin | None:
+    """Return the join of a transform, also of a function that has the lateness of a join."""
+    owner: object = transform
+    if isinstance(transform, Stateful) and inspect.ismethod(transform.late_from):
+        owner = transform.late_from.__self__
+    return owner if isinstance(owner, IntervalJoin) else None
+
+
+def _adds_results(sink: Sink) -> bool:
+    return sink.adds_results or any(map(_adds_results, sink.inner_sinks))
 
 
 def _sink_obstacles(sink: Sink, transform: Any) -> Iterator[str]:
