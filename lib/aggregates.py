@@ -19,7 +19,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StructField, StructType
 
-from .columns import as_column, first_line, quoted_column, require_column_names, require_columns
+from .columns import (
+    as_column,
+    first_line,
+    quoted_column,
+    require_column_names,
+    require_column_or_name,
+    require_columns,
+)
 from .errors import ColumnTypeError
 from .transform import plan_name
 
@@ -82,12 +89,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         for value, _ in self.inputs:
-            if not isinstance(value, str | Column):
-                raise ColumnTypeError(
-                    f"invalid value: {value!r} ({type(value).__name__})",
-                    "a column, or its name",
-                    'agg.sum("ms")',
-                )
+            require_column_or_name(value)
 
     def for_values(self, data_type: DataType) -> Aggregate:
         """Return the aggregate for input values of a type: itself, or one of its variants."""
@@ -342,12 +344,30 @@ def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
     >>> tumbling(clicks, "1 minute", aggs=partials({"ms": avg("ms")})).select("ms").first()
     Row(ms=Row(total=36, count=9))
     """
+    _require_mergeable(aggs)
     return {name: _named(_without_finish(agg), "partials", of=agg) for name, agg in aggs.items()}
 
 
 def _without_finish(agg: Aggregate) -> Aggregate:
     variants = {name: _without_finish(variant) for name, variant in agg.variants.items()}
     return replace(agg, finish=_identity, variants=variants)
+
+
+def _require_mergeable(aggs: object) -> None:
+    """Raise ColumnTypeError unless these are aggregates of this module by result column."""
+    if not isinstance(aggs, Mapping) or not aggs:
+        raise ColumnTypeError(
+            f"invalid aggs: {aggs!r}",
+            "a mapping with at least one aggregate, by result column",
+            "aggs={'n': count()}",
+        )
+    for name, agg in aggs.items():
+        if not isinstance(agg, Aggregate):
+            raise ColumnTypeError(
+                f"invalid aggs: {name!r} is {agg!r} ({type(agg).__name__})",
+                "an Aggregate such as count(), because others do not merge",
+                f"aggs={{{name!r}: count()}}",
+            )
 
 
 def merge_columns(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Column]:
@@ -405,6 +425,7 @@ def merge_partials(
     >>> merge_partials(by_page, "window", aggs).select("views").first()
     Row(views=9)
     """
+    _require_mergeable(aggs)
     require_columns(frame, [*require_column_names(by), *aggs], "by and aggs")
     keys = [quoted_column(name) for name in require_column_names(by)]
     merged_columns = [merge.alias(name) for name, merge in merge_columns(frame, aggs).items()]
@@ -429,6 +450,7 @@ def finish(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
     >>> finish(tumbling(clicks, "1 minute", aggs=partials(aggs)), aggs).select("ms").first()
     Row(ms=4.0)
     """
+    _require_mergeable(aggs)
     require_columns(frame, aggs, "aggs")
     columns = {name: quoted_column(name) for name in frame.columns}
     typed = for_partials(frame, aggs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -29,6 +29,7 @@ _UNITS = {
 }
 _MAX_LENGTH = {False: 36_525, True: 1_200}
 _EPOCH_DAYS_AFTER_MONDAY = 3
+_REGIONS = ("Europe/", "America/", "Asia/", "Australia/", "Africa/", "Pacific/")
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,24 @@ def floor_divide(value: Column, divisor: int) -> Column:
     return F.call_function("div", value - F.pmod(value, F.lit(divisor)), F.lit(divisor))
 
 
+def _zones_abbreviated(name: str) -> list[str]:
+    """Return the zones whose clocks have this abbreviation in winter or summer, such as "CEST"."""
+    if not re.fullmatch(r"[A-Z]{3,5}", name):
+        return []
+    regions = [
+        zone
+        for region in _REGIONS
+        for zone in sorted(available_timezones())
+        if zone.startswith(region)
+    ]
+    days = (datetime(2026, 1, 1), datetime(2026, 7, 1))
+    return [
+        zone
+        for zone in regions
+        if name in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in days}
+    ]
+
+
 def _require_zone_name(zone: str) -> None:
     if not isinstance(zone, str):
         raise ColumnTypeError(
@@ -216,7 +235,7 @@ def _require_zone_name(zone: str) -> None:
     try:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
-        similar = get_close_matches(zone, available_timezones(), n=1)
+        similar = _zones_abbreviated(zone) or get_close_matches(zone, available_timezones(), n=1)
         raise ArgumentError(
             f"invalid zone: {zone!r}",
             "a name of the IANA time zone database, such as 'Europe/Berlin' or 'UTC'",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from functools import lru_cache, reduce, wraps
 from operator import and_
+from types import UnionType
 from typing import TypeAlias, TypeVar, TypeVarTuple, get_args
 
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
@@ -78,10 +80,11 @@ def require_column_names(columns: str | Sequence[str], label: str = "by") -> lis
     >>> require_column_names("page"), require_column_names(["page", "user"])
     (['page'], ['page', 'user'])
     """
-    if not isinstance(columns, Iterable):
+    if isinstance(columns, Column) or not isinstance(columns, Iterable):
         raise ColumnTypeError(
             f"invalid {label}: {columns!r} ({type(columns).__name__})",
             "a column name, or a list of column names",
+            f"add an expression with withColumn, then pass its name in {label}",
         )
     column_names = [columns] if isinstance(columns, str) else list(columns)
     for name in column_names:
@@ -109,9 +112,12 @@ def require_integer(
 
 def require_choice(value: object, label: str, choices: object) -> None:
     """Raise ArgumentError unless the value is one of the choices of a `Literal`."""
-    if value not in get_args(choices):
-        names = [repr(choice) for choice in get_args(choices)]
-        raise ArgumentError(f"invalid {label}: {value!r}", ", ".join(names), f"{label}={names[0]}")
+    allowed = get_args(choices)
+    # A Column has no truth value, so values of other types are not compared.
+    if type(value) not in {type(choice) for choice in allowed} or value not in allowed:
+        names = list(map(repr, allowed))
+        hint = closest_name(str(value), allowed) or names[0]
+        raise ArgumentError(f"invalid {label}: {value!r}", ", ".join(names), f"{label}={hint}")
 
 
 def require_flag(value: object, label: str) -> None:
@@ -120,10 +126,11 @@ def require_flag(value: object, label: str) -> None:
         raise ColumnTypeError(f"invalid {label}: {value!r}", "True or False", f"{label}=True")
 
 
-def require_instance(value: object, label: str, expected: type, hint: str = "") -> None:
-    """Raise ColumnTypeError unless the value is an instance of the expected class."""
+def require_instance(value: object, label: str, expected: type | UnionType, hint: str = "") -> None:
+    """Raise ColumnTypeError unless the value is an instance of the expected class, or of one."""
     if not isinstance(value, expected):
-        raise ColumnTypeError(f"invalid {label}: {value!r}", f"a {expected.__name__}", hint)
+        names = [each.__name__ for each in get_args(expected) or (expected,)]
+        raise ColumnTypeError(f"invalid {label}: {value!r}", f"a {' or a '.join(names)}", hint)
 
 
 def require_zoned_time(value: object, label: str) -> None:
@@ -136,13 +143,42 @@ def require_zoned_time(value: object, label: str) -> None:
         )
 
 
-def as_column(value: str | Column) -> Column:
+def as_column(value: str | Column, label: str = "value") -> Column:
     """Return a Column from a column or its name; dots in a name do not select a struct field.
+
+    Raises ColumnTypeError for a value that is neither, and for an empty name.
 
     >>> clicks.select(as_column("page")).columns
     ['page']
     """
+    require_column_or_name(value, label)
     return quoted_column(value) if isinstance(value, str) else value
+
+
+def require_column_or_name(value: object, label: str = "value") -> None:
+    """Raise ColumnTypeError unless the value is a column, or a name that is not empty."""
+    if not isinstance(value, str | Column) or (isinstance(value, str) and not value):
+        raise ColumnTypeError(
+            f"invalid {label}: {value!r} ({type(value).__name__})",
+            "a column, or its name",
+            f'{label}="ms"',
+        )
+
+
+def require_dataframe(frame: object, label: str = "frame") -> None:
+    """Raise ColumnTypeError unless the value is a DataFrame."""
+    if not isinstance(frame, DataFrame):
+        raise ColumnTypeError(
+            f"invalid {label}: {type(frame).__name__}",
+            "a Spark DataFrame",
+            "spark.read.format('delta').load(path) for a table",
+        )
+
+
+def require_function(value: object, label: str, hint: str) -> None:
+    """Raise ColumnTypeError unless the value can be called."""
+    if not callable(value):
+        raise ColumnTypeError(f"invalid {label}: {value!r}", "a function", hint)
 
 
 @cache_columns
@@ -233,13 +269,13 @@ def column_type(frame: DataFrame, value: str | Column, label: str) -> DataType:
         raise ColumnError(
             f"invalid {label}: {first_line(fault)}",
             f"an expression of the columns {', '.join(frame.columns)}",
+            closest_column(fault, frame.columns),
         ) from fault
 
 
 def require_columns(frame: DataFrame, column_names: Iterable[str], label: str = "by") -> None:
     """Raise an error for a name that the frame lacks or has twice, and for a non-DataFrame."""
-    if not isinstance(frame, DataFrame):
-        raise ColumnTypeError(f"invalid frame: {type(frame).__name__}", "a Spark DataFrame")
+    require_dataframe(frame)
     existing = frame.columns
     for name in column_names:
         if not isinstance(name, str):
@@ -247,11 +283,33 @@ def require_columns(frame: DataFrame, column_names: Iterable[str], label: str = 
             raise ColumnTypeError(f"invalid {label}: {problem}", "a column name as text")
         number = existing.count(name)
         if not number:
-            allowed = f"one of {', '.join(existing)}"
-            raise ColumnError(f"invalid {label}: no column {name!r}", allowed)
+            raise ColumnError(
+                f"invalid {label}: no column {name!r}",
+                f"one of {', '.join(existing)}",
+                closest_name(name, existing),
+            )
         if number > 1:
             problem = f"the frame has {number} columns {name!r}"
             raise ColumnError(f"invalid {label}: {problem}", "one column of this name")
+
+
+def closest_name(name: str, names: Iterable[str]) -> str:
+    """Return the quoted name that `name` is probably meant to be, or an empty text.
+
+    >>> closest_name("pages", ["user", "page"]), closest_name("country", ["user", "page"])
+    ("'page'", '')
+    """
+    by_lowered = {each.lower(): each for each in names}
+    matches = get_close_matches(name.lower(), by_lowered, 1, 0.6)
+    return repr(by_lowered[matches[0]]) if matches else ""
+
+
+def closest_column(fault: AnalysisException, names: Iterable[str]) -> str:
+    """Return the quoted name of the column that Spark has not found, or an empty text."""
+    if not str(fault.getCondition()).startswith("UNRESOLVED_COLUMN"):
+        return ""
+    unknown = (fault.getMessageParameters() or {}).get("objectName", "")
+    return closest_name(unknown.strip("`"), names)
 
 
 def is_byte_comparable(data_type: DataType) -> bool:
@@ -307,6 +365,12 @@ def require_no_name_clash(
 ) -> None:
     """Raise ColumnError if result names clash; Spark compares names case-insensitively."""
     names = list(existing)
+    new_names = new_names if isinstance(new_names, Mapping) else list(new_names)
+    for name in new_names:
+        if not isinstance(name, str) or not name:
+            raise ColumnTypeError(
+                f"invalid {label}: {name!r} as the name of a column", "text that is not empty"
+            )
     lowered = {name.lower() for name in names}
     for name in new_names:
         if name.lower() in lowered:

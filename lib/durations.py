@@ -49,9 +49,9 @@ def microseconds(duration: str | timedelta, label: str = "duration", *, min_valu
     """
     value = _parse_duration(duration, label)
     if value < min_value:
-        at_least = f"at least {_format_duration(min_value)}"
+        at_least = f"at least {duration_text(min_value)}"
         allowed_range = {0: "zero or more", 1: "positive"}.get(min_value, at_least)
-        example = _format_duration(max(min_value, 10 * _UNITS["second"]))
+        example = duration_text(max(min_value, 10 * _UNITS["second"]))
         raise ArgumentError(
             f"invalid {label}: {duration!r}",
             f"{allowed_range}: {DURATION_FORMS}",
@@ -89,11 +89,18 @@ def _parse_duration(duration: str | timedelta, label: str) -> int:
     return total
 
 
-def _format_duration(micros: int) -> str:
-    """Return a positive duration as text, in the largest unit that divides it."""
-    unit = max((unit for unit in _UNITS if micros % _UNITS[unit] == 0), key=_UNITS.__getitem__)
-    number = micros // _UNITS[unit]
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+def duration_text(micros: int) -> str:
+    """Return a duration of zero or more as text that `microseconds` reads, in days and below.
+
+    >>> duration_text(604_800_000_000), duration_text(5_400_000_000)
+    ('7 days', '1 hour 30 minutes')
+    """
+    parts = []
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        number, micros = divmod(micros, _UNITS[unit])
+        if number:
+            parts.append(f"{number} {unit}" if number == 1 else f"{number} {unit}s")
+    return " ".join(parts) or "0 seconds"
 
 
 def _unit_name(text: str) -> str:

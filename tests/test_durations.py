@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.durations import microseconds
+from tidegate.durations import duration_text, microseconds
 from tidegate.errors import ArgumentError
 
 SECOND = 1_000_000
@@ -49,3 +49,10 @@ def test_the_remedy_for_a_duration_that_is_too_short_is_valid() -> None:
         microseconds("1 minute", "max_duration", min_value=30 * MINUTE)
     assert error.value.detail.startswith("at least 30 minutes")
     assert error.value.remedy == "max_duration='30 minutes'"
+
+
+@pytest.mark.parametrize(
+    "micros", [0, 1, 999, 1_000, 90_061_001_001, 604_800_000_000, 86_399_999_999]
+)
+def test_the_text_of_a_duration_is_read_as_the_same_duration(micros: int) -> None:
+    assert microseconds(duration_text(micros), min_value=0) == micros

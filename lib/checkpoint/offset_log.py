@@ -29,6 +29,26 @@ def last_planned_ends(spark: SparkSession, checkpoint: str) -> list[Offsets]:
     return read_offset_log(spark, checkpoint, numbers[-1])[1] if numbers else []
 
 
+def query_watermark(spark: SparkSession, checkpoint: str) -> int | None:
+    """Return the watermark after the last committed batch, in microseconds since 1970.
+
+    None before the first watermark, and without a committed batch.
+
+    Raises CheckpointError for a commit that Spark has not written.
+    """
+    with _raising_checkpoint_errors(f"{checkpoint}/commits"):
+        numbers = list_numbers(spark, f"{checkpoint}/commits")
+    if not numbers:
+        return None
+    path = f"{checkpoint}/commits/{numbers[-1]}"
+    _, _, content = read_checkpoint_file(spark, path).partition(b"\n")
+    try:
+        milliseconds = json.loads(content).get("nextBatchWatermarkMs")
+    except (AttributeError, ValueError) as error:
+        raise _offset_log_error(path, "has no watermark") from error
+    return milliseconds * 1_000 if milliseconds else None
+
+
 def first_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
     """Return the initial offsets of a checkpoint.
 

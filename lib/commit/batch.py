@@ -100,7 +100,7 @@ class BatchStats:
         discarded_rows: rows that are not good and are only counted (on_error="drop").
         rule_violations: the rows that violate each rule, by its name.
         lost_offsets: offsets that the topic deleted before they were read (offset gaps).
-        alarm: whether the batch has more late rows than the limits allow.
+        is_over_late_limit: whether the batch has more late rows than the limits allow.
         watermarks: the watermark of each input, by name, in microseconds since 1970.
         max_event_time, topic_ids, max_event_times: as in the stamp.
         dead_letter_reasons: the dead letters by stage and reason, if metrics are collected.
@@ -118,7 +118,7 @@ class BatchStats:
     discarded_rows: int = 0
     rule_violations: Mapping[str, int] = field(default_factory=dict)
     lost_offsets: int = 0
-    alarm: bool = False
+    is_over_late_limit: bool = False
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     max_event_time: int | None = None
     topic_ids: Mapping[str, str] | None = None

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ..errors import ConfigError
+from ..event_time.timestamps import TimeUnit
 from ..formats import (
     Format,
     SchemaRegistry,
@@ -20,7 +21,6 @@ from ..formats import (
 from ..offsets import Offsets
 from ..secrets import resolve_secrets
 from ..sources import Input, KafkaSource
-from ..sources.event_time_column import TimeUnit
 from ..sources.input import Watermarks
 from ..sources.row_checks import OnError, Rule
 from .config_types import (

@@ -177,8 +177,8 @@ def count_rows_out(
     return rows_out
 
 
-def late_alarm(stats: BatchStats, limits: Limits) -> str | None:
-    """Return the alarm for a batch with more late rows than the limits; None if there is none."""
+def describe_excess_late_rows(stats: BatchStats, limits: Limits) -> str | None:
+    """Describe the late rows of a batch with more than the limits allow; None for any other."""
     exceeded = _exceeded_limit(
         stats.late_rows, stats.rows_in, limits.late_rows, limits.late_ratio, limits.min_rows
     )

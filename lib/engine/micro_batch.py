@@ -42,7 +42,7 @@ from .accounting import (
     check_dropped_rows,
     check_stopping_rows,
     count_rows_out,
-    late_alarm,
+    describe_excess_late_rows,
 )
 from .backfill_planning import with_backfill_watermark, without_backfilled_offsets
 from .maintenance import run_maintenance
@@ -486,14 +486,14 @@ class MicroBatchProcessor:
         return inputs
 
     def _check_late_rows(self, query: StreamingQuery, stats: BatchStats) -> BatchStats:
-        """Refuse rows that Spark dropped for another reason than the transform's; set the alarm."""
+        """Refuse rows that Spark dropped for another reason; check the limit of late rows."""
         job = self.steps.job
         if job.transform is not None and job.emit == "final":
             # With watermarks="log", late rows are dropped before Spark could drop them.
             droppable_rows = 0 if job.late_by_log else stats.late_rows
             check_dropped_rows(stats.number, rows_dropped_by_watermark(query), droppable_rows)
-        alarm_text = late_alarm(stats, job.limits)
-        if alarm_text is None:
+        excess = describe_excess_late_rows(stats, job.limits)
+        if excess is None:
             return stats
-        _LOG.warning("%s: %s", job.name, alarm_text)
-        return replace(stats, alarm=True)
+        _LOG.warning("%s: %s", job.name, excess)
+        return replace(stats, is_over_late_limit=True)

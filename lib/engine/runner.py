@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -16,20 +16,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..checkpoint.offset_log import query_watermark
 from ..columns import nested_names, require_storable_names
 from ..commit.batch import UNIX_EPOCH
 from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
 from ..errors import CheckpointError, ConflictError
 from ..job.dataflow import build_query
-from ..job.job import Job
-from ..job.validation import require_type
+from ..job.job import Job, require_job
 from ..jvm import (
     handle_jvm_signals,
     read_all_rows,
 )
 from ..process.shutdown import Stop, StopRequestedError, stop_on_signals
 from ..spark.job_session import in_job_session
+from ..spark.presets import COUNTED_ROCKSDB_ROWS
 from ..spark.session import checkpoint_by_rename
 from ..spark.spark_errors import (
     explain_disk_errors,
@@ -93,7 +94,7 @@ def run(
       expected: a value of the type Job, not str
       try: Job(name=..., inputs=..., sink=...)
     """
-    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")
+    require_job(job)
     stop, display = stop or Stop(), display or ProgressDisplay()
     summary = Summary(job=job.name)
     run_metrics = RunMetrics(
@@ -161,6 +162,10 @@ class _StreamingJob:
     display: ProgressDisplay
     available_now: bool
 
+    @cached_property
+    def _counts_rocksdb_rows(self) -> bool:
+        return self.spark.conf.get(COUNTED_ROCKSDB_ROWS, "true") == "true"
+
     def run(self) -> None:
         """Run the query until it ends; raise its failure as the library's error.
 
@@ -226,12 +231,13 @@ class _StreamingJob:
         lag_monitor: LagMonitor,
         progress: Mapping[str, Any],
     ) -> None:
-        last_progress = parse_progress(progress)
+        parse = partial(parse_progress, counts_rocksdb_rows=self._counts_rocksdb_rows)
+        last_progress = parse(progress)
         last_seen_batch = self.run_metrics.last_batch
         if last_seen_batch < 0 or last_progress.batch > last_seen_batch + 1:
             # Batches may be shorter than the polling interval; Spark retains a hundred reports.
             for report in query.recentProgress:
-                recent_progress = parse_progress(json.loads(report.json))
+                recent_progress = parse(json.loads(report.json))
                 if last_seen_batch < recent_progress.batch < last_progress.batch:
                     self.run_metrics.add_progress(recent_progress)
         if last_progress.batch != last_seen_batch:
@@ -290,28 +296,28 @@ def _drain_and_stop(query: StreamingQuery, stop: Stop) -> None:
     query.stop()
 
 
-def describe_open_results(job: Job, spark: SparkSession, summary: Summary) -> str | None:
-    """Return a message about results that are not final yet.
+def describe_open_results(job: Job, spark: SparkSession) -> str | None:
+    """Return a message about results that are not final yet, from the watermark of the query.
 
-    None if there are none: without state, without rows, or with emit="changes".
+    None if there are none: without state, without a watermark, or with emit="changes".
     """
-    watermarks = [watermark for watermark in summary.watermarks.values() if watermark is not None]
-    if job.emit == "changes" or not watermarks or len(watermarks) < len(summary.watermarks):
+    if job.emit == "changes" or job.transform is None:
         return None
-    next_result_at = _next_result_time(job, spark, min(watermarks))
-    if next_result_at is None:
+    watermark = query_watermark(spark, job.locations.checkpoint)
+    next_result_at = None if watermark is None else _next_result_time(job, spark, watermark)
+    if watermark is None or next_result_at is None:
         return None
     watermark_delay = max(
         microseconds(job_input.watermark_delay, "watermark_delay", min_value=0)
         for job_input in job.inputs.values()
     )
     time_unit_hint = (
-        "; times in 1970 indicate a wrong time_unit" if min(watermarks) < _IMPLAUSIBLY_OLD else ""
+        "; times in 1970 indicate a wrong time_unit" if watermark < _IMPLAUSIBLY_OLD else ""
     )
     input_text = " in each input" if len(job.inputs) > 1 else ""
     idle_text = "" if job.every is None else ", or after an idle_timeout"
     return (
-        f"the watermark is {_format_time(min(watermarks))}; the next results are emitted when it "
+        f"the watermark is {_format_time(watermark)}; the next results are emitted when it "
         f"reaches {_format_time(next_result_at)}: with an event at "
         f"{_format_time(next_result_at + watermark_delay)} or later{input_text}{idle_text}"
         f"{time_unit_hint}"

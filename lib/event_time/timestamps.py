@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ..columns import require_choice, require_instance
 from ..durations import microseconds
-from ..errors import ArgumentError
 
+TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 _FIRST = -62_135_596_800_000_000
 _LAST = 253_402_300_800_000_000
 """The first microsecond of the year 1, and the first after the year 9999."""
@@ -40,7 +42,7 @@ def exceeds_future_tolerance(time: Column, received: Column, tolerance: str | ti
     return F.coalesce((time > limit) & is_usable, F.lit(False))
 
 
-def epoch_to_timestamp(epoch: Column, unit: str = "milliseconds") -> Column:
+def epoch_to_timestamp(epoch: Column, unit: TimeUnit = "milliseconds") -> Column:
     """Return the timestamp of an epoch number, or null outside the years 1 to 9999.
 
     `unit` is "seconds", "milliseconds" or "microseconds". Spark's `timestamp_millis` fails for a
@@ -52,10 +54,8 @@ def epoch_to_timestamp(epoch: Column, unit: str = "milliseconds") -> Column:
     >>> clicks.select(F.year(epoch_to_timestamp(F.lit(1_767_261_780), "seconds"))).first()[0]
     2026
     """
-    if unit not in _MICROSECONDS:
-        raise ArgumentError(
-            f"invalid unit: {unit!r}", f"one of {', '.join(map(repr, _MICROSECONDS))}"
-        )
+    require_choice(unit, "unit", TimeUnit)
+    require_instance(epoch, "epoch", Column, 'F.col("at")')
     scale = _MICROSECONDS[unit]
     number = epoch.cast("bigint")
     in_range = number.between(_FIRST // scale + 1, _LAST // scale - 1)

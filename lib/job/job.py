@@ -169,6 +169,7 @@ class Job:
             )
         self._require_valid_functions()
         self._require_valid_emit()
+        self._require_complete_joins()
         if self.late_by_log:
             _refuse(
                 self._log_lateness_obstacles(),
@@ -379,6 +380,20 @@ class Job:
                 "CorrectedWindows(path, aggregation=views)",
             )
 
+    def _require_complete_joins(self) -> None:
+        """Refuse to add up counts of an early join, which emits the pairs of a row over batches."""
+        join = _interval_join_of(self.transform)
+        if join is None or join.emit != "early" or join.how in ("semi", "anti"):
+            return
+        if _adds_results(self.sink):
+            raise ArgumentError(
+                f"invalid emit of the join: 'early' with {type(self.sink).__name__}, which adds up "
+                "batches",
+                "'final', which emits all matches of a left row in one batch; with 'early' a row "
+                "with matches in two batches would be counted twice",
+                'IntervalJoin(..., emit="final")',
+            )
+
     def _log_lateness_obstacles(self) -> Iterator[str]:
         """Yield the parts of a job with watermarks="log" that more than the log decides."""
         if not all(job_input.late_by_log for job_input in self.inputs.values()):
@@ -403,6 +418,7 @@ class Job:
                     )
         if self.metrics_port is not None:
             require_count(self.metrics_port, "metrics_port", min_value=1, max_value=65_535)
+        require_type(self.metrics_address, str, "metrics_address", f'metrics_address="{LOOPBACK}"')
         if self.report is not None:
             require_path(self.report, "report")
         is_blank = isinstance(self.revision, str) and not self.revision.strip()
@@ -551,6 +567,18 @@ def _transform_obstacles(transform: Any) -> Iterator[str]:
             yield f"sliding windows with windows={window.windows!r}"
 
 
+def _interval_join_of(transform: Transform | None) -> IntervalJoin | None:
+    """Return the join of a transform, also of a function that has the lateness of a join."""
+    owner: object = transform
+    if isinstance(transform, Stateful) and inspect.ismethod(transform.late_from):
+        owner = transform.late_from.__self__
+    return owner if isinstance(owner, IntervalJoin) else None
+
+
+def _adds_results(sink: Sink) -> bool:
+    return sink.adds_results or any(map(_adds_results, sink.inner_sinks))
+
+
 def _sink_obstacles(sink: Sink, transform: Any) -> Iterator[str]:
     if not sink.supports_backfill:
         yield f"the sink {type(sink).__name__}"
@@ -566,3 +594,8 @@ def _sink_obstacles(sink: Sink, transform: Any) -> Iterator[str]:
     if sink.result_keys and not sink.adds_results and not has_unique_keys:
         keys = ", ".join(sink.result_keys)
         yield f"the sink {type(sink).__name__} by {keys}, where two results may share a key"
+
+
+def require_job(job: object) -> None:
+    """Raise ColumnTypeError unless the value is a job."""
+    require_type(job, Job, "job", "Job(name=..., inputs=..., sink=...)")

@@ -223,7 +223,7 @@ def build_job_command(
                 job = replace(job, report=str(report)) if report else job
                 run_summary = run(job, spark, **start_options)
                 log.info("%s", _format_summary(run_summary, result_label))
-                open_results = describe_open_results(job, spark, run_summary)
+                open_results = describe_open_results(job, spark)
                 if open_results is not None:
                     log.info("%s: %s", run_summary.job, open_results)
                 if summary is not None:

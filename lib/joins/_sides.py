@@ -17,6 +17,7 @@ from ..columns import (
     quoted_column,
     require_column_names,
     require_columns,
+    require_dataframe,
     require_event_time,
     require_no_name_clash,
 )
@@ -61,12 +62,16 @@ def validate_sides(
 ) -> tuple[Side, Side]:
     """Return the sides of a join; raise an error for invalid arguments."""
     keys = tuple(require_column_names(on, "on"))
-    times = (time, time) if isinstance(time, str) else time
+    for frame in (left, right):
+        require_dataframe(frame)
     if not keys:
         raise ArgumentError("invalid on: no columns", "one or more columns", 'on="session"')
-    if len(times) != 2:
+    times = (time, time) if isinstance(time, str) else time
+    if not isinstance(times, Sequence) or len(times) != 2:
         raise ArgumentError(
-            f"invalid time: {time!r}", "a column name, or one column name for each side"
+            f"invalid time: {time!r}",
+            "a column name, or one column name for each side",
+            'time=("searched_at", "clicked_at")',
         )
     left_side, right_side = Side(left, keys, times[0]), Side(right, keys, times[1])
     for name, side in (("left", left_side), ("right", right_side)):
@@ -148,8 +153,12 @@ def result_columns(
     A name that both sides have, or that is RESULT_TIME, gets the suffix of its side. Raises
     ColumnError for names that still clash.
     """
-    if len(suffixes) != 2:
-        raise ArgumentError(f"invalid suffixes: {suffixes!r}", "two strings, one for each side")
+    if isinstance(suffixes, str) or len(suffixes) != 2:
+        raise ArgumentError(
+            f"invalid suffixes: {suffixes!r}",
+            "two strings, one for each side",
+            'suffixes=("_left", "_right")',
+        )
     in_left = {name.lower() for name in left.non_key_columns}
     in_right = {name.lower() for name in right.non_key_columns}
     shared = (in_left & in_right) | {RESULT_TIME}

@@ -8,7 +8,7 @@ from typing import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import quoted_column, require_column_names, require_columns
+from ..columns import quoted_column, require_column_names, require_columns, require_dataframe
 from ..errors import ArgumentError
 from ._sides import require_distinct_columns, require_equal_keys
 
@@ -69,6 +69,14 @@ def table_table(
     (['user', 'page', 'count', '_weight'], 9)
     """
     keys = require_column_names(on, "on")
+    for name, frame in (("left", left), ("right", right)):
+        require_dataframe(frame, name)
+        if frame.isStreaming:
+            raise ArgumentError(
+                f"invalid {name}: a stream",
+                "a batch",
+                "the sink tidegate.views.View, or stream_stream for two streams",
+            )
     left = _with_weight(left)
     right = _with_weight(right)
     _require_joinable(left, right, keys, how)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 
-from ..columns import add_micros, quoted_column, require_choice
+from ..columns import add_micros, quoted_column, require_choice, require_column_names
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._buffered_join import FinalJoin
@@ -43,6 +43,7 @@ class IntervalJoin:
 
     def __post_init__(self) -> None:
         _ = self._panes
+        require_column_names(self.on, "on")
         require_choice(self.how, "how", IntervalJoinType)
         require_choice(self.emit, "emit", JoinEmit)
 
@@ -114,6 +115,16 @@ class IntervalJoin:
                 "bounds of any sign with a sum of at least zero",
                 'within=("-10 minutes", "1 hour") for 10 minutes to an hour after the left row',
             )
+        if before + after == 0 and before:
+            distances = [
+                bound.lstrip(" -") if isinstance(bound, str) else abs(bound) for bound in within
+            ]
+            raise ArgumentError(
+                f"invalid within: {within!r}; it accepts right rows of a single instant only",
+                "how far before and how far after a left row a right row can be; a negative bound "
+                "excludes rows on its side",
+                f"within=({distances[0]!r}, {distances[1]!r}) for both sides of the left row",
+            )
         return Panes(before, after)
 
 
@@ -132,7 +143,8 @@ def stream_stream(
 
     A right row matches a left row if its `on` columns are equal and its time is in [left - before,
     left + after], both ends inclusive; `within` is (before, after). Either bound can be negative:
-    ("-10 minutes", "1 hour") means from 10 minutes to an hour after the left row. Rows with equal
+    ("-10 minutes", "1 hour") means from 10 minutes to an hour after the left row. An interval of a
+    single instant other than ("0 seconds", "0 seconds") is refused. Rows with equal
     keys multiply, as in SQL. A key with a null matches nothing. Rows with a null time are dropped.
 
     how: "inner" returns the matching pairs; "left", "right" and "full" also return the unmatched

@@ -13,10 +13,13 @@ from pyspark.sql import functions as F
 
 from ..columns import (
     as_column,
+    column_type,
     quoted_column,
     require_choice,
     require_column_names,
     require_columns,
+    require_dataframe,
+    require_instance,
     require_timestamp,
 )
 from ..errors import ArgumentError
@@ -60,6 +63,8 @@ class LookupJoin:
         if not require_column_names(self.on, "on"):
             raise ArgumentError("invalid on: no columns", "one or more columns", 'on="user_id"')
         require_choice(self.how, "how", LookupJoinType)
+        if self.as_of is not None:
+            require_instance(self.as_of, "as_of", str, 'as_of="event_time"')
         if require_column_names(self.order, "order") and self.as_of is None:
             raise ArgumentError(
                 f"invalid order: {self.order!r} without as_of",
@@ -71,6 +76,8 @@ class LookupJoin:
         """Return the joined rows."""
         keys = require_column_names(self.on, "on")
         order_columns = require_column_names(self.order, "order")
+        require_dataframe(events, "events")
+        require_dataframe(table, "table")
         if table.isStreaming:
             raise ArgumentError(
                 "invalid table: a stream",
@@ -191,6 +198,8 @@ def validity_periods(
     ['valid_from', 'page', 'user', 'ms', 'valid_to']
     """
     require_timestamp(changes, time, "time")
+    if deleted is not None:
+        column_type(changes, deleted, "deleted")
     is_deleted = F.lit(False) if deleted is None else as_column(deleted)
     with_valid_to = changes.withColumn(VALID_TO, F.when(is_deleted, quoted_column(time)))
     return with_valid_to.withColumnRenamed(time, VALID_FROM)

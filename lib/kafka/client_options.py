@@ -81,7 +81,9 @@ def parse_topic_names(topics: str | Iterable[str]) -> tuple[str, ...]:
     >>> parse_topic_names("clicks")
     ('clicks',)
     """
-    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    names = (
+        (topics,) if not isinstance(topics, Iterable) or isinstance(topics, str) else tuple(topics)
+    )
     for name in names:
         if not isinstance(name, str) or not _TOPIC_PATTERN.fullmatch(name):
             raise ArgumentError(
@@ -89,6 +91,9 @@ def parse_topic_names(topics: str | Iterable[str]) -> tuple[str, ...]:
                 "one name or a list of names, with letters, digits, '.', '_' and '-'",
                 f"topics={[part for part in re.split(r'[ ,]+', str(name)) if part]}",
             )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ArgumentError(f"invalid topics: repeated {', '.join(repeated)}", "each topic once")
     return names
 
 
@@ -107,10 +112,27 @@ def describe_similar_topics(name: str, existing: Iterable[str]) -> str:
     return f"the broker has the topics {', '.join(by_similarity[:_MAX_LISTED_TOPICS])}{more}"
 
 
-def require_options(names: Iterable[str]) -> None:
-    """Raise ArgumentError for options that an argument sets, or that Spark would ignore."""
+def require_options(options: Mapping[str, str]) -> None:
+    """Raise ArgumentError for options that an argument sets, or that Spark would ignore.
+
+    Raises ColumnTypeError for options that are not a mapping, and for a name or a value without
+    text.
+    """
+    if not isinstance(options, Mapping):
+        raise ColumnTypeError(
+            f"invalid options: {type(options).__name__}",
+            "a mapping of names to values",
+            'options={"kafka.security.protocol": "SSL"}',
+        )
+    for name, value in options.items():
+        if not isinstance(name, str) or not isinstance(value, str | int | float | bool):
+            raise ColumnTypeError(
+                f"invalid option: {name!r} with a value of type {type(value).__name__}",
+                "text, a number, True or False",
+                'options={"kafka.security.protocol": "SSL"}',
+            )
     reader_options = {option.lower() for option in _READER_OPTIONS}
-    for name in names:
+    for name in options:
         if name.lower() in _ARGUMENT_BY_OPTION:
             raise ArgumentError(
                 f"invalid option: {name!r}",

@@ -22,7 +22,7 @@ from ..engine.streams import log_lateness_by_input
 from ..errors import CheckpointError, ColumnTypeError, ComparisonError
 from ..frame_diff import FrameDiff, diff_frames
 from ..job.dataflow import build_query
-from ..job.job import Job
+from ..job.job import Job, require_job
 from ..offsets import partition_value
 from ..sinks import MapRows, Sink
 from ..sources.side_output_rows import LatenessTest
@@ -59,6 +59,7 @@ def compare(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Fra
     >>> compare(job, spark, ignore=["users"]).is_empty                         # doctest: +SKIP
     True
     """
+    require_job(job)
     require_comparable(job)
     preflight = Preflight(job, spark)
     lineage = preflight.require_all()

@@ -24,7 +24,7 @@ from ..commit.table_log import TableLog
 from ..delta.delta_table import read_table_version
 from ..errors import ConfigError
 from ..job.dataflow import partial_windows
-from ..job.job import Job
+from ..job.job import Job, require_job
 from ..jvm import DeltaState, delta_state
 from ..sinks.windows.alarms import corrected_windows_in
 from ..spark.job_session import in_job_session
@@ -53,6 +53,7 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
     >>> merge_late_rows(job, spark)                                            # doctest: +SKIP
     7
     """
+    require_job(job)
     require_no_swap(job)
     if corrected_windows_in(job.sink) is None:
         raise ConfigError(

@@ -44,6 +44,10 @@ class StepEvents:
 
     step: str | None
 
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            require_instance(self.step, "step", str, 'events_of("paid")')
+
     def first(self, value: str | Column) -> Measure:
         """Return the value of the first event."""
         return Measure(self.step, "first", value)

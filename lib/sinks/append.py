@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 
-from ..columns import first_reason
+from ..columns import first_reason, require_flag
 from ..commit.batch import CommitContext
 from ..delta import delta_table as table
 from ..delta.commit_options import CommitOptions
@@ -53,6 +53,7 @@ class Append(TableSink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout)
+        require_flag(self.evolve, "evolve")
 
     def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
         """Check the columns of a batch against the table."""

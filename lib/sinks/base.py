@@ -282,6 +282,11 @@ def require_distinct_paths(first: str, second: str, third: str) -> None:
         )
 
 
+def require_sink(sink: object, label: str = "sink") -> None:
+    """Raise ColumnTypeError unless the value is a sink."""
+    require_instance(sink, label, Sink, f'{label}=Append("/tables/views")')
+
+
 def require_target(
     path: object, output: object, layout: TableLayout = ANY_LAYOUT, rewriting_sink: object = None
 ) -> None:

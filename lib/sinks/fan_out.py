@@ -9,11 +9,12 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ..columns import require_function
 from ..commit.batch import CommitContext
 from ..commit.protocol import Outcome
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ColumnTypeError
 from ..input_frames import ROWS, only_frame
-from .base import Sink, WrappingSink
+from .base import Sink, WrappingSink, require_sink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,10 @@ class MapRows(WrappingSink):
 
     sink: Sink
     rows: Callable[[DataFrame], DataFrame]
+
+    def __post_init__(self) -> None:
+        require_sink(self.sink)
+        require_function(self.rows, "rows", "rows=lambda rows: rows.where('ms > 1000')")
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
@@ -70,6 +75,13 @@ class FanOut(WrappingSink):
     other_sinks: Sequence[Sink]
 
     def __post_init__(self) -> None:
+        require_sink(self.target, "target")
+        if not isinstance(self.other_sinks, Sequence) or isinstance(self.other_sinks, str):
+            raise ColumnTypeError(
+                f"invalid other_sinks: {self.other_sinks!r}", "a list of sinks", "other_sinks=[...]"
+            )
+        for sink in self.other_sinks:
+            require_sink(sink, "sink in other_sinks")
         tables = self.tables()
         if len(set(tables)) < len(tables):
             raise ArgumentError(

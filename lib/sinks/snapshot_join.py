@@ -9,7 +9,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..columns import require_no_name_clash
+from ..columns import require_function, require_instance, require_no_name_clash
 from ..commit.batch import CommitContext
 from ..commit.protocol import Outcome
 from ..delta.catalog import resolve_table_path
@@ -18,7 +18,7 @@ from ..errors import ArgumentError, TableError
 from ..input_frames import ROWS, only_frame
 from ..joins import LookupJoin
 from ..jvm import delta_state
-from .base import Sink, WrappingSink
+from .base import Sink, WrappingSink, require_sink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,9 @@ class SnapshotJoin(WrappingSink):
     version_column: str = "table_version"
 
     def __post_init__(self) -> None:
+        require_sink(self.sink)
+        require_instance(self.table, "table", str, 'table="/data/pages"')
+        require_function(self.join, "join", 'join=LookupJoin("page")')
         tables = self.tables()
         if len(tables) != 1:
             raise ArgumentError(

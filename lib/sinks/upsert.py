@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ..aggregates import Aggregate, merge_columns, merge_partials
+from ..aggregates import Aggregate, merge_columns, merge_partials, partials
 from ..columns import (
     first_reason,
     quote_name,
@@ -18,6 +18,7 @@ from ..columns import (
     quoted_column_in,
     require_column_names,
     require_columns,
+    require_flag,
     same_key,
 )
 from ..commit.batch import CommitContext
@@ -74,6 +75,9 @@ class Upsert(TableSink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
+        require_flag(self.evolve, "evolve")
+        if self.aggs is not None:
+            _ = partials(self.aggs)
         if isinstance(self.keys, str) or not require_column_names(self.keys, "keys"):
             raise ArgumentError(
                 f"invalid keys: {self.keys!r}", "a list of at least one column", 'keys=["page"]'

@@ -113,7 +113,7 @@ def count_bounds(
         result = F.struct(low.alias("low"), estimate.alias("estimate"), high.alias("high"))
         return F.when(sketch.isNotNull(), result)
 
-    return compute_once(decode_sketch(as_column(stored), kind), bounds)
+    return compute_once(decode_sketch(as_column(stored, "stored"), kind), bounds)
 
 
 def sketch_fault(stored: str | Column, expected: str | Column) -> Column:
@@ -134,7 +134,9 @@ def sketch_fault(stored: str | Column, expected: str | Column) -> Column:
     >>> sketches.select(sketch_fault("users", "distinct")).head()[0]
     'not a sketch: does not start with TGS'
     """
-    return compute_once(as_column(stored), lambda envelope: _sketch_fault(envelope, expected))
+    return compute_once(
+        as_column(stored, "stored"), lambda envelope: _sketch_fault(envelope, expected)
+    )
 
 
 def _sketch_fault(envelope: Column, expected: str | Column) -> Column:
@@ -165,7 +167,7 @@ def is_valid_sketch(stored: str | Column, expected: str | Column) -> Column:
     [False, True]
     """
     return compute_once(
-        as_column(stored),
+        as_column(stored, "stored"),
         lambda envelope: F.coalesce(_is_valid(envelope, expected), envelope.isNull()),
     )
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from ..aggregates import Aggregate
 from ..columns import as_column
+from ..errors import ArgumentError
 from ._envelope import HEADER_BYTES, LABEL_BYTES, compute_once, decode_sketch, encode_sketch
 from .bloom_size import BloomSize, fit_single_block, slice_bytes
 
@@ -80,7 +81,7 @@ def might_contain(stored: str | Column, value: Key) -> Column:
     True
     """
     columns = [as_column(part) for part in _key_parts(value)]
-    sketch = as_column(stored)
+    sketch = as_column(stored, "stored")
 
     def probe(decoded: Column) -> Column:
         width = _slice_width(decoded["bits"])
@@ -110,7 +111,7 @@ def bloom_filter_stats(stored: str | Column) -> Column:
     >>> stored.select(bloom_filter_stats("users").alias("stats")).head().stats.keys
     2
     """
-    sketch = as_column(stored)
+    sketch = as_column(stored, "stored")
 
     def fill_of_slices(decoded: Column) -> Column:
         width = _slice_width(decoded["bits"])
@@ -127,7 +128,11 @@ def bloom_filter_stats(stored: str | Column) -> Column:
 
 
 def _key_parts(value: Key) -> list[str | Column]:
-    return [value] if isinstance(value, str | Column) else list(value)
+    if isinstance(value, str | Column) or not isinstance(value, Sequence):
+        return [value]
+    if not value:
+        raise ArgumentError(f"invalid value: {value!r}", "one or more columns", 'value="user"')
+    return list(value)
 
 
 def key_hash(columns: Sequence[Column]) -> Column:

@@ -84,7 +84,7 @@ def hll_estimate(stored: str | Column) -> Column:
     >>> clicks.groupBy().agg(users.alias("users")).select(hll_estimate("users")).head()[0]
     2
     """
-    return F.hll_sketch_estimate(decode_sketch(as_column(stored), KIND))
+    return F.hll_sketch_estimate(decode_sketch(as_column(stored, "stored"), KIND))
 
 
 def hll_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:

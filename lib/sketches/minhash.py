@@ -12,8 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ..arrow_kernels import arrow_udf
-from ..columns import as_column
-from ..errors import ArgumentError
+from ..columns import as_column, require_integer
 from .datasketch_bridge import import_datasketch
 from .hashing import spark_hash
 
@@ -47,12 +46,19 @@ def minhash(text: str | Column, *, shingle_size: int = 3, permutations: int = 12
     >>> len(texts.select(minhash("text", permutations=32)).head()[0])
     32
     """
-    for name, value in {"shingle_size": shingle_size, "permutations": permutations}.items():
-        if value < 1:
-            raise ArgumentError(f"invalid {name}: {value}", "1 or more", f"{name}=3")
+    require_shingles(shingle_size, permutations)
     import_datasketch()
     signatures = arrow_udf(_signature_function(permutations), "array<int>")
-    return signatures(_shingles(as_column(text), shingle_size))
+    return signatures(_shingles(as_column(text, "text"), shingle_size))
+
+
+def require_shingles(shingle_size: object, permutations: object) -> None:
+    """Raise ArgumentError unless both are whole numbers of 1 or more."""
+    for name, value, hint in (
+        ("shingle_size", shingle_size, 3),
+        ("permutations", permutations, 128),
+    ):
+        require_integer(value, name, 1, 1_000_000, f"{name}={hint}")
 
 
 def to_datasketch_minhash(values: Sequence[int]) -> MinHash:

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from ..columns import quoted_column, require_columns, require_event_time
 from ..durations import microseconds
-from ..errors import ArgumentError
-from .minhash import minhash
+from ..errors import ArgumentError, ColumnTypeError
+from .minhash import minhash, require_shingles
 
 _TIME = "time"
 _KEY = "key"
@@ -50,12 +51,20 @@ class NearDuplicates:
 
     def __post_init__(self) -> None:
         microseconds(self.within, "within", min_value=0)
+        require_shingles(self.shingle_size, self.permutations)
         rows_per_band(self.threshold, permutations=self.permutations, recall=self.recall)
 
     def __call__(self, documents: DataFrame) -> DataFrame:
         """Return one row per pair."""
         require_event_time(documents, self.time)
         require_columns(documents, [self.text], "text")
+        text_type = documents.schema[self.text].dataType
+        if not isinstance(text_type, StringType):
+            raise ColumnTypeError(
+                f"invalid text: {self.text!r} has type {text_type.simpleString()}",
+                "a column of text",
+                f"withColumn({self.text!r}, F.col({self.text!r}).cast('string'))",
+            )
         require_columns(documents, [self.key], "key")
         bands = self._bands(documents)
         earlier, later = (
@@ -197,6 +206,10 @@ def near_duplicates(
     return pairs(documents)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def rows_per_band(threshold: float, *, permutations: int = 128, recall: float = 0.95) -> int:
     """Return the number of signature elements (rows) per band.
 
@@ -210,11 +223,11 @@ def rows_per_band(threshold: float, *, permutations: int = 128, recall: float = 
     >>> rows_per_band(0.8)
     7
     """
-    if not 0 < threshold <= 1:
+    if not _is_number(threshold) or not 0 < threshold <= 1:
         raise ArgumentError(
             f"invalid threshold: {threshold!r}", "above 0 and at most 1", "threshold=0.8"
         )
-    if not 0 < recall < 1:
+    if not _is_number(recall) or not 0 < recall < 1:
         raise ArgumentError(f"invalid recall: {recall!r}", "between 0 and 1", "recall=0.95")
     for rows in range(permutations, 0, -1):
         bands = permutations // rows

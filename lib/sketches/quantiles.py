@@ -120,7 +120,7 @@ def quantile_bounds(stored: str | Column, probability: float, *, k: int = 200) -
         ]
         return _unless_empty(sketch, F.struct(*quantiles))
 
-    return compute_once(decode_sketch(as_column(stored), f"{KIND} k={k}"), bounds)
+    return compute_once(decode_sketch(as_column(stored, "stored"), f"{KIND} k={k}"), bounds)
 
 
 def _quantile(sketch: Column, probabilities: float | Sequence[float]) -> Column:
@@ -137,7 +137,9 @@ def _unless_empty(sketch: Column, result: Column) -> Column:
 
 
 def _require_probabilities(probabilities: float | Sequence[float]) -> None:
-    ranks = [probabilities] if isinstance(probabilities, int | float) else list(probabilities)
+    ranks: Sequence[object] = [probabilities]
+    if isinstance(probabilities, Sequence) and not isinstance(probabilities, str):
+        ranks = probabilities
     if not ranks or not all(isinstance(rank, int | float) and 0 <= rank <= 1 for rank in ranks):
         raise ArgumentError(
             f"invalid probabilities: {probabilities!r}",

@@ -117,7 +117,7 @@ def theta_estimate(stored: str | Column) -> Column:
     >>> clicks.groupBy().agg(users.alias("users")).select(theta_estimate("users")).head()[0]
     2
     """
-    return F.theta_sketch_estimate(decode_sketch(as_column(stored), KIND))
+    return F.theta_sketch_estimate(decode_sketch(as_column(stored, "stored"), KIND))
 
 
 def theta_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
@@ -165,7 +165,7 @@ def _set_operation(
     precision: int,
 ) -> Column:
     label = _label(precision)
-    sketches = [decode_sketch(as_column(stored), label) for stored in (left, right)]
+    sketches = [decode_sketch(as_column(stored, "stored"), label) for stored in (left, right)]
     return encode_sketch(operation(*sketches), label)
 
 

@@ -11,14 +11,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegralType, StructType, TimestampType
 
-from ..columns import as_column, cache_columns, quoted_column, require_choice
+from ..columns import (
+    as_column,
+    cache_columns,
+    closest_name,
+    quoted_column,
+    require_choice,
+    require_column_or_name,
+)
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from ..event_time.timestamps import epoch_to_timestamp, exceeds_future_tolerance
+from ..event_time.timestamps import TimeUnit, epoch_to_timestamp, exceeds_future_tolerance
 from ..jvm import try_expression
 
 OnFuture: TypeAlias = Literal["reject", "clamp"]
-TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
 EVENT_TIME = "event_time"
 UNREADABLE = "__tidegate_unreadable"
 """Whether the format could not decode the record."""
@@ -69,11 +75,13 @@ class EventTime:
         if self.tolerance is not None:
             microseconds(self.tolerance, "future_tolerance", min_value=0)
         require_choice(self.on_future, "on_future", OnFuture)
+        require_column_or_name(self.time, "time")
         fields = self.fields.fieldNames()
         if isinstance(self.time, str) and self.time not in fields:
             raise ColumnError(
                 f"invalid time: {self.time!r}",
                 f"one of the fields {', '.join(fields)}, or an expression",
+                closest_name(self.time, fields),
             )
         self._require_type()
         conflicting = [name for name in fields if is_event_time(name) and name != self.time]

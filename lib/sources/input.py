@@ -20,6 +20,7 @@ from ..columns import (
 )
 from ..durations import interval_text, microseconds
 from ..errors import ArgumentError, ColumnTypeError
+from ..event_time.timestamps import TimeUnit
 from ..event_time.watermark import with_watermark
 from ..formats.format import Format
 from ..offsets import EventTimes, Offsets
@@ -35,7 +36,6 @@ from .event_time_column import (
     UNREADABLE,
     EventTime,
     OnFuture,
-    TimeUnit,
     is_event_time,
 )
 from .heartbeat import Heartbeats
@@ -146,14 +146,16 @@ class Input:
     def __post_init__(self) -> None:
         source_hint = 'KafkaSource("localhost:9092", "clicks")'
         require_instance(self.source, "source", KafkaSource, source_hint)
-        if not hasattr(self.format, "decode"):
+        if isinstance(self.format, type) or not hasattr(self.format, "decode"):
             raise ColumnTypeError(
                 f"invalid format: {self.format!r} of type {type(self.format).__name__}",
                 "a format of tidegate.formats",
                 'json_format("page STRING, event_time TIMESTAMP")',
             )
-        if isinstance(self.kafka_columns, str) or any(
-            name not in _KAFKA_COLUMNS for name in self.kafka_columns
+        if (
+            isinstance(self.kafka_columns, str)
+            or not isinstance(self.kafka_columns, Sequence)
+            or any(name not in _KAFKA_COLUMNS for name in self.kafka_columns)
         ):
             raise ArgumentError(
                 f"invalid kafka_columns: {self.kafka_columns!r}",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from math import ceil
@@ -97,6 +98,11 @@ class KafkaSource:
     def __post_init__(self) -> None:
         require_bootstrap_servers(self.bootstrap_servers)
         object.__setattr__(self, "topics", parse_topic_names(self.topics))
+        if self.pattern is not None:
+            _require_pattern(self.pattern)
+        if self.partitions is not None:
+            _require_partitions(self.partitions)
+            parse_topic_names(list(self.partitions))
         arguments = [name for name in ("topics", "pattern", "partitions") if getattr(self, name)]
         if len(arguments) != 1:
             raise ArgumentError(
@@ -295,6 +301,36 @@ def _non_empty_ranges(start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
             starts.setdefault(topic, {})[partition] = first
             ends.setdefault(topic, {})[partition] = stop
     return starts, ends
+
+
+def _require_pattern(pattern: object) -> None:
+    """Refuse a broken pattern; one with a backslash may be valid in Java and not in Python."""
+    fault = "" if isinstance(pattern, str) and pattern else "no text"
+    try:
+        if isinstance(pattern, str) and "\\" not in pattern:
+            re.compile(pattern)
+    except re.error as error:
+        fault = str(error)
+    if fault:
+        raise ArgumentError(
+            f"invalid pattern: {pattern!r}; {fault}", "a regular expression", 'pattern="clicks-.*"'
+        )
+
+
+def _require_partitions(partitions: object) -> None:
+    is_valid = isinstance(partitions, Mapping) and all(
+        isinstance(numbers, Collection)
+        and not isinstance(numbers, str)
+        and numbers
+        and all(isinstance(number, int) and number >= 0 for number in numbers)
+        for numbers in partitions.values()
+    )
+    if not is_valid:
+        raise ArgumentError(
+            f"invalid partitions: {partitions!r}",
+            "the numbers of at least one partition by topic",
+            'partitions={"clicks": [0, 1]}',
+        )
 
 
 def _deal_added_partitions(

@@ -9,9 +9,12 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
+from ..columns import require_choice
+
 Preset = Literal["small", "fresh"]
 
 STATE_STORE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+COUNTED_ROCKSDB_ROWS = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 HEAP_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -31,12 +34,15 @@ created; a backfill needs none, because it is a batch without state.
 
 
 def preset_settings(preset: Preset | None) -> Mapping[str, str]:
-    """Return the settings of a preset; none for None.
+    """Return the settings of a preset; none for None. Raises ArgumentError for an unknown one.
 
     >>> preset_settings("fresh")["spark.sql.shuffle.partitions"]
     '1'
     """
-    return {} if preset is None else PRESETS[preset]
+    if preset is None:
+        return {}
+    require_choice(preset, "preset", Preset)
+    return PRESETS[preset]
 
 
 def local_cores(master: str) -> int:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from ..columns import require_instance, require_integer
 from ..errors import SetupError
 from ..jvm import has_class, import_python_utils
 from ..paths import local_path
@@ -69,11 +70,20 @@ def spark_session(
     preset: "small" or "fresh", settings for a kind of job: see PRESETS.
     partitions: spark.sql.shuffle.partitions, which a checkpoint fixes for its state.
 
-    Raises SetupError if jars are missing, or the session has no Delta or Kafka.
+    Raises SetupError if jars are missing, or the session has no Delta or Kafka, and ArgumentError
+    and ColumnTypeError for an invalid argument, before a JVM starts.
 
     >>> spark_session("views", master="local[2]").version >= "4"
     True
     """
+    require_instance(name, "name", str, 'spark_session("views")')
+    preset_settings(preset)
+    if partitions is not None:
+        require_integer(partitions, "partitions", 1, 1_000_000, "partitions=48")
+    if master is not None:
+        require_instance(master, "master", str, 'master="local[4]"')
+    if conf is not None:
+        require_instance(conf, "conf", Mapping, 'conf={"spark.driver.memory": "4g"}')
     active_session = SparkSession.getActiveSession()
     if active_session is not None:
         require_delta_and_kafka(active_session, preset)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..checkpoint.lineage import NO_BATCH, CheckpointLineage
@@ -33,6 +33,7 @@ class Inspection:
     tables: the log of each output's table.
     topic_states: the topics of each input, without inputs whose broker does not answer.
     fingerprint: the fingerprint of the job.
+    foreign_files: a file in the folder of each output that has files and no Delta table.
     """
 
     logs: CheckpointLogs
@@ -40,6 +41,7 @@ class Inspection:
     tables: Mapping[str, TableLog]
     topic_states: Mapping[str, Mapping[str, TopicState]]
     fingerprint: Mapping[str, str]
+    foreign_files: Mapping[str, str] = field(default_factory=dict)
 
     def has_table(self, output: str) -> bool:
         """Return whether the table of an output exists."""

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
-from ..errors import SourceError
+from ..errors import SetupError, SourceError
 from ..job.job import Job
+from ..jvm import list_names
 from ..paths import local_path
 from ..sources import KafkaSource
 
@@ -35,6 +36,27 @@ def table_paths(job: Job) -> dict[str, str]:
     }
 
 
+def visible_names(spark: SparkSession, folder: str) -> list[str]:
+    """Return the sorted names in a folder, without those that Delta ignores; the name of a file."""
+    return sorted(name for name in list_names(spark, folder) if not name.startswith(("_", ".")))
+
+
+def require_no_file(path: str) -> None:
+    """Raise SetupError for a local path of a folder that is a file, or is below one."""
+    folder = local_path(path)
+    file = (
+        next((each for each in (folder, *folder.parents) if each.is_file()), None)
+        if folder
+        else None
+    )
+    if file is not None:
+        raise SetupError(
+            f"{path} cannot be a folder",
+            f"{file} is a file.",
+            "choose a path that is not below a file.",
+        )
+
+
 def written_paths(job: Job) -> list[str]:
     """Return where a job writes: its tables, its checkpoint, and Spark's scratch folder."""
     return [*table_paths(job).values(), job.locations.checkpoint, tempfile.gettempdir()]
@@ -45,7 +67,8 @@ def prepare_locations(job: Job, spark: SparkSession) -> None:
 
     Logs a warning if a disk is nearly full or no broker answers.
 
-    Raises TopicError if the dead letter topic does not exist.
+    Raises TopicError if the dead letter topic does not exist, and SetupError for a path that is a
+    file.
     """
     if job.dead_letter_topic is not None:
         job.dead_letter_topic.check_topic(spark)
@@ -55,6 +78,8 @@ def prepare_locations(job: Job, spark: SparkSession) -> None:
                 "no broker answers at %s; Kafka's client retries for some minutes",
                 bootstrap_servers,
             )
+    for path in (*table_paths(job).values(), job.locations.checkpoint):
+        require_no_file(path)
     for path in {job.locations.checkpoint, job.sink.path}:
         folder = local_path(path)
         if folder is None:

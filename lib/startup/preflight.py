@@ -20,7 +20,7 @@ from ..job.fingerprint import job_fingerprint
 from ..job.job import Job
 from ..sources.topics import topic_states
 from .decision import Inspection, StartDecision, decide_start
-from .environment import is_reachable, table_paths
+from .environment import is_reachable, require_no_file, table_paths, visible_names
 from .resume import describe_resume_point
 from .start_checks import (
     check_checkpoint,
@@ -58,6 +58,8 @@ class Preflight:
     @cached_property
     def table_logs(self) -> Mapping[str, TableLog]:
         """The log of each output's table; readable also if the checkpoint is damaged."""
+        for path in table_paths(self.job).values():
+            require_no_file(path)
         return {
             output: read_table_log(self.spark, path)
             for output, path in table_paths(self.job).items()
@@ -83,6 +85,11 @@ class Preflight:
             tables=self.table_logs,
             topic_states=states_by_input,
             fingerprint=job_fingerprint(self.job),
+            foreign_files={
+                output: names[0]
+                for output, log in self.table_logs.items()
+                if log.id is None and (names := visible_names(self.spark, log.path))
+            },
         )
 
     @cached_property

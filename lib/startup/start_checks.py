@@ -29,7 +29,7 @@ from ..commit.ownership import (
 )
 from ..commit.protocol import require_table_not_ahead
 from ..commit.table_log import TableLog
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, TableError
 from ..input_frames import ROWS
 from ..job.dataflow import build_query
 from ..job.job import OFFSET_GAPS_SCHEMA, Job
@@ -258,7 +258,10 @@ def missing_topic_warnings(job: Job, inspection: Inspection, decision: StartDeci
 
 
 def check_table(job: Job, inspection: Inspection, decision: StartDecision, output: str) -> str:
-    """Refuse a table that does not match the checkpoint."""
+    """Refuse a table that does not match the checkpoint, and a folder with files of others.
+
+    A checkpoint that was started before can have left files of an interrupted batch in the folder.
+    """
     log = inspection.tables[output]
     is_rebuildable = output in job.sink.rebuildable_outputs
     query_id = decision.query_id
@@ -266,6 +269,14 @@ def check_table(job: Job, inspection: Inspection, decision: StartDecision, outpu
     if recorded is not None:
         require_unchanged(output, recorded, log)
     elif log.id is None:
+        file = inspection.foreign_files.get(output)
+        if file is not None and (inspection.lineage is None or output in decision.new_outputs):
+            raise TableError(
+                f"invalid table {log.path} of output {output!r}: not a Delta table, and not empty",
+                f"a Delta table of this job, or an empty or missing folder; found {file!r}",
+                "another path; or CONVERT TO DELTA for a folder of Parquet files that another "
+                "program wrote, or move the files away",
+            )
         return f"{log.path}: not created yet"
     else:
         require_own_checkpoint(output, job.name, query_id, log)

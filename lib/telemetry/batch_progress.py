@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ class BatchProgress:
     Attributes:
         lag: unread records of all partitions; None if the source does not report it.
         watermark: the watermark as Spark writes it, in ISO 8601.
+        state_rows: None if a state store does not count them.
         dropped_rows: rows, or groups of rows, that operators dropped behind the watermark.
         seconds: the duration of the batch.
         ended_at: when the batch ended, in seconds since 1970.
@@ -27,7 +28,7 @@ class BatchProgress:
     batch: int
     lag: int | None
     watermark: str | None
-    state_rows: int
+    state_rows: int | None
     state_bytes: int
     rows: int
     seconds: float
@@ -50,11 +51,14 @@ class BatchProgress:
             return None
 
 
-def parse_progress(progress: Mapping[str, Any]) -> BatchProgress:
+def parse_progress(
+    progress: Mapping[str, Any], *, counts_rocksdb_rows: bool = True
+) -> BatchProgress:
     """Parse a progress report of a query.
 
-    The lag is the latest offsets minus the offsets read. A count of state rows that Spark does not
-    maintain is 0.
+    The lag is the latest offsets minus the offsets read.
+
+    counts_rocksdb_rows: whether RocksDB counts the rows of its state; otherwise Spark reports 0.
 
     >>> parse_progress({"batchId": 3, "durationMs": {"triggerExecution": 1500}}).seconds
     1.5
@@ -78,8 +82,7 @@ def parse_progress(progress: Mapping[str, Any]) -> BatchProgress:
         batch=int(progress.get("batchId", 0)),
         lag=sum(lag_by_partition.values()) if lag_by_partition else None,
         watermark=(progress.get("eventTime") or {}).get("watermark"),
-        # Spark reports a count that it does not maintain as a negative number.
-        state_rows=sum(max(0, _read_number(state, "numRowsTotal")) for state in states),
+        state_rows=_count_state_rows(states, counts_rocksdb_rows),
         state_bytes=sum(_read_number(state, "memoryUsedBytes") for state in states),
         rows=sum(_read_number(source, "numInputRows") for source in sources),
         seconds=seconds,
@@ -88,6 +91,16 @@ def parse_progress(progress: Mapping[str, Any]) -> BatchProgress:
         lag_by_partition=lag_by_partition,
         read_offsets=read_offsets,
     )
+
+
+def _count_state_rows(states: Sequence[Mapping[str, Any]], counts_rocksdb_rows: bool) -> int | None:
+    """Return the rows of all state stores; None if one of them does not count its rows."""
+    for state in states:
+        metric_names = state.get("customMetrics") or {}
+        is_rocksdb = any(name.startswith("rocksdb") for name in metric_names)
+        if _read_number(state, "numRowsTotal") < 0 or (is_rocksdb and not counts_rocksdb_rows):
+            return None
+    return sum(_read_number(state, "numRowsTotal") for state in states)
 
 
 def _read_number(report: Mapping[str, Any], name: str) -> int:

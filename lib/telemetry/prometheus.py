@@ -68,7 +68,11 @@ def _counter_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         ("tidegate_dropped_rows", "Rows that Spark dropped as late.", snapshot.dropped_rows),
         ("tidegate_batches", "Batches.", summary.batches),
         ("tidegate_skipped_batches", "Batches already in the table.", summary.skipped_batches),
-        ("tidegate_late_alarms", "Batches above the limit of late rows.", summary.alarms),
+        (
+            "tidegate_batches_over_late_limit",
+            "Batches with more late rows than allowed.",
+            summary.batches_over_late_limit,
+        ),
         ("tidegate_lost_offsets", "Offsets deleted before they were read.", summary.lost_offsets),
     ):
         yield CounterMetricFamily(name, description, number)

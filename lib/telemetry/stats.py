@@ -22,8 +22,8 @@ class Summary:
 
     Attributes:
         skipped_batches: batches that the table already contained.
-        alarms: batches with more late rows than the limits allow.
         discarded_rows, rule_violations, watermarks: as in `BatchStats`.
+        batches_over_late_limit: batches with more late rows than the limits allow.
 
     >>> Summary(job="page_views", rows_in=10).as_dict()["rows_in"]
     10
@@ -42,7 +42,7 @@ class Summary:
     discarded_rows: int = 0
     rule_violations: dict[str, int] = field(default_factory=dict)
     lost_offsets: int = 0
-    alarms: int = 0
+    batches_over_late_limit: int = 0
     seconds: float = 0.0
     stopped: bool = False
     watermarks: dict[str, int | None] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Summary:
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
         self.rule_violations = sum_counts([self.rule_violations, batch.rule_violations])
-        self.alarms += batch.alarm
+        self.batches_over_late_limit += batch.is_over_late_limit
         for name, watermark in batch.watermarks.items():
             known = filter(None, (self.watermarks.get(name), watermark))
             self.watermarks[name] = max(known, default=None)

@@ -17,6 +17,8 @@ from ..columns import (
     quoted_column_in,
     require_choice,
     require_column_names,
+    require_instance,
+    require_integer,
     same_key,
 )
 from ..commit.batch import CommitContext
@@ -129,6 +131,12 @@ class View(Sink, Relation):
     def __post_init__(self) -> None:
         require_choice(self.how, "how", IncrementalJoinType)
         on = require_column_names(self.on, "on")
+        if not on:
+            raise ArgumentError("invalid on: no columns", "one or more columns", 'on="user"')
+        for name, side in (("left", self.left), ("right", self.right)):
+            require_instance(side, name, KeyedTable | View, f"{name}=KeyedTable(...)")
+        if self.compact_every is not None:
+            require_integer(self.compact_every, "compact_every", 1, 1_000_000, "compact_every=20")
         _require_joinable_sides(self.path, self.left, self.right, on)
         if self.how == "full":
             _require_full_join_key(self.left, self.right, on)

@@ -16,6 +16,7 @@ from ..aggregates import Aggregate, for_partials, merge_columns, partials
 from ..columns import (
     WATERMARK_KEY,
     add_micros,
+    closest_column,
     column_type,
     first_line,
     quoted_column,
@@ -24,7 +25,7 @@ from ..columns import (
     require_event_time,
     require_no_name_clash,
 )
-from ..durations import microseconds
+from ..durations import duration_text, microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 WINDOW = "window"
@@ -33,6 +34,8 @@ SPAN = "tidegate:window"
 ROWS = "tidegate:rows"
 BUCKETS = 64
 """The number of buckets in which a stream stores the rows of a window."""
+MAX_WINDOWS_PER_EVENT = 20_000
+"""More results per event than any machine writes as fast as events arrive."""
 _BUCKET = "tidegate:bucket"
 _WINDOWS = "tidegate:windows"
 
@@ -87,6 +90,7 @@ class Grouping:
                 f"invalid aggs: {first_line(fault)}",
                 "an Aggregate such as count(), or a Spark aggregate expression such as "
                 "F.stddev('ms')",
+                closest_column(fault, self.events.columns),
             ) from fault
         return self._select_results(rows)
 
@@ -181,6 +185,22 @@ def require_aggregates(aggs: object) -> None:
             "a mapping with at least one aggregate, by result column",
             "aggs={'n': count()}",
         )
+
+
+def require_window_limit(size: int, step: int, label: str, value: object) -> int:
+    """Return the maximum number of windows that contain an event; refuse more than 20,000.
+
+    size, step: in microseconds. `label` and `value` are those of the step, for the error.
+    """
+    windows_per_event = -(-size // step)
+    if windows_per_event > MAX_WINDOWS_PER_EVENT:
+        smallest = duration_text(-(-size // MAX_WINDOWS_PER_EVENT))
+        raise ArgumentError(
+            f"invalid {label}: {value!r}; each event would be in {windows_per_event:,} windows",
+            f"at most {MAX_WINDOWS_PER_EVENT:,} windows per event",
+            f"{label}='{smallest}', or sliding windows, which have one result per event",
+        )
+    return windows_per_event
 
 
 def _for_inputs(events: DataFrame, name: str, agg: Aggregate) -> Aggregate:

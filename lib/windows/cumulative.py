@@ -22,7 +22,14 @@ from ..calendars import (
 )
 from ..columns import add_micros, quoted_column
 from ..errors import ArgumentError
-from ._grouping import FixedGrid, Grouping, aggregate_by_panes, alignment_micros, as_window
+from ._grouping import (
+    FixedGrid,
+    Grouping,
+    aggregate_by_panes,
+    alignment_micros,
+    as_window,
+    require_window_limit,
+)
 from .window import Window
 
 CYCLE = "tidegate:cycle"
@@ -32,7 +39,8 @@ CYCLE = "tidegate:cycle"
 class Cumulative(Window):
     """Windows that grow by `step` up to `size`, then restart; see the function `cumulative`.
 
-    Raises ArgumentError and ColumnTypeError at construction.
+    Raises ArgumentError and ColumnTypeError at construction, also for more than 20,000 windows per
+    event.
 
     >>> Cumulative("1 hour", "1 day").lookback
     datetime.timedelta(days=1)
@@ -197,6 +205,7 @@ def _build_steps(
         if width % length:
             expected = "a size that is a multiple of the step"
             raise _uneven_steps_error(step, size, expected, "1 hour", "1 day")
+        require_window_limit(width, length, "step", step)
         return _CycleSteps(FixedGrid(width, alignment_micros(offset, width)), length)
     cycle = calendar(size, zone, offset)
     if is_calendar_period(step):
@@ -212,6 +221,7 @@ def _build_steps(
     if DAY % length:
         expected = "with a zone, a step that divides 24 hours, or a calendar period"
         raise _uneven_steps_error(step, size, expected, "1 hour", size)
+    require_window_limit(cycle.max_length, length, "step", step)
     return _CycleSteps(cycle, length)
 
 

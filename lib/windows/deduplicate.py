@@ -20,7 +20,7 @@ from ..columns import (
     require_columns,
     require_event_time,
 )
-from ..durations import interval_text, microseconds
+from ..durations import duration_text, interval_text, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ._grouping import SPAN, FixedGrid, as_window, with_span
 
@@ -62,7 +62,7 @@ class Deduplication:
             raise ArgumentError(
                 f"invalid max_delay: {self.max_delay!r} with within={self.within!r}",
                 f"at most `within`, and at least 1/{MAX_PANES} of it",
-                f"max_delay=timedelta(microseconds={max(1, within // 4)}), a quarter of `within`",
+                f"max_delay='{duration_text(max(1, within // 4))}', a quarter of `within`",
             )
 
     def __call__(self, events: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +15,14 @@ from ..aggregates import Aggregate
 from ..columns import add_micros
 from ..durations import microseconds
 from ..errors import ArgumentError
-from ._grouping import Grouping, aggregate_by_panes, alignment_micros, as_window, floor_time
+from ._grouping import (
+    Grouping,
+    aggregate_by_panes,
+    alignment_micros,
+    as_window,
+    floor_time,
+    require_window_limit,
+)
 from .window import Window
 
 
@@ -22,7 +30,8 @@ from .window import Window
 class Hopping(Window):
     """Overlapping windows [start, start + size), one every `hop`; see the function `hopping`.
 
-    Raises ArgumentError and ColumnTypeError at construction.
+    Raises ArgumentError and ColumnTypeError at construction, also for more than 20,000 windows per
+    event; warns if the hop does not divide the size.
 
     >>> Hopping("1 minute", "10 seconds").lookback
     datetime.timedelta(seconds=60)
@@ -43,6 +52,14 @@ class Hopping(Window):
                 "windows would be lost",
                 "a hop of at most the size",
                 f"hop={self.size!r}, which equals tumbling(events, {self.size!r})",
+            )
+        windows_per_event = require_window_limit(size, hop, "hop", self.hop)
+        if size % hop:
+            warnings.warn(
+                f"hop={self.hop!r} does not divide size={self.size!r}: each event is in "
+                f"{windows_per_event - 1:,} or {windows_per_event:,} windows, and each hop costs "
+                "two panes",
+                stacklevel=3,
             )
 
     def _aggregate(self, rows: Grouping) -> DataFrame:

@@ -21,6 +21,7 @@ from ..aggregates import Aggregate, partials
 from ..columns import (
     quoted_column,
     require_column_names,
+    require_instance,
     same_key,
 )
 from ..errors import ArgumentError, ColumnTypeError
@@ -185,6 +186,7 @@ class WindowAggregation:
             )
         require_aggregates(self.aggs)
         object.__setattr__(self, "by", tuple(require_column_names(self.by)))
+        require_instance(self.time, "time", str, 'time="event_time"')
 
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the window, the by columns and the aggregates of each window and key."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.wrong_calls.confusions import COLUMNS, PARTS, UNITS
 from tests.contract.wrong_calls.fixtures import CallInputs, call_inputs
 from tests.contract.wrong_calls.jobs import JOBS
 from tests.contract.wrong_calls.patterns import PAST, PATTERNS
@@ -16,7 +17,7 @@ from tests.contract.wrong_calls.sources import JOINS, SOURCES
 from tests.contract.wrong_calls.windows import AGGREGATES, WINDOWS
 from tidegate.errors import TidegateError
 
-KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, PAST, JOBS)
+KINDS = (WINDOWS, AGGREGATES, JOINS, SOURCES, SINKS, PATTERNS, PAST, JOBS, UNITS, COLUMNS, PARTS)
 CALLS = {name: call for kind in KINDS for name, call in kind.items()}
 
 
@@ -26,7 +27,7 @@ def inputs(spark: SparkSession) -> CallInputs:
 
 
 def test_no_call_is_lost() -> None:
-    assert len(CALLS) >= 143
+    assert len(CALLS) >= 550
     assert len(CALLS) == sum(map(len, KINDS))
 
 

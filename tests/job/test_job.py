@@ -15,7 +15,8 @@ from tidegate import Input, Job, Limits
 from tidegate.aggregates import count
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError
 from tidegate.formats import json_format
-from tidegate.sinks import Append, CorrectedWindows, FanOut
+from tidegate.joins import IntervalJoin
+from tidegate.sinks import Append, CorrectedWindows, FanOut, MapRows, Upsert
 from tidegate.sources import KafkaSource
 from tidegate.transform import Stateful, Stateless
 from tidegate.windows import Sliding, Tumbling, WindowAggregation
@@ -278,3 +279,38 @@ def test_fields_that_no_table_can_store_raise_unless_the_job_can_rename_them(
             Job(name="views", inputs=inputs, sink=APPEND, transform=transform)
     Job(name="views", inputs=inputs, sink=APPEND, each_batch=identity)
     Job(name="views", inputs=inputs, sink=APPEND, transform=Stateless(identity))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("emit", ["early", "final"])
+def test_counts_of_an_early_join_are_not_added_up_over_batches(
+    topic_input: Callable[[str], Input], how: Any, emit: Any
+) -> None:
+    join = IntervalJoin("page", within=("0 seconds", "1 hour"), how=how, emit=emit)
+    totals = Upsert("/tables/totals", keys=["page"], aggs={"n": count()})
+    rows = Append("/tables/rows", output="rows")
+    by_sink: dict[str, dict[str, Any]] = {
+        "each_batch": {"sink": totals, "each_batch": identity},
+        "rows of a sink": {"sink": MapRows(sink=totals, rows=identity)},
+        "one of several sinks": {
+            "sink": FanOut(rows, other_sinks=[totals]),
+            "each_batch": identity,
+        },
+    }
+    wrapped = Stateful(lambda left, right: join(left, right), late_from=join.late_at)
+    is_refused = emit == "early" and how not in ("semi", "anti")
+    for transform in (join, wrapped):
+        for options in by_sink.values():
+            arguments: dict[str, Any] = {
+                "name": "clicked",
+                "inputs": {"searches": topic_input("searches"), "clicks": topic_input("clicks")},
+                "transform": transform,
+                **options,
+            }
+            if is_refused:
+                with pytest.raises(ArgumentError, match="invalid emit of the join: 'early'"):
+                    Job(**arguments)
+            else:
+                Job(**arguments)
+        rows_only = {"each_batch": identity, "sink": rows}
+        Job(**{**arguments, **rows_only})

@@ -90,7 +90,7 @@ def test_a_topic_s_own_columns_are_counted_without_code(
         "date=2026-01-01",
         "date=2026-01-02",
     }
-    open_results = describe_open_results(job, spark, done)
+    open_results = describe_open_results(job, spark)
     assert open_results is not None
     assert "the watermark is 2026-01-02 00:02:02Z" in open_results
     assert "when it reaches 2026-01-02 00:03:00Z: with an event at 2026-01-02 00:03:10Z" in (
@@ -100,6 +100,13 @@ def test_a_topic_s_own_columns_are_counted_without_code(
     # Too late; one of these rows is filtered out anyway and is nott late either.
     send(broker, topic, [reading(8, 5.0), reading(9, -5.0), reading(133, 1.0, "b")])
     assert (run(job, spark).late_rows, len(tables.rows(tmp_path / "late_rows"))) == (1, 1)
+    assert "the watermark is 2026-01-02 00:02:03Z" in str(describe_open_results(job, spark))
+
+    # A run without a newer event, and a run without any event, do not change the watermark.
+    send(broker, topic, [reading(131, 1.0, "b")])
+    for rows_in in (1, 0):
+        assert run(job, spark).rows_in == rows_in
+        assert "the watermark is 2026-01-02 00:02:03Z" in str(describe_open_results(job, spark))
 
     (status,) = group_by_job(*OutputFolder(str(tmp_path)).scan())
     assert (status.job, status.checkpoint is not None) == ("windows", True)
@@ -108,7 +115,7 @@ def test_a_topic_s_own_columns_are_counted_without_code(
         ("late", 1, False),
     ]
     description = " ".join(describe_checkpoint(status))
-    assert f"Read: 10 offsets of {topic}" in description
+    assert f"Read: 11 offsets of {topic}" in description
     assert "Open: the watermark is 2026-01-02T00:02:03Z" in description
     assert "The latest emitted window ends 2026-01-02T00:02:00" in description
 

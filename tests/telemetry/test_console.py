@@ -22,7 +22,7 @@ REPORT: dict[str, Any] = {
     "eventTime": {"watermark": "2026-03-02T09:05:51.250Z"},
     "stateOperators": [
         {"numRowsTotal": 10, "memoryUsedBytes": 1_500_000},
-        {"numRowsTotal": -1, "memoryUsedBytes": 0},
+        {"numRowsTotal": 0, "memoryUsedBytes": 0},
     ],
     "sources": [
         {
@@ -67,6 +67,23 @@ def test_a_line_shows_throughput_lag_watermark_state_rows_and_time() -> None:
         "10 rows 1.5 MB"
         " | in 10 out 4 late 2 dead 1 | 2.0 s"
     )
+
+
+def test_a_number_of_state_rows_that_one_store_does_not_count_is_unknown() -> None:
+    states = [{"numRowsTotal": 10, "memoryUsedBytes": 1_500_000}, {"numRowsTotal": -1}]
+    progress = parse_progress({**REPORT, "stateOperators": states})
+    assert progress.state_rows is None
+    assert "| state 1.5 MB |" in format_progress("page_views", progress, example_summary())
+    assert parse_progress({**REPORT, "stateOperators": []}).state_rows == 0
+
+
+def test_the_number_of_rows_of_rocksdb_is_unknown_unless_rocksdb_counts_them() -> None:
+    state = {"numRowsTotal": 0, "customMetrics": {"rocksdbGetCount": 7}}
+    report = {**REPORT, "stateOperators": [state]}
+    assert parse_progress(report, counts_rocksdb_rows=False).state_rows is None
+    assert parse_progress(report, counts_rocksdb_rows=True).state_rows == 0
+    on_heap = {**REPORT, "stateOperators": [{"numRowsTotal": 3, "customMetrics": {"loaded": 1}}]}
+    assert parse_progress(on_heap, counts_rocksdb_rows=False).state_rows == 3
 
 
 def test_the_line_names_the_input_with_the_smallest_watermark() -> None:

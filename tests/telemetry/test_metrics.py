@@ -21,7 +21,7 @@ from tests.support.query_probe import (
 from tests.telemetry.test_console import REPORT, example_summary
 from tidegate import Limits, Summary, __version__
 from tidegate.commit.batch import BatchStats
-from tidegate.engine.accounting import late_alarm
+from tidegate.engine.accounting import describe_excess_late_rows
 from tidegate.errors import SetupError
 from tidegate.telemetry.batch_progress import PartitionKey, parse_progress
 from tidegate.telemetry.lag import oldest_ages
@@ -50,7 +50,7 @@ def test_metrics_are_served_during_the_run_only() -> None:
             dead_letters=0,
             late_rows=5,
             corrected_rows=3,
-            alarm=True,
+            is_over_late_limit=True,
             watermarks={},
             outcome="written",
         )
@@ -58,7 +58,7 @@ def test_metrics_are_served_during_the_run_only() -> None:
         scraped = scrape_samples(port)
     assert scraped["tidegate_late_rows_total", ()] == 7
     assert scraped["tidegate_corrected_rows_total", ()] == 3
-    assert scraped["tidegate_late_alarms_total", ()] == 1
+    assert scraped["tidegate_batches_over_late_limit_total", ()] == 1
     partition = (("partition", "0"), ("topic", "clicks"))
     assert scraped["tidegate_lag_rows", partition] == 20
     assert scraped["tidegate_watermark_timestamp_seconds", ()] == 1772442351.25
@@ -175,6 +175,10 @@ def test_a_scrape_of_a_real_run_has_rows_ages_headroom_and_reasons(probed_run: P
     reasons = [key for key in scraped if key[0] == "tidegate_dead_letters_by_reason_total"]
     assert [dict(labels)["stage"] for _, labels in reasons] == ["decode"]
     assert scraped["tidegate_lag_rows", partition] == 7
+    assert scraped["tidegate_state_bytes", ()] > 0
+    assert ("tidegate_state_rows", ()) not in scraped
+    assert "State memory" in probed_run.report_html
+    assert "State rows" not in probed_run.report_html
     assert (
         RECORD_AGE_SECONDS <= scraped["tidegate_lag_seconds", partition] <= 1.2 * RECORD_AGE_SECONDS
     )
@@ -227,4 +231,7 @@ def test_metrics_follow_the_naming_conventions_and_avoid_prometheus_labels(
 def test_more_late_rows_than_the_limits_allow_raise_an_alarm(
     rows: int, late: int, limits: Limits, message: str | None
 ) -> None:
-    assert late_alarm(BatchStats(number=3, rows_in=rows, late_rows=late), limits) == message
+    assert (
+        describe_excess_late_rows(BatchStats(number=3, rows_in=rows, late_rows=late), limits)
+        == message
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from datetime import timedelta
 from itertools import pairwise
 
@@ -16,7 +18,8 @@ from tests.support.window_frames import AGGS, batch, relative_windows, window_ro
 from tests.support.window_oracle import SECOND, Event
 from tests.support.window_strategies import BASE, events
 from tidegate.aggregates import count
-from tidegate.windows import hopping
+from tidegate.errors import ArgumentError
+from tidegate.windows import Hopping, hopping
 from tidegate.windows._grouping import build_grouping
 
 
@@ -73,3 +76,28 @@ def test_an_aggregate_that_does_not_merge_equals_the_windows_of_spark(
 def test_a_hop_of_the_size_equals_tumbling(spark: SparkSession, hop: str | timedelta) -> None:
     clicks = batch(spark, [Event(BASE, "a", 1), Event(BASE + 61 * SECOND, "a", 1)])
     assert hopping(clicks, "1 minute", hop, aggs={"n": count()}).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "hop", "numbers"),
+    [("1 minute", "7 seconds", "8 or 9"), ("1 hour", "45 minutes", "1 or 2")],
+)
+def test_a_hop_that_does_not_divide_the_size_warns_with_the_windows_per_event(
+    size: str, hop: str, numbers: str
+) -> None:
+    with pytest.warns(UserWarning, match=rf"does not divide .*each event is in {numbers} windows"):
+        Hopping(size, hop)
+
+
+def test_a_hop_that_divides_the_size_does_not_warn() -> None:
+    with warnings.catch_warnings(action="error"):
+        Hopping("7 days", "1 minute")
+
+
+def test_the_remedy_for_too_many_windows_per_event_is_accepted() -> None:
+    with pytest.raises(ArgumentError, match="each event would be in 86,400 windows") as error:
+        Hopping("1 day", "1 second")
+    remedy = re.match(r"hop='([^']*)'", error.value.remedy)
+    assert remedy
+    with warnings.catch_warnings(action="ignore"):
+        Hopping("1 day", remedy[1])

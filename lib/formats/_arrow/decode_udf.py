@@ -86,5 +86,6 @@ def read_schema_text(schema: str | Path, label: str) -> str:
         return schema.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise ArgumentError(
-            f"invalid {label}: cannot read the file {schema} ({type(fault).__name__})"
+            f"invalid {label}: cannot read the file {schema} ({type(fault).__name__})",
+            "a readable file, or the schema as text",
         ) from None

@@ -138,7 +138,8 @@ def _read_descriptor_set(descriptor_set: bytes | Path) -> bytes:
         return descriptor_set.read_bytes()
     except OSError as fault:
         raise ArgumentError(
-            f"invalid descriptor_set: cannot read {descriptor_set} ({type(fault).__name__})"
+            f"invalid descriptor_set: cannot read {descriptor_set} ({type(fault).__name__})",
+            "a readable file, as protoc --descriptor_set_out writes it",
         ) from None
 
 

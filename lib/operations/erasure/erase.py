@@ -14,7 +14,7 @@ from ...checkpoint.lineage_files import LineageFiles
 from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...commit.ownership import require_unchanged
-from ...errors import ArgumentError, CheckpointError, TableError
+from ...errors import ArgumentError, CheckpointError, ColumnTypeError, TableError
 from ...jvm import DeltaState, clear_table_cache, copy_session, delta_state
 from ...paths import is_below
 from ...sketches.bloom_table import BLOCK, FILTER
@@ -301,6 +301,11 @@ def erase(
     started = datetime.now(UTC)
     clock = time.monotonic()
     spark = copy_session(spark)
+    for label, values in (("roots", roots), ("where", where)):
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ColumnTypeError(
+                f"invalid {label}: {values!r}", "a list of texts", f"{label}=[...]"
+            )
     subject = DataSubject([Identifier.parse(each) for each in where])
     root_folders = [Root(path) for path in roots]
     _require_disjoint([each.path for each in root_folders])

@@ -21,7 +21,7 @@ from ...engine.offset_gaps import find_offset_gaps, format_gaps
 from ...engine.runner import run
 from ...errors import ArgumentError, CheckpointError, SourceError
 from ...job.fingerprint import FingerprintDiff, job_fingerprint
-from ...job.job import Job
+from ...job.job import Job, require_job
 from ...jvm import AtomicFiles, read_bytes
 from ...offsets import Offsets, map_partitions, partition_offset
 from ...process.shutdown import Stop, StopRequestedError
@@ -170,6 +170,7 @@ def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Repl
     >>> comparison.differences.is_empty                                        # doctest: +SKIP
     True
     """
+    require_job(job)
     replay_job = as_replay_job(job)
     manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
     lineage = LineageFiles(spark, replay_job.locations.checkpoint).read()

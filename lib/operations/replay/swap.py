@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ...checkpoint.lineage_files import LineageFiles
 from ...errors import ArgumentError, CheckpointError, FencedError
-from ...job.job import Job
+from ...job.job import Job, require_job
 from ...jvm import clear_table_cache
 from ...paths import local_path
 from ...startup.swap_journal import (
@@ -45,6 +45,7 @@ def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[st
     >>> swap_tables(changed_job, spark)                                        # doctest: +SKIP
     ['/data/views', '/data/views.checkpoint']
     """
+    require_job(job)
     suffixes = (BACKUP_SUFFIX, REPLAY_SUFFIX)
     incoming_suffix, outgoing_suffix = suffixes if back else suffixes[::-1]
     _require_local_folders(job, incoming_suffix)

@@ -18,6 +18,7 @@ from ...columns import (
     require_columns,
     require_instance,
     require_no_name_clash,
+    require_zoned_time,
 )
 from ...errors import ArgumentError, ColumnTypeError
 from ._verdicts import ALARM, DEVIATION_COLUMNS, RuleComparison
@@ -159,5 +160,7 @@ def deviations(
     >>> deviations(hours, "1 hour", by="page", rules=rules, zone="Europe/Berlin").columns[:5]
     ['rule', 'window', 'page', 'value', 'baseline']
     """
+    if until is not None:
+        require_zoned_time(until, "until")
     detection = DeviationDetection(size, rules=rules, by=by, offset=offset, zone=zone)
     return detection(windows, until=until)

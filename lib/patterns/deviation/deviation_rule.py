@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime, timedelta
 from math import isfinite
 from typing import ClassVar, Literal
 
+from ...calendars import is_calendar_period
 from ...columns import require_choice, require_instance, require_integer, require_zoned_time
 from ...durations import microseconds
 from ...errors import ArgumentError, ColumnTypeError
@@ -50,6 +51,11 @@ class PastWindows:
 
     def __post_init__(self) -> None:
         require_integer(self.count, "count", 1, _MAX_COUNT)
+        if self.every is not None and not is_calendar_period(self.every):
+            microseconds(self.every, "every")
+        if isinstance(self.skip, str) or not isinstance(self.skip, Iterable):
+            hint = "skip=[date(2026, 12, 25)]"
+            raise ColumnTypeError(f"invalid skip: {self.skip!r}", "a list of dates", hint)
         for day in self.skip:
             if not isinstance(day, date) or isinstance(day, datetime):
                 hint = "skip=[date(2026, 12, 25)]"
@@ -155,7 +161,11 @@ class DeviationRule:
             minimum = 1 if name == "ratio" else 0
             if not isfinite(limit) or limit <= minimum:
                 allowed = f"a finite number above {minimum}"
-                raise ArgumentError(f"invalid {name}: {limit!r}", allowed, f"{name}=2")
+                remedy = f"{name}=2"
+                if name == "ratio" and 0 < limit < 1:
+                    allowed += ": the larger of value and baseline divided by the smaller"
+                    remedy = f'ratio={1 / limit:g}, direction="below"'
+                raise ArgumentError(f"invalid {name}: {limit!r}", allowed, remedy)
         if self.robust_z is not None and self.baseline != "median":
             raise ArgumentError(
                 f"invalid baseline with robust_z: {self.baseline!r}",

@@ -14,7 +14,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampType
 
-from ...columns import quoted_column, require_column_names, require_columns, require_no_name_clash
+from ...columns import (
+    quoted_column,
+    require_column_names,
+    require_columns,
+    require_dataframe,
+    require_instance,
+    require_no_name_clash,
+)
 from ...errors import ArgumentError, ColumnTypeError
 from ...joins.lookup_join import VALID_FROM, VALID_TO, is_valid_at, version_ends
 from ._compiler import (
@@ -152,7 +159,9 @@ def percolate(
     """
     key = require_column_names(query_key, "query_key")
     order = require_column_names(order, "order")
+    require_instance(fields, "fields", SearchFields, 'SearchFields(text="page")')
     fields.require_documents(documents)
+    require_dataframe(queries, "queries")
     compiled_queries = _with_compiled(queries, fields, query)
     excluded = (query, COMPILED_COLUMN, FAULT, VALID_TO)
     added = [name for name in queries.columns if name not in excluded]

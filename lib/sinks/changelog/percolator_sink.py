@@ -74,6 +74,7 @@ class Percolator(ChangelogSink):
 
     def __post_init__(self) -> None:
         require_instance(self.fields, "fields", SearchFields)
+        require_instance(self.versions, "versions", VersionedTable, "read_query_versions(...)")
         self._require_valid()
 
     def _require_events(self, events: DataFrame) -> None:

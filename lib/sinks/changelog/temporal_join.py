@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ...columns import quoted_column, require_choice
+from ...columns import quoted_column, require_choice, require_instance
 from ...commit.batch import CommitContext
 from ...commit.protocol import Outcome
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
@@ -100,6 +100,7 @@ class TemporalJoin(ChangelogSink):
     layout: TableLayout = ANY_LAYOUT
 
     def __post_init__(self) -> None:
+        require_instance(self.versions, "versions", VersionedTable, "versions=VersionedTable(...)")
         self._require_valid()
         require_choice(self.how, "how", Literal["inner", "left"])
         if self.how == "inner" and self.unmatched is not None:

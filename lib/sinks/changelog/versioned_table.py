@@ -93,6 +93,16 @@ class VersionedTable:
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
+        require_column_names(self.key, "key")
+        if isinstance(self.order, str) or not require_column_names(self.order, "order"):
+            raise ArgumentError(
+                f"invalid order: {self.order!r}",
+                "a list of the columns that order the changes of a key",
+                'order=["offset"]',
+            )
+        require_column_names(self.partition, "partition")
+        if self.retention is not None:
+            microseconds(self.retention, "retention", min_value=0)
 
     @property
     def keys(self) -> list[str]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 
-from ...columns import parse_condition, require_condition_text, require_integer
+from ...columns import parse_condition, require_condition_text, require_instance, require_integer
 from ...commit.batch import CommitContext
 from ...durations import microseconds
 from ...errors import WebhookError
@@ -94,6 +94,7 @@ class Webhook(SendingSink):
         require_target(self.path, self.output)
         require_http_url(self.url, "headers={'Authorization': ...}", allow_query=True)
         require_condition_text(self.where)
+        require_instance(self.headers, "headers", Mapping, 'headers={"Authorization": "..."}')
         require_integer(self.max_requests, "max_requests", 1, 100_000)
         require_integer(self.attempts, "attempts", 1, 100)
         microseconds(self.timeout, "timeout")

@@ -17,7 +17,7 @@ from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import overwrite, read_table
 from ...errors import ArgumentError, TableMismatchError
 from ...input_frames import ROWS, only_frame
-from ..base import Sink, WrappingSink, require_target
+from ..base import Sink, WrappingSink, require_sink, require_target
 from .kafka_sink import ID_HEADER
 
 SEEN_OUTPUT = "seen"
@@ -73,6 +73,7 @@ class IdempotentReceiver(WrappingSink):
     headers: str = "headers"
 
     def __post_init__(self) -> None:
+        require_sink(self.sink)
         require_target(self.seen_ids, SEEN_OUTPUT)
         if len(require_column_names(self.log_position, "log_position")) != 3:
             raise ArgumentError(

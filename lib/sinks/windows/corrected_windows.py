@@ -327,7 +327,9 @@ class CorrectedWindows(Sink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
-        require_target(self.path, self.output, self.log_layout)
+        if self.log is not None:
+            require_instance(self.log, "log", str, 'log="/tables/corrections", or None')
+        require_target(self.log or self.path, self.output, self.log_layout)
         hint = 'WindowAggregation(Tumbling("1 minute"), by="page", aggs={...})'
         require_instance(self.aggregation, "aggregation", WindowAggregation, hint)
         if self.path == self.log:

@@ -141,7 +141,9 @@ def _render_charts(snapshot: MetricsSnapshot) -> Iterator[str]:
             )
             for name, value in values.items()
         ]
-        yield render_chart(title, lines, format_value)
+        is_known = any(value is not None for line in lines for _, value in line.points)
+        if is_known or title != _STATE_ROWS:
+            yield render_chart(title, lines, format_value)
 
 
 def _rows_per_second(bucket: HistoryBucket) -> float | None:
@@ -152,6 +154,8 @@ def _watermark_lag(bucket: HistoryBucket) -> float | None:
     return None if bucket.watermark is None else bucket.ended_at - bucket.watermark
 
 
+_STATE_ROWS = "State rows"
+"""The chart that a run has only where the state store counts its rows."""
 _CHARTS: Sequence[
     tuple[str, Callable[[float], str], Mapping[str, Callable[[HistoryBucket], float | None]]]
 ] = (
@@ -167,7 +171,7 @@ _CHARTS: Sequence[
             "dead letters": lambda bucket: bucket.dead_letters,
         },
     ),
-    ("State rows", format_short_number, {"rows": lambda bucket: bucket.state_rows}),
+    (_STATE_ROWS, format_short_number, {"rows": lambda bucket: bucket.state_rows}),
     ("State memory", format_bytes, {"bytes": lambda bucket: bucket.state_bytes}),
 )
 """The title of each chart, the format of its values, and its lines."""
