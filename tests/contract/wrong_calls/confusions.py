@@ -535,15 +535,7 @@ COLUMNS: dict[str, tuple[Call, str]] = {
         lambda g: windows.WindowAggregation("1 minute", aggs=N),
         "invalid window: '1 minute'",
     ),
-    "Input, where a Column": (
-        lambda g: g.input(where=F.col("ms") > 1),
-        "invalid where",
-    ),
     "Input, where True": (lambda g: g.input(where=True), "invalid where: True"),
-    "Input, where nearly a column": (
-        lambda g: g.input(where="mss > 1").good_rows(g.spark, {}, {}),
-        "try: 'ms'",
-    ),
     "WindowAggregation, time a Column": (
         lambda g: windows.WindowAggregation(windows.Tumbling("1m"), aggs=N, time=F.col("t")),
         "invalid time",

@@ -196,15 +196,15 @@ SOURCES: dict[str, tuple[Call, str]] = {
     ),
     "Input, where empty": (lambda g: g.input(where=" "), "invalid where: ' '"),
     "Input, where no condition": (
-        lambda g: g.input(where="ms").good_rows(g.spark, {}, {}),
-        "invalid where: 'ms' has type",
+        lambda g: g.input(where="page").good_rows(g.spark, {}, {}),
+        "invalid where: 'page' has type",
     ),
     "Input, where unreadable": (
         lambda g: g.input(where="ms >").good_rows(g.spark, {}, {}),
         "invalid where: ",
     ),
     "Input, where of all rows": (
-        lambda g: g.input(where="max(ms) > 1").good_rows(g.spark, {}, {}),
+        lambda g: g.input(where="max(page) > 'a'").good_rows(g.spark, {}, {}),
         "a condition on the columns of one row",
     ),
     "Input, rules without a list": (
