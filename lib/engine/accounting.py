@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..commit.batch import BatchPlan, BatchStats, sum_counts
+from ..commit.batch import UNIX_EPOCH, BatchPlan, BatchStats, sum_counts
 from ..errors import AccountingError, DeadLetterLimitError, RejectedRowError
 from ..job.job import Job
 from ..job.policies import Limits
@@ -19,6 +20,7 @@ from ..sources.row_checks import rule_violations
 from .streams import log_lateness_by_input
 
 _LOG = logging.getLogger(__name__)
+_CLOCK_TOLERANCE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,25 @@ def describe_excess_late_rows(stats: BatchStats, limits: Limits) -> str | None:
     return (
         f"{stats.late_rows:,} of {stats.rows_in:,} rows of batch {stats.number} were late; "
         f"limits.late_{kind} is {limit}"
+    )
+
+
+def clock_alarm(number: int, max_event_time: int | None, now: datetime) -> str | None:
+    """Return the alarm for a batch whose newest event time is far ahead of the clock; else None.
+
+    max_event_time: in microseconds since 1970. now: the time of this machine.
+    """
+    if max_event_time is None:
+        return None
+    newest = UNIX_EPOCH + timedelta(microseconds=max_event_time)
+    if newest <= now + _CLOCK_TOLERANCE:
+        return None
+    ahead = timedelta(seconds=(newest - now) // timedelta(seconds=1))
+    return (
+        f"batch {number} has an event time of {newest:%Y-%m-%d %H:%M:%S}Z, {ahead} ahead of this "
+        "machine's clock. It advances the watermark, so that rows with correct times become late. "
+        "Set message.timestamp.type=LogAppendTime for the topic, by which future_tolerance rejects "
+        "such records"
     )
 
 

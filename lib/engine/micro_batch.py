@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,6 +42,7 @@ from .accounting import (
     check_dead_letter_limit,
     check_dropped_rows,
     check_stopping_rows,
+    clock_alarm,
     count_rows_out,
     describe_excess_late_rows,
 )
@@ -275,6 +277,9 @@ class BatchSteps:
                 partial(describe_reasons, self.spark, input_batch),
             )
         observed = ObservedCounts.total(each.observed for each in inputs)
+        alarm_text = clock_alarm(plan.number, observed.max_event_time, datetime.now(UTC))
+        if alarm_text is not None:
+            _LOG.warning("%s: %s", self.job.name, alarm_text)
         rows_out = count_rows_out(plan, observed, target.rows_out, one_to_one=self.job.one_to_one)
         max_event_times = max_event_times_after(
             previous_event_times, [each.batch_event_times for each in inputs]

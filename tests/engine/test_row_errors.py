@@ -201,6 +201,26 @@ def test_rows_that_violate_a_rule_do_not_advance_the_watermark(
 
 
 @pytest.mark.broker
+def test_an_event_ahead_of_the_clock_raises_an_alarm_that_names_what_prevents_it(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = {"retention_ms": -1, "message_timestamp_after_max_ms": 10**15}
+    broker.create_topic(topic, **config)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    record = json.dumps({"item": "a", "at": tomorrow.isoformat()}).encode()
+    produce(broker.bootstrap_servers, topic, [record], at=tomorrow)
+    done = run(append_job(tmp_path, orders_input(broker, topic, future_tolerance="1 hour")), spark)
+    assert done.rows_out == 1
+    (alarm,) = [each.message for each in caplog.records if "clock" in each.message]
+    assert "23:59" in alarm or "1 day, 0:00:00" in alarm
+    assert "message.timestamp.type=LogAppendTime" in alarm
+
+
+@pytest.mark.broker
 def test_a_rule_with_stop_names_the_rule_and_the_record(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
