@@ -83,7 +83,9 @@ class TargetOutputSection(OutputSection):
         return self._add_date(Upsert(self.table, keys=keys, layout=self.layout), time)
 
     def _add_date(self, sink: Sink, time: str) -> Sink:
-        return MapRows(rows=partial(with_date, time=time), sink=sink) if self.has_date else sink
+        if not self.has_date:
+            return sink
+        return MapRows(rows=partial(with_date, time=time), sink=sink, adds_columns=True)
 
 
 @plan_name("with_date")

@@ -23,6 +23,9 @@ class MapRows(WrappingSink):
 
     The derived rows are cached while `sink` writes them, so that a FanOut computes them once.
 
+    adds_columns: whether the function only adds columns to each row. Then the rows that `sink`
+        cannot store are dead letters, by the columns that they have before.
+
     >>> from tidegate.sinks import Append
     >>> MapRows(rows=lambda clicks: clicks.where("ms > 1000"), sink=Append("/data/slow")).path
     '/data/slow'
@@ -33,6 +36,11 @@ class MapRows(WrappingSink):
 
     sink: Sink
     rows: Callable[[DataFrame], DataFrame]
+    adds_columns: bool = False
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why the inner sink cannot store a row, if the function only adds columns."""
+        return self.sink.rejection(rows) if self.adds_columns else None
 
     def __post_init__(self) -> None:
         require_sink(self.sink)

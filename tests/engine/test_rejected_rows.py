@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from tests.support.raw_records import produce
 from tidegate import Input, Job, KafkaSource, Limits, json_format, run
 from tidegate import aggregates as agg
 from tidegate.errors import DeadLetterLimitError, TidegateError
+from tidegate.jobs.output_sections import with_date
 from tidegate.sinks import (
     Append,
     CorrectedWindows,
     FanOut,
     KafkaSink,
+    MapRows,
     Mirror,
     Sink,
     TableLayout,
@@ -113,6 +116,19 @@ def test_a_count_is_not_split_where_a_partition_is_empty_text(
     assert sorted((str(row["country"]), row["n"]) for row in found) == [("None", 3), ("de", 3)]
     rejected = [json.loads(row["value"]) for row in rows(tmp_path / "dead")]
     assert {row["country"] for row in rejected} == {""}
+
+
+@pytest.mark.broker
+def test_rows_are_checked_before_a_function_that_only_adds_columns(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    send(broker, topic, ["", "de"])
+    target = Append(str(tmp_path / "table"), layout=TableLayout(partition_by=["date", "country"]))
+    sink = MapRows(rows=partial(with_date, time="at"), sink=target, adds_columns=True)
+    done = run(job(broker, topic, tmp_path, sink), spark)
+    assert (done.rows_out, done.dead_letters) == (1, 1)
+    assert [row["country"] for row in rows(tmp_path / "table")] == ["de"]
 
 
 @pytest.mark.broker
