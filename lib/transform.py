@@ -6,7 +6,7 @@ function into a transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -70,6 +70,18 @@ class Transform(Protocol):
 
         None if unknown.
         """
+
+
+@runtime_checkable
+class EvaluatesRows(Protocol):
+    """A transform of one input that evaluates expressions for each row of it.
+
+    A job writes a row for which one of them raises an error to its dead letters.
+    """
+
+    @property
+    def row_expressions(self) -> Sequence[str | Column]:
+        """The expressions over the columns of a row, as Spark SQL or as columns."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from ..sketches import NearDuplicates
 from ..sources import Input
 from ..sources.event_time_column import EVENT_TIME
 from ..telemetry.prometheus import LOOPBACK
-from ..transform import Stateful, Stateless, Transform
+from ..transform import EvaluatesRows, Stateful, Stateless, Transform
 from ..windows import (
     Cumulative,
     Deduplication,
@@ -181,6 +181,7 @@ class Job:
         self._require_valid_settings()
         self._require_disjoint_locations()
         self._require_storable_fields()
+        self._check_row_expressions()
         if self.backfill_threshold is not None:
             require_count(self.backfill_threshold, "backfill_threshold")
             _refuse(
@@ -320,6 +321,14 @@ class Job:
             raise ArgumentError(
                 f"invalid dead_letter_topic: {topic!r}, which the job reads", "another topic"
             )
+
+    def _check_row_expressions(self) -> None:
+        """Let the only input check the expressions of the transform for each row."""
+        if isinstance(self.transform, EvaluatesRows) and len(self.inputs) == 1:
+            ((name, job_input),) = self.inputs.items()
+            expressions = tuple(self.transform.row_expressions)
+            checked_input = replace(job_input, row_expressions=expressions)
+            object.__setattr__(self, "inputs", {name: checked_input})
 
     def _require_valid_functions(self) -> None:
         """Refuse a transform without late rows, and functions of another number of frames."""

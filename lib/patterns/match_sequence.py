@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import reduce
-from itertools import count
+from itertools import chain, count
 from operator import and_, or_
 from typing import ClassVar
 
@@ -139,6 +139,18 @@ class MatchSequence:
     def result_time(self) -> Column:
         """The time at which a match is decided."""
         return quoted_column("decided")
+
+    @property
+    def row_expressions(self) -> list[str | Column]:
+        """The conditions and the values that the pattern and the measures evaluate per event."""
+        conditions = [each for step in self.pattern.steps for each in step.conditions]
+        for negation in chain.from_iterable(self.pattern.negations):
+            conditions += negation.conditions
+        comparisons = [each for each in conditions if isinstance(each, Comparison)]
+        measures = [*self.measures.values(), *(each.earlier_value for each in comparisons)]
+        values = [each.value for each in comparisons]
+        values += [each.value for each in measures if each.value is not None]
+        return [*[each for each in conditions if not isinstance(each, Comparison)], *values]
 
     def _require_columns(self, events: DataFrame, event_inputs: EventInputs) -> None:
         """Raise unless the events have the columns and types that the arguments use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
@@ -105,6 +105,9 @@ class Input:
         inputs an idle one follows the others. Rows that arrive later can be late. None, the
         default, waits forever.
 
+    row_expressions: expressions over the columns of the good rows, which must not raise an error.
+        A row for which one raises is handled by `on_error`. A job sets those of its transform.
+
     The stream observes, under the name `OBSERVATION` by default: `rows` (all records),
     `dead_letters`, and `earliest` and `latest`, the minimum and the maximum event time of the good
     rows in microseconds since 1970 (None without a good row). With on_future="clamp" also
@@ -142,6 +145,7 @@ class Input:
     on_error: OnError = "dead_letter"
     watermarks: Watermarks = "global"
     idle_timeout: str | timedelta | None = None
+    row_expressions: Sequence[str | Column] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         source_hint = 'KafkaSource("localhost:9092", "clicks")'
@@ -239,7 +243,7 @@ class Input:
 
     @property
     def _checks(self) -> RowChecks:
-        return RowChecks(self.where, self.rules, self.on_error)
+        return RowChecks(self.where, self.rules, self.on_error, self.row_expressions)
 
     def stream(
         self,
@@ -425,8 +429,8 @@ class Input:
         """Return the dead letters of an offset range.
 
         Columns: topic, partition, offset, timestamp, key, value, value_bytes (the full length of
-        the value), headers, stage ("decode", "event_time", "where" or "rule"), reason. The same
-        range returns the same rows as long as the broker retains them.
+        the value), headers, stage ("decode", "event_time", "where", "expression" or "rule"),
+        reason. The same range returns the same rows as long as the broker retains them.
         """
         return self.side_outputs(spark, start, end).dead_letters()
 

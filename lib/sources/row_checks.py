@@ -22,7 +22,8 @@ from ..jvm import try_expression
 
 OnError: TypeAlias = Literal["dead_letter", "drop", "stop"]
 FAILED_CHECK = "__tidegate_failed_check"
-"""The check that a row fails: the number of a rule, or WHERE; null for a row that passes."""
+"""The check that a row fails: the number of a rule, WHERE, or that of an expression by
+`_expression_number`; null for a row that passes."""
 WHERE = -1
 """The number of `where` among the checks: its condition raises for the row."""
 _MATCHES = "__tidegate_matches"
@@ -69,18 +70,20 @@ class Rule:
 
 @dataclass(frozen=True)
 class RowChecks:
-    """The checks of an input's rows, in this order: `where`, then the rules.
+    """The checks of an input's rows, in this order: `where`, the expressions, then the rules.
 
     A row that `where` drops is not checked further. The first rule that a row violates decides what
     happens to it.
 
-    on_error: what happens to a row for which `where` raises an error, and to a record that the
-        format or the event time rejects.
+    on_error: what happens to a row for which `where` or an expression raises an error, and to a
+        record that the format or the event time rejects.
+    expressions: what the job's transform evaluates for each row.
     """
 
     where: str | None
     rules: Sequence[Rule]
     on_error: OnError
+    expressions: Sequence[str | Column] = ()
 
     def require(self) -> None:
         """Validate the arguments.
@@ -109,11 +112,11 @@ class RowChecks:
         is_checked: whether a row is checked; other rows pass. columns: those that the conditions
         can use.
         """
-        if self.where is None and not self.rules:
+        if self._is_empty:
             return decoded
         spark = decoded.sparkSession
         rows = decoded.select(*map(quoted_column, columns))
-        failures = []
+        failures: list[tuple[Column, int]] = []
         if self.where is not None:
             condition = F.coalesce(parse_condition(rows, self.where), F.lit(False))
             matches = try_expression(spark, condition, guard=is_checked)
@@ -122,15 +125,24 @@ class RowChecks:
             decoded = decoded.withColumn(filtered, F.coalesce(~matches_value, F.lit(False)))
             failures.append((quoted_column(_MATCHES).isNull(), WHERE))
             is_checked = F.coalesce(matches_value, F.lit(False))
+        for index, expression in enumerate(self.expressions):
+            if isinstance(expression, str) and expression in columns:
+                continue
+            value = F.expr(expression) if isinstance(expression, str) else expression
+            attempt = try_expression(spark, value, guard=is_checked)
+            failures.append((attempt.isNull(), _expression_number(index)))
         for number, rule in enumerate(self.rules):
             label = f"condition of the rule {rule.name!r}"
             condition = parse_condition(rows, rule.condition, label)
             satisfied = try_expression(spark, condition, guard=is_checked)["value"]
             failures.append((is_checked & ~F.coalesce(satisfied, F.lit(False)), number))
-        failed_check = reduce(
-            lambda cases, case: cases.when(*case), failures[1:], F.when(*failures[0])
-        )
+        no_failure = F.when(F.lit(False), F.lit(0))
+        failed_check = reduce(lambda cases, case: cases.when(*case), failures, no_failure)
         return decoded.withColumn(FAILED_CHECK, failed_check).drop(_MATCHES)
+
+    @property
+    def _is_empty(self) -> bool:
+        return self.where is None and not self.rules and not self.expressions
 
     def has_action(self, action: OnError) -> bool:
         """Return whether a row that is not good can have this action."""
@@ -148,11 +160,18 @@ class RowChecks:
     def stage_and_reason(self) -> tuple[Column, Column]:
         """Return the stage and the reason of a dead letter that fails a check, else null."""
         stage, reason = F.lit(None).cast("string"), F.lit(None).cast("string")
-        if self.where is None and not self.rules:
+        if self._is_empty:
             return stage, reason
         failed = quoted_column(FAILED_CHECK)
-        stage = F.when(failed == WHERE, "where").when(failed >= 0, "rule")
+        stage = (
+            F.when(failed == WHERE, "where")
+            .when(failed >= 0, "rule")
+            .when(failed < WHERE, "expression")
+        )
         reasons = F.when(failed == WHERE, f"the condition raises an error: {self.where}")
+        for index, expression in enumerate(self.expressions):
+            text = f"an expression of the transform raises an error: {_expression_text(expression)}"
+            reasons = reasons.when(failed == _expression_number(index), text)
         for number, rule in enumerate(self.rules):
             reasons = reasons.when(failed == number, f"{rule.name}: not {rule.condition}")
         return stage, reasons
@@ -164,6 +183,14 @@ class RowChecks:
             F.count_if(is_counted & (failed == number)).alias(f"{_RULE_METRIC}{rule.name}")
             for number, rule in enumerate(self.rules)
         ]
+
+
+def _expression_number(index: int) -> int:
+    return WHERE - 1 - index
+
+
+def _expression_text(expression: str | Column) -> str:
+    return expression if isinstance(expression, str) else str(expression)
 
 
 def rule_violations(metrics: Mapping[str, Any]) -> dict[str, int]:

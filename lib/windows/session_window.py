@@ -98,6 +98,11 @@ class Session(Window):
             return FixedGrid(1, 0)
         return FixedGrid(max(1, microseconds(self.gap) // SLICES), 0)
 
+    @property
+    def row_expressions(self) -> Sequence[Column]:
+        """The gap, if it is an expression over the columns of an event."""
+        return (self.gap,) if isinstance(self.gap, Column) else ()
+
     def _window(self, time: Column) -> Column:
         if isinstance(self.gap, Column):
             return F.session_window(time, _positive_interval(self._gap_micros(time)))

@@ -73,6 +73,11 @@ class Window(ABC):
         return MergeEqualWindows(require_column_names(by))
 
     @property
+    def row_expressions(self) -> Sequence[Column]:
+        """The expressions that the window evaluates for each event; by default none."""
+        return ()
+
+    @property
     def result_time(self) -> Column:
         """The end of the window; the result is final once all earlier events are read."""
         return quoted_column(WINDOW)["end"]
@@ -191,6 +196,16 @@ class WindowAggregation:
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the window, the by columns and the aggregates of each window and key."""
         return self.window.aggregate(events, by=self.by, aggs=self.aggs, time=self.time)
+
+    @property
+    def row_expressions(self) -> list[Column]:
+        """The expressions that the aggregates and the window evaluate for each event."""
+        aggregates = [agg for agg in self.aggs.values() if isinstance(agg, Aggregate)]
+        values = [value for agg in aggregates for value, _ in agg.inputs]
+        return [
+            *[each for each in values if isinstance(each, Column)],
+            *self.window.row_expressions,
+        ]
 
     def partials(self) -> WindowAggregation:
         """Return the same transform without `finish` of its aggregates, so that results merge.

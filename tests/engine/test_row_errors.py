@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tests.support.delta_tables import is_there, rows
 from tests.support.raw_records import produce
-from tidegate import Input, Job, KafkaSource, Rule, json_format, run
+from tidegate import Input, Job, KafkaSource, Rule, json_format, patterns, run
 from tidegate import aggregates as agg
 from tidegate.commit.table_log import parse_stamp
 from tidegate.errors import RejectedRowError
@@ -24,7 +24,7 @@ from tidegate.joins import IntervalJoin
 from tidegate.process.exit_codes import exit_code
 from tidegate.sinks import Append
 from tidegate.testing import Broker
-from tidegate.windows import Tumbling, WindowAggregation
+from tidegate.windows import Session, Tumbling, WindowAggregation
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SCHEMA = "item STRING, amount DOUBLE, qty INT, code STRING, at TIMESTAMP"
@@ -255,6 +255,34 @@ def test_a_condition_of_a_join_input_that_raises_leaves_one_dead_letter(
     assert done.dead_letters == 2
     assert [letter[1] for letter in dead_letters(tmp_path)] == ["where", "where"]
     assert len(rows(tmp_path / "table")) == 3
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("kind", ["aggregate", "pattern", "measure", "gap"])
+def test_an_expression_of_the_transform_that_raises_leaves_one_dead_letter(
+    kind: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    send(broker, topic, [*ORDERS, CLOSING, ("end", 1.0, 1, "9", 10_000)])
+    price = F.col("amount") / F.col("qty")
+    many = patterns.sequence(patterns.step("many", "cast(code AS INT) > 0"), within="1 minute")
+    every = patterns.sequence(patterns.step("many"), within="1 minute")
+    prices = {"price": patterns.events_of("many").first(price)}
+    gap = F.make_dt_interval(secs=F.col("code").cast("int"))
+    transforms: dict[str, Any] = {
+        "aggregate": WindowAggregation(Tumbling("1 minute"), by="item", aggs={"n": agg.avg(price)}),
+        "pattern": patterns.MatchSequence(many, by="item"),
+        "measure": patterns.MatchSequence(every, by="item", measures=prices),
+        "gap": WindowAggregation(Session(gap), by="item", aggs={"n": agg.count()}),
+    }
+    orders = orders_input(broker, topic)
+    job = replace(windows_job(tmp_path, orders), transform=transforms[kind])
+    done = run(job, spark)
+    assert done.dead_letters == 1
+    ((offset, stage, reason),) = dead_letters(tmp_path)
+    assert (offset, stage) == (1, "expression")
+    assert reason.startswith("an expression of the transform raises an error: ")
+    assert rows(tmp_path / "table")
 
 
 @pytest.mark.broker
