@@ -29,6 +29,7 @@ from ..jvm import (
     handle_jvm_signals,
     read_all_rows,
     require_all_files,
+    require_own_transactions,
     require_standard_semantics,
     require_statistics,
 )
@@ -101,6 +102,7 @@ def run(
     require_all_files(spark)
     require_standard_semantics(spark)
     require_statistics(spark)
+    require_own_transactions(spark)
     stop, display = stop or Stop(), display or ProgressDisplay()
     summary = Summary(job=job.name)
     run_metrics = RunMetrics(

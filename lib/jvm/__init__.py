@@ -20,6 +20,7 @@ from .kafka_client import KafkaClient, Retention, TopicState
 from .settings import (
     read_all_rows,
     require_all_files,
+    require_own_transactions,
     require_standard_semantics,
     require_statistics,
     set_task_property,
@@ -86,6 +87,7 @@ __all__ = [
     "release_checkpointed_rows",
     "repartition_state",
     "require_all_files",
+    "require_own_transactions",
     "require_standard_semantics",
     "require_statistics",
     "root_cause_text",

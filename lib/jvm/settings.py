@@ -72,6 +72,15 @@ _STATISTICS_SETTING = _UnsafeSetting(
 _STATISTICS_HINT = (
     "; the table property delta.dataSkippingNumIndexedCols = 0 disables all other statistics"
 )
+_OTHER_NUMBERS = "commits would have the number of another program"
+_TRANSACTION_SETTINGS = {
+    "spark.databricks.delta.write.txnAppId": _OTHER_NUMBERS,
+    "spark.databricks.delta.write.txnVersion": _OTHER_NUMBERS,
+    "spark.databricks.delta.properties.defaults.setTransactionRetentionDuration": (
+        "new tables would forget the numbers of their batches"
+    ),
+}
+"""Settings that a session must not have, and what each would do."""
 
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _EMPTY_RELATION_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
@@ -135,6 +144,18 @@ def require_standard_semantics(spark: SparkSession) -> None:
 def require_statistics(spark: SparkSession) -> None:
     """Refuse a session that writes tables without the row counts of their files."""
     _require_safe(spark, _STATISTICS_SETTING, extra_hint=_STATISTICS_HINT)
+
+
+def require_own_transactions(spark: SparkSession) -> None:
+    """Refuse a session whose settings change or remove the transaction numbers of commits."""
+    for name, consequence in _TRANSACTION_SETTINGS.items():
+        value = spark.conf.get(name, None)
+        if value is not None:
+            raise ConfigError(
+                f"invalid {name}: {value!r}, {consequence}",
+                "a session without it",
+                f'spark.conf.unset("{name}")',
+            )
 
 
 def _require_safe(spark: SparkSession, *settings: _UnsafeSetting, extra_hint: str = "") -> None:
