@@ -90,7 +90,7 @@ def run_with_exit_code(work: Callable[[], object], *, verbose: bool = False) -> 
         shown_error = error if is_final else translate_error(error)
         if verbose:
             traceback.print_exception(error, file=sys.stderr)
-        message = f"{type(shown_error).__name__}: {shown_error or 'stopped by Ctrl-C'}"
+        message = f"{type(shown_error).__name__}: {str(shown_error) or 'stopped by Ctrl-C'}"
         print(message, file=sys.stderr, flush=True)
         return exit_code(shown_error)
     return SUCCESS

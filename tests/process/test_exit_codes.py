@@ -58,6 +58,14 @@ def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     assert run_with_exit_code(fail) == code
 
 
+def test_an_interrupt_has_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    run_with_exit_code(fail)
+    assert capsys.readouterr().err == "KeyboardInterrupt: stopped by Ctrl-C\n"
+
+
 def test_success_is_zero() -> None:
     assert run_with_exit_code(lambda: None) == 0
 
