@@ -110,6 +110,10 @@ class FencedError(RunTimeError):
     """Another driver has taken over the checkpoint; this driver must stop writing."""
 
 
+class DataError(RunTimeError):
+    """A row, a constraint or a data file makes a batch fail at every start."""
+
+
 class ComparisonError(RunTimeError):
     """The tables of a job differ from the results of its log."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from rich.table import Column, Table
 from ..checkpoint.lineage import CheckpointLineage, Rescaling
 from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER
 from ..commit.batch import Stamp
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
 from .kafka_options import Options
@@ -30,6 +30,7 @@ MAX_FOLDER_DEPTH = 4
 
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT_NAMES = {"commits", "metadata"}
 _NUMBER = re.compile(r"\d+")
 _ROW_METRICS = ("numOutputRows", "numTargetRowsInserted")
 
@@ -91,14 +92,25 @@ class CheckpointProgress:
         return self.last_planned if self.last_planned > self.last_committed else None
 
 
+@dataclass(frozen=True)
+class DamagedFolder:
+    """A table or a checkpoint that cannot be read, and why."""
+
+    path: str
+    fault: str
+
+
 class OutputFolder:
     """A folder of tables and checkpoints, in the local file system or an object store.
+
+    damaged_folders: the tables and checkpoints that the last scan could not read.
 
     Raises ArgumentError at construction if the folder does not exist.
     """
 
     def __init__(self, root: str) -> None:
         self.root = normalize_path(root)
+        self.damaged_folders: list[DamagedFolder] = []
         try:
             self._files, self._path = arrow_file_system(self.root)
             exists = self._files.get_file_info(self._path).type == FileType.Directory
@@ -112,18 +124,46 @@ class OutputFolder:
             )
 
     def scan(self) -> tuple[list[StampedTable], list[CheckpointProgress]]:
-        """Return the tables with stamped commits, and the checkpoints."""
+        """Return the tables with stamped commits, and the checkpoints.
+
+        A damaged one does not prevent the others from being read.
+        """
+        self.damaged_folders = []
         tables: list[StampedTable] = []
         checkpoints: list[CheckpointProgress] = []
         for path, names in self._walk(self._path, MAX_FOLDER_DEPTH):
-            if _LOG in names:
-                tables.append(self._read_table(path))
-            elif {"offsets", "metadata"} <= names:
-                checkpoints.append(self._read_checkpoint(path))
+            with self._collect_damage(path):
+                if _LOG in names:
+                    tables.append(self._read_table(path))
+                elif "offsets" in names or names >= _CHECKPOINT_NAMES:
+                    checkpoints.append(self._read_checkpoint(path, names))
         return [table for table in tables if table.commits], checkpoints
 
+    @contextmanager
+    def _collect_damage(self, path: str) -> Iterator[None]:
+        """Record a failure to read a folder."""
+        try:
+            yield
+        except TidegateError as error:
+            self.damaged_folders.append(DamagedFolder(path, error.problem))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self.damaged_folders.append(DamagedFolder(path, str(error)))
+
+    def require_undamaged(self) -> None:
+        """Raise TableMismatchError if the last scan has found damaged tables or checkpoints."""
+        if self.damaged_folders:
+            raise TableMismatchError(
+                f"damaged below {self.root}: "
+                f"{', '.join(each.path for each in self.damaged_folders)}",
+                "; ".join(f"{each.path}: {each.fault}" for each in self.damaged_folders),
+                "restore each from a copy; tidegate doctor JOB names the ways that are left "
+                "without one",
+            )
+
     def _walk(self, path: str, depth: int) -> Iterator[tuple[str, set[str]]]:
-        entries = self._list_entries(path)
+        entries: list[FileInfo] = []
+        with self._collect_damage(path):
+            entries = self._list_entries(path)
         names = {entry.base_name for entry in entries}
         yield path, names
         if depth == 0 or "offsets" in names:
@@ -150,18 +190,39 @@ class OutputFolder:
         logs = [e for e in self._list_entries(f"{path}/{_LOG}") if _COMMIT.fullmatch(e.base_name)]
         commits: list[StampedCommit] = []
         window_ends: list[str] = []
+        _require_complete_log([int(entry.base_name[:20]) for entry in logs])
         for entry in logs:
-            lines = self._read_text(entry.path).splitlines()
-            actions = [json.loads(line) for line in lines if line]
+            actions = self._read_actions(entry)
             window_ends += [end for action in actions if (end := _window_end(action))]
             commit = _parse_commit(int(entry.base_name[:20]), actions)
             commits += [] if commit is None else [commit]
         log_complete = bool(logs) and int(logs[0].base_name[:20]) == 0
         return StampedTable(path, commits, log_complete, max(window_ends, default=None))
 
-    def _read_checkpoint(self, path: str) -> CheckpointProgress:
+    def _read_actions(self, entry: FileInfo) -> list[dict[str, Any]]:
+        """Return the actions of a commit; raise ValueError for a damaged file."""
+        try:
+            lines = self._read_text(entry.path).splitlines()
+            actions = [json.loads(line) for line in lines if line]
+        except ValueError as error:
+            raise ValueError(f"{_LOG}/{entry.base_name} is damaged: {error}") from error
+        if not actions or not all(isinstance(action, dict) for action in actions):
+            raise ValueError(f"{_LOG}/{entry.base_name} is damaged: it has no actions")
+        return actions
+
+    def _read_checkpoint(self, path: str, names: Collection[str]) -> CheckpointProgress:
+        missing_names = sorted({"offsets", "metadata"} - set(names))
+        if missing_names:
+            raise ValueError(f"{', '.join(missing_names)} is missing")
         last_planned = self._newest_number(f"{path}/offsets")
         last_committed = self._newest_number(f"{path}/commits")
+        if last_committed > last_planned:
+            raise ValueError(
+                f"commits/{last_committed} exists, offsets/{last_committed} is missing"
+            )
+        for log, number in (("offsets", last_planned), ("commits", last_committed)):
+            if number >= 0 and not self._read_json_lines(f"{path}/{log}/{number}"):
+                raise ValueError(f"{log}/{number} is damaged")
         commit_lines = self._read_json_lines(f"{path}/commits/{last_committed}")
         watermark = commit_lines[0].get("nextBatchWatermarkMs") if commit_lines else None
         initial_lines = [
@@ -171,7 +232,7 @@ class OutputFolder:
         ]
         return CheckpointProgress(
             path=path,
-            query=str(json.loads(self._read_text(f"{path}/metadata")).get("id")),
+            query=self._read_query_id(f"{path}/metadata"),
             last_planned=last_planned,
             last_committed=last_committed,
             start_offsets=_kafka_offsets(initial_lines),
@@ -181,6 +242,12 @@ class OutputFolder:
             watermark=watermark or None,
             rescaling=self._read_rescaling(f"{path}/{LINEAGE_FOLDER}"),
         )
+
+    def _read_query_id(self, path: str) -> str:
+        try:
+            return str(json.loads(self._read_text(path))["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"metadata is damaged: {error}") from error
 
     def _read_rescaling(self, path: str) -> Rescaling | None:
         """Return the rescaling of the latest lineage file that is not empty (a claim)."""
@@ -210,6 +277,15 @@ class OutputFolder:
                 continue
             values += [value] if isinstance(value, dict) else []
         return values
+
+
+def _require_complete_log(versions: Sequence[int]) -> None:
+    """Raise ValueError for a log without commits, or with a gap between them."""
+    if not versions:
+        raise ValueError(f"{_LOG} has no commits")
+    missing = sorted(set(range(versions[0], versions[-1])) - set(versions))
+    if missing:
+        raise ValueError(f"{_LOG}/{missing[0]:020d}.json is missing")
 
 
 def _parse_commit(version: int, actions: Sequence[Mapping[str, Any]]) -> StampedCommit | None:
@@ -315,13 +391,15 @@ def status(
 ) -> None:
     """Show the commits, offsets and watermark of each job below a folder.
 
-    The command reads table logs and checkpoints as files; it does not start Spark.
+    The command reads table logs and checkpoints as files; it does not start Spark. Damaged tables
+    and checkpoints are named after the others, with the exit code 5.
     """
     folder = OutputFolder(root)
     job_statuses = group_by_job(*folder.scan())
     if as_json:
         for job_status in job_statuses:
             typer.echo(json.dumps(job_status.as_dict()))
+        folder.require_undamaged()
         return
     console = Console(highlight=False, soft_wrap=True)
     cluster = None if servers is None else Cluster(servers, option or ())
@@ -333,6 +411,7 @@ def status(
         console.print(_build_table(job_status, folder.root))
         for line in describe_checkpoint(job_status, cluster):
             console.print(line)
+    folder.require_undamaged()
     if not job_statuses:
         console.print(f"No table below {folder.root} has commits of a job.")
 

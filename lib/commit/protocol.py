@@ -128,11 +128,17 @@ def _is_committed(log: BatchLog, stamp: Stamp) -> bool:
     ):
         _require_same_fingerprint(log, stamp, recorded)
         return True
-    actual = (
-        "no stamp of tidegate"
-        if recorded is None
-        else f"offsets {recorded.offsets_hash} (run {recorded.run})"
-    )
+    if recorded is None:
+        raise TableMismatchError(
+            f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id}, but "
+            "its log does not have the metadata of that commit",
+            "the commit is older than the retention of the log, delta.logRetentionDuration, or "
+            "another program has written it. Without its metadata, the offsets of the batch cannot "
+            "be compared with the checkpoint.",
+            "use a new checkpoint and a new table; and set delta.logRetentionDuration to more than "
+            "the longest time for which the job can be stopped. Nothing was written.",
+        )
+    actual = f"offsets {recorded.offsets_hash} (run {recorded.run})"
     raise TableMismatchError(
         f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id} with "
         f"{actual}, but the checkpoint plans offsets {stamp.offsets_hash}",

@@ -81,6 +81,13 @@ class TableLog:
         self._newest_commit = None
         return self
 
+    def load_metadata(self) -> Self:
+        """Read the metadata of the table, which fails for a damaged log, and return this log."""
+        state = self._current_state()
+        if state.version >= 0:
+            state.properties()
+        return self
+
     @property
     def id(self) -> str | None:
         """The id of the table; None without a table."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
@@ -86,6 +86,11 @@ def read_table_version(spark: SparkSession, path: str, version: int) -> DataFram
 _SCHEMA_HINT = (
     "a new table and checkpoint for a changed query, or evolve=True if columns were only added"
 )
+_IS_MISSING = " is missing"
+_MISSING_COLUMNS_HINT = (
+    "the rows with these columns; for columns that another program has added, ALTER TABLE ... DROP "
+    "COLUMN, or RESTORE TABLE to the version before; or a new table and checkpoint"
+)
 
 
 def require_matching_schema(
@@ -116,7 +121,7 @@ def require_matching_schema(
         raise TableError(
             f"schema mismatch with {path}: {'; '.join(differences)}",
             "the columns and types of the table" + (", and new columns" if evolve else ""),
-            hint,
+            _MISSING_COLUMNS_HINT if _lacks_columns_only(differences) else hint,
         )
     layout.require_same_layout(state, path)
     return state
@@ -166,12 +171,16 @@ def with_full_overwrite(writer: DataFrameWriter) -> DataFrameWriter:
     return writer.mode("overwrite").option("partitionOverwriteMode", "static")
 
 
+def _lacks_columns_only(differences: Sequence[str]) -> bool:
+    return all(each.endswith(_IS_MISSING) for each in differences)
+
+
 def _schema_differences(table: StructType, frame: StructType, *, evolve: bool) -> list[str]:
     table_fields = {field.name.lower(): field for field in table.fields}
     frame_fields = {field.name.lower(): field for field in frame.fields}
     removed = [table_fields[name].name for name in table_fields if name not in frame_fields]
     added = [frame_fields[name].name for name in frame_fields if name not in table_fields]
-    differences = [f"{name} is missing" for name in removed]
+    differences = [f"{name}{_IS_MISSING}" for name in removed]
     differences += [f"{name} is new" for name in added if not evolve]
     for name in [each for each in table_fields if each in frame_fields]:
         # Delta ignores the case of nested names; the text does not contain nullability.

@@ -26,7 +26,7 @@ from ..operations.replay.comparison import render_comparison, require_replay_agr
 from ..operations.replay.replay import replay as replay_job
 from ..operations.replay.swap import swap_tables
 from ..process.exit_codes import EXIT_CODES, run_with_exit_code
-from ..process.shutdown import exit_now
+from ..process.shutdown import defer_interrupt, exit_now, exit_on_interrupt
 from ..spark.jars import project_root
 from ..spark.session import set_log_level, spark_session
 from ..spark.spark_logging import configure_logging
@@ -199,7 +199,9 @@ def build_job_command(
                 return
             log = configure_logging(as_json=log_json)
             settings = loaded_config.config
-            spark = spark_session(settings.job.name, **dict(settings.spark))
+            with defer_interrupt():
+                spark = spark_session(settings.job.name, **dict(settings.spark))
+            exit_on_interrupt()
             set_log_level(spark, "WARN" if verbose else "FATAL")
             start_options: dict[str, Any] = {
                 "resume_from_table": resume_from_table,

@@ -122,6 +122,7 @@ def examine_job(
         ("settings", partial(_check_settings, spark)),
         ("jars", partial(_check_jars, spark)),
         ("disk", partial(_check_disk_space, job)),
+        *[(f"log {output}", partial(_check_log, preflight, output)) for output in table_paths(job)],
         *preflight.checks(),
         *_outlook_checks(preflight),
     ]
@@ -203,6 +204,12 @@ def _check_jars(spark: SparkSession) -> str:
 def _sha256(jar: Path) -> str | None:
     path = Path(str(jar).removeprefix("file:"))
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _check_log(preflight: Preflight, output: str) -> str:
+    """Return the version of a table, whose log is read by itself: others can be damaged."""
+    log = preflight.read_table_log(output)
+    return "no table yet" if log.id is None else f"version {log.version}"
 
 
 def _check_disk_space(job: Job) -> str:

@@ -15,6 +15,7 @@ from ..errors import (
     ComparisonError,
     ConfigError,
     ConflictError,
+    DataError,
     DeadLetterLimitError,
     ErasureIncompleteError,
     FencedError,
@@ -62,6 +63,7 @@ EXIT_CODES: dict[type[BaseException], tuple[int, str]] = {
     StoreError: _UNWRITABLE_OUTPUT,
     TopicError: _UNWRITABLE_OUTPUT,
     WebhookError: _UNWRITABLE_OUTPUT,
+    DataError: (13, "a row, a constraint or a data file makes a batch fail at every start"),
     ErasureIncompleteError: (12, "tidegate erase has found data that it cannot delete"),
 }
 """0 means done, or stopped on request; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
@@ -94,7 +96,7 @@ def run_with_exit_code(work: Callable[[], object], *, verbose: bool = False) -> 
         shown_error = error if is_final else translate_error(error)
         if verbose:
             traceback.print_exception(error, file=sys.stderr)
-        message = f"{type(shown_error).__name__}: {shown_error or 'stopped by Ctrl-C'}"
+        message = f"{type(shown_error).__name__}: {str(shown_error) or 'stopped by Ctrl-C'}"
         print(message, file=sys.stderr, flush=True)
         return exit_code(shown_error)
     return SUCCESS

@@ -105,6 +105,49 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def defer_interrupt() -> Iterator[None]:
+    """Raise a Ctrl-C of the block at its end; a second one ends the process at once.
+
+    While PySpark starts a JVM, a KeyboardInterrupt would leave it behind, with a trace of Java.
+    Python delivers signals to the main thread only; in any other thread this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_interrupted = False
+
+    def handle(signal_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            exit_now(128 + signal_number)
+        is_interrupted = True
+
+    previous_handler = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        # SparkContext sets a handler of its own.
+        if signal.getsignal(signal.SIGINT) is handle:
+            signal.signal(signal.SIGINT, previous_handler)
+    if is_interrupted:
+        raise KeyboardInterrupt
+
+
+def exit_on_interrupt() -> None:
+    """Let a Ctrl-C end the process at once, with one line, until another handler is set.
+
+    PySpark's handler calls the JVM, perhaps within another call, and prints their traces.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _exit_interrupted)
+
+
+def _exit_interrupted(signal_number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"KeyboardInterrupt: stopped by Ctrl-C\n")
+    exit_now(128 + signal_number)
+
+
 def exit_now(code: int) -> None:
     """End the process immediately; a busy JVM would delay a normal exit."""
     os._exit(code)

@@ -18,6 +18,7 @@ from ..errors import (
     ColumnError,
     ConfigError,
     ConflictError,
+    DataError,
     RegistryError,
     RunTimeError,
     SetupError,
@@ -125,6 +126,38 @@ _RULES = (
         r"|Incomplete log file|cannot be parsed|assertion failed",
     ),
     _Rule(
+        DataError,
+        "a data file is damaged or missing",
+        "restore the file from a copy, or the table by RESTORE TABLE, then start the job again",
+        conditions=("CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE.FILE_NOT_EXIST"),
+        text_pattern=r"is not a Parquet file|[Cc]ould not read footer",
+    ),
+    _Rule(
+        DataError,
+        "a row of the batch cannot be computed or stored",
+        "correct the expression, or the constraint of the table, that the cause names, then start "
+        "the job again, which runs the batch again; if the checkpoint refuses the correction, run "
+        "tidegate replay JOB",
+        conditions=(
+            "ARITHMETIC_OVERFLOW",
+            "BINARY_ARITHMETIC_OVERFLOW",
+            "CANNOT_PARSE_",
+            "CAST_INVALID_INPUT",
+            "CAST_OVERFLOW",
+            "DATETIME_OVERFLOW",
+            "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+            "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+            "DIVIDE_BY_ZERO",
+            "INVALID_ARRAY_INDEX",
+            "NOT_NULL_ASSERT_VIOLATION",
+            "NUMERIC_OUT_OF_SUPPORTED_RANGE",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+            "REMAINDER_BY_ZERO",
+            "USER_RAISED_EXCEPTION",
+        ),
+    ),
+    _Rule(
         SetupError,
         "Spark runs without the jars of Delta or Kafka",
         f"tidegate.spark_session(...) adds them; {SPARK_SUBMIT_HINT}",
@@ -154,6 +187,9 @@ _REGISTRY_ERROR = re.compile(
 )
 _PY4J_PREFIX = re.compile(r"^An error occurred while calling \S+ : ")
 _EXCEPTION_CLASSES = re.compile(r"^((?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): )+")
+_REFUSED_ADVICE = re.compile(
+    r' ?If necessary,? set "?spark\.sql\.ansi\.enabled"? to "?false"?[^.]*\.(?= |$)'
+)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
@@ -221,7 +257,7 @@ def _short_message(error: BaseException) -> str:
     lines = [line for line in all_lines if line.strip() and not _TRACE_LINE.match(line)]
     text = " ".join(" ".join(lines[:3]).split())
     # py4j adds a line before the JVM's message, which starts with the names of its classes.
-    text = _PY4J_PREFIX.sub("", text)
+    text = _REFUSED_ADVICE.sub("", _PY4J_PREFIX.sub("", text))
     return _EXCEPTION_CLASSES.sub("", text)[:600] or type(error).__name__
 
 

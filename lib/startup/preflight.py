@@ -16,9 +16,11 @@ from ..checkpoint.spark_logs import read_consistently
 from ..commit.delta_commit import read_table_log
 from ..commit.driver_lease import DriverLease
 from ..commit.table_log import TableLog
+from ..errors import TableMismatchError, TidegateError
 from ..job.fingerprint import job_fingerprint
 from ..job.job import Job
 from ..sources.topics import topic_states
+from ..spark.spark_errors import is_disk_error, translate_error
 from .decision import Inspection, StartDecision, decide_start
 from .environment import is_reachable, require_no_file, table_paths, visible_names
 from .resume import describe_resume_point
@@ -60,10 +62,28 @@ class Preflight:
         """The log of each output's table; readable also if the checkpoint is damaged."""
         for path in table_paths(self.job).values():
             require_no_file(path)
-        return {
-            output: read_table_log(self.spark, path)
-            for output, path in table_paths(self.job).items()
-        }
+        return {output: self.read_table_log(output) for output in table_paths(self.job)}
+
+    def read_table_log(self, output: str) -> TableLog:
+        """Return the current log of an output's table.
+
+        Raises TableMismatchError for a log that cannot be read.
+        """
+        path = table_paths(self.job)[output]
+        try:
+            return read_table_log(self.spark, path).load_metadata()
+        except TidegateError:
+            raise
+        except Exception as error:
+            failure = translate_error(error)
+            if is_disk_error(failure):
+                raise failure from error
+            raise TableMismatchError(
+                f"output {output!r}: the log of {path} cannot be read",
+                failure.detail or failure.problem,
+                "restore the table from a copy; or remove its folder and use --recreate "
+                f"{output}, which creates an empty table. Nothing was written.",
+            ) from error
 
     @cached_property
     def inspection(self) -> Inspection:

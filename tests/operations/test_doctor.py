@@ -16,9 +16,10 @@ from rich.console import Console
 
 from tests.support.checkpoint_files import JobFiles
 from tests.support.kafka_topics import pages_input
-from tidegate import Job
+from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.errors import SourceError, TableMismatchError
+from tidegate.jvm import clear_table_cache
 from tidegate.operations.doctor import (
     CheckWarning,
     Finding,
@@ -74,6 +75,36 @@ def test_a_healthy_job_has_no_warnings_and_each_check_reports(
     )
     assert findings["checksums"].result == "no orphans"
     require_no_errors(list(findings.values()))
+
+
+def test_each_damaged_table_is_named_with_its_fault_and_the_others_are_reported(
+    job_files: JobFiles, spark: SparkSession
+) -> None:
+    def commits(table: str) -> list[Path]:
+        return sorted((job_files.root / table / "_delta_log").glob("*.json"))
+
+    commits("views")[1].unlink()
+    for log in ("views", "views.dead_letters"):
+        for checksum in (job_files.root / log / "_delta_log").glob("*.crc"):
+            checksum.unlink()
+    commits("views.dead_letters")[-1].write_text('{"commitInfo": {')
+    clear_table_cache(spark)
+    findings = examine(job_files, spark)
+    for output, table in (("append", "views"), ("dead_letters", "views.dead_letters")):
+        error = findings[f"log {output}"].error
+        assert isinstance(error, TableMismatchError)
+        assert error.problem == (
+            f"output {output!r}: the log of {job_files.root / table} cannot be read"
+        )
+        assert f"--recreate {output}" in error.remedy
+    assert findings["log late"].result.startswith("version ")
+    with pytest.raises(TableMismatchError, match=r"the log of .* cannot be read"):
+        run(job_files.job(), spark)
+    for table in ("views", "views.dead_letters"):
+        shutil.rmtree(job_files.root / table)
+    clear_table_cache(spark)
+    run(job_files.job(), spark, recreate=["append", "dead_letters"])
+    assert job_files.window_counts() == {70: 1, 80: 1, 90: 1}
 
 
 def test_all_problems_are_reported_at_once_with_a_fix(

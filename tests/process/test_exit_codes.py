@@ -11,6 +11,7 @@ from tidegate.errors import (
     ComparisonError,
     ConfigError,
     ConflictError,
+    DataError,
     DeadLetterLimitError,
     ErasureIncompleteError,
     FencedError,
@@ -41,6 +42,7 @@ from tidegate.process.shutdown import ForcedStop
         (TopicError("x"), 11),
         (ErasureIncompleteError("x"), 12),
         (AccountingError("x"), 6),
+        (DataError("x"), 13),
         (SetupError("x"), 7),
         (TidegateError("x"), 1),
         (ValueError("x"), 1),
@@ -54,6 +56,14 @@ def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
         raise error
 
     assert run_with_exit_code(fail) == code
+
+
+def test_an_interrupt_has_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    run_with_exit_code(fail)
+    assert capsys.readouterr().err == "KeyboardInterrupt: stopped by Ctrl-C\n"
 
 
 def test_success_is_zero() -> None:

@@ -39,7 +39,7 @@ def test_the_wheel_contains_every_file_of_lib_and_conf(wheel: Path) -> None:
     assert expected - files == set()
     (points,) = (name for name in files if name.endswith("entry_points.txt"))
     commands = zipfile.ZipFile(wheel).read(points).decode()
-    assert "tidegate = tidegate.cli:main" in commands.splitlines()
+    assert "tidegate = tidegate.__main__:main" in commands.splitlines()
 
 
 @pytest.mark.slow
