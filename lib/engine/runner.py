@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -52,6 +53,7 @@ from .micro_batch import BatchSteps, MicroBatchProcessor
 from .streams import build_input_frames, build_streams
 from .topic_monitor import LagMonitor, TopicMonitor, missing_topic_error
 
+_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1
 _COMMIT_TIMEOUT_SECONDS = 30.0
 _IMPLAUSIBLY_OLD = 365 * 86_400 * 1_000_000
@@ -79,7 +81,8 @@ def run(
         outputs that start with the next batch of an existing checkpoint.
 
     Raises the library's errors: errors of a batch unchanged, and Spark's errors translated, with
-    the original as their cause. A second signal interrupts the running batch.
+    the original as their context, which the library's logger shows at the level DEBUG. A second
+    signal interrupts the running batch.
 
     >>> run("page_views", spark)
     Traceback (most recent call last):
@@ -254,7 +257,9 @@ class _StreamingJob:
         if isinstance(failure, CheckpointError):
             self.lease.require_newest_epoch()
         topic_error = missing_topic_error(self.job, self.spark) if is_topic_error(failure) else None
-        raise (topic_error or failure) from (processor.failure or error)
+        # Not as the cause, because Python would print its trace before the message.
+        _LOG.debug("%s failed", self.job.name, exc_info=processor.failure or error)
+        raise (topic_error or failure) from None
 
 
 def _watch(
