@@ -27,7 +27,7 @@ def class_archive(to: ArchiveFile = None) -> None:
     Java or Spark; a JVM ignores an archive of another version.
     """
     file = (to or archive_path()).absolute()
-    typer.echo("archiving the classes that Spark loads, about 30 seconds ...", err=True)
+    typer.echo("archiving the classes that Spark loads, about 30 seconds ...")
     started = time.monotonic()
     create_class_archive(file)
     size = file.stat().st_size / _MEGABYTE

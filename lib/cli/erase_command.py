@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from ..errors import ArgumentError, ErasureIncompleteError
 from ..operations.erasure import erase as erase_data_subject
 from ..paths import is_below, normalize_path
-from ..spark.session import spark_session
+from .command_session import command_session
 
 Roots = Annotated[
     list[str],
@@ -49,7 +47,7 @@ def erase(
     """
     _require_outside_roots(report, roots)
     result = erase_data_subject(
-        _session_with_stdout_to_stderr(), roots, where, dry_run=dry_run, jobs_stopped=stopped
+        command_session("erase"), roots, where, dry_run=dry_run, jobs_stopped=stopped
     )
     report_json = json.dumps(result.as_dict(), indent=1)
     if report is not None:
@@ -61,17 +59,6 @@ def erase(
             f"erasure is incomplete: {places} places still identify the data subject",
             remedy="the report lists a fix for each place",
         )
-
-
-def _session_with_stdout_to_stderr() -> SparkSession:
-    """Return a session whose JVM prints to standard error; Delta's VACUUM prints a line."""
-    stdout_copy = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        return spark_session("tidegate erase")
-    finally:
-        os.dup2(stdout_copy, 1)
-        os.close(stdout_copy)
 
 
 def _require_outside_roots(report: str | None, roots: list[str]) -> None:

@@ -14,6 +14,7 @@ from typing import IO, Annotated
 
 import typer
 
+from ..columns import closest_name
 from ..errors import ArgumentError
 from ..jobs.sample_clicks import SCHEMA, clicks
 from ..kafka.admin import Cluster
@@ -59,7 +60,7 @@ def produce(
             f"tidegate produce {topic} --sample 5000",
         )
     cluster = Cluster(servers, option or ())
-    _require_readable(files or [])
+    _require_valid_files(topic, files or [], key)
     if create is not None:
         typer.echo(cluster.create_topic(topic, create))
     cluster.require_topic(topic)
@@ -86,17 +87,28 @@ def _sample_records(topic: str, count: int) -> Iterator[Record]:
 def _file_records(topic: str, files: Sequence[Path], key: str | None) -> Iterator[Record]:
     for file in files:
         with _open_file(file) as lines:
-            for line in filter(bytes.strip, lines):
-                value, now = line.rstrip(b"\r\n"), int(time.time() * 1000)
-                yield Record(topic, value, now, None if key is None else _record_key(value, key))
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    value, now = line.rstrip(b"\r\n"), int(time.time() * 1000)
+                    record_key = None if key is None else _record_key(value, key, file, number)
+                    yield Record(topic, value, now, record_key)
 
 
-def _require_readable(files: Sequence[Path]) -> None:
-    """Raise ArgumentError for an unreadable file, before a topic is created."""
+def _require_valid_files(topic: str, files: Sequence[Path], key: str | None) -> None:
+    """Raise ArgumentError for an unreadable file or a line without the key, before any is sent.
+
+    Standard input and pipes can be read only once, so a line of them without the key ends the
+    command after earlier lines may have been sent.
+    """
     for file in files:
         # Opening and closing a pipe would terminate its writer.
-        if str(file) != _STANDARD_INPUT and not file.is_fifo():
+        if str(file) == _STANDARD_INPUT or file.is_fifo():
+            continue
+        if key is None:
             with _open_file(file):
+                pass
+        else:
+            for _ in _file_records(topic, [file], key):
                 pass
 
 
@@ -112,11 +124,23 @@ def _open_file(file: Path) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def _record_key(line: bytes, key: str) -> bytes | None:
-    """Return a field of a JSON object as the key; None for a line without it."""
+def _record_key(line: bytes, key: str, file: Path, number: int) -> bytes | None:
+    """Return a field of a JSON object as the key; None for null.
+
+    Raises ArgumentError for a line without the field.
+    """
+    record = None
     with suppress(ValueError):
         record = json.loads(line)
-        value = record.get(key) if isinstance(record, dict) else None
-        if value is not None:
-            return (value if isinstance(value, str) else json.dumps(value)).encode()
-    return None
+    if not isinstance(record, dict) or key not in record:
+        name = "standard input" if str(file) == _STANDARD_INPUT else str(file)
+        fields = closest_name(key, record) if isinstance(record, dict) else ""
+        raise ArgumentError(
+            f"invalid --key: no field {key!r} in line {number} of {name}",
+            "a JSON object with this field in each line",
+            f"--key {fields.strip(chr(39))}" if fields else "records without --key",
+        )
+    value = record[key]
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value)).encode()

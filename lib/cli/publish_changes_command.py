@@ -12,7 +12,7 @@ from ..kafka.admin import parse_client_option
 from ..operations.follow import follow
 from ..sinks import Append, FanOut, KafkaSink, MapRows, Sink
 from ..sources import DeltaChangeFeed
-from ..spark.session import spark_session
+from .command_session import command_session
 from .kafka_options import Options, Servers
 
 Table = Annotated[str, typer.Argument(help="A Delta table with the change data feed enabled.")]
@@ -47,7 +47,7 @@ def publish_changes(
     """Publish the changes of a table since the last run, each version exactly once."""
     sink = _build_sink(changelog, topic, sent, servers, key, option or ())
     source = DeltaChangeFeed(table, key=key, columns=column, where=where)
-    spark = spark_session("tidegate publish-changes")
+    spark = command_session("publish-changes")
     progress = follow(source, sink, spark, job=job, starting_version=since)
     typer.echo(
         f"{progress.changes:,} changes in {progress.batches:,} versions; now at {progress.version}."

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..jvm import delta_state
 from ..kafka.admin import Cluster
 from ..kafka.redrive import OFFSET_COLUMNS, RedriveLog
-from ..spark.session import spark_session
+from .command_session import command_session
 from .kafka_options import Options, Servers
 
 Table = Annotated[str, typer.Argument(help="The table of dead letters of a job.")]
@@ -51,7 +51,7 @@ def redrive(
     if repair is not None and repaired is not None:
         raise ArgumentError("invalid options: --repair and --repaired", "one of the two")
     cluster = Cluster(servers, option or ())
-    spark = spark_session("tidegate redrive")
+    spark = command_session("redrive")
     _require_dead_letters(spark, table)
     redrive_log = RedriveLog(spark, table, cluster)
     with redrive_log.exclusive_producer() as producer:

@@ -9,7 +9,7 @@ import typer
 
 from ..operations.rescale import plan_rescale
 from ..operations.rescale import rescale as rescale_state
-from ..spark.session import set_log_level, spark_session
+from .command_session import command_session
 
 CheckpointFolder = Annotated[
     str, typer.Argument(help="The checkpoint's folder: output.checkpoint.")
@@ -25,8 +25,7 @@ def rescale(checkpoint: CheckpointFolder, to: PartitionCount, dry_run: DryRun = 
     later. Run the command again after an interruption to resume it; until then the job does not
     start.
     """
-    spark = spark_session("tidegate rescale")
-    set_log_level(spark)
+    spark = command_session("rescale")
     plan = plan_rescale(spark, checkpoint, to)
     typer.echo(str(plan))
     if dry_run or not plan.is_needed:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
 
+from ..columns import closest_name
 from ..errors import ConfigError
 from ..event_time.timestamps import TimeUnit
 from ..formats import (
@@ -85,6 +87,44 @@ class RuleSection(Section):
         """Return the rule."""
         with config_errors():
             return Rule(self.name, self.condition, on_error=self.on_error)
+
+
+_DDL_TOKEN = re.compile(
+    r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[<>(),]|[^\s<>(),`'"]+"""
+)
+
+
+def declared_fields(schema: str) -> list[str] | None:
+    """Return the top-level names of a schema in DDL, without Spark; None if Spark has to parse it.
+
+    >>> declared_fields("page STRING, at struct<day: date, hour: int> COMMENT 'a, b', `the ms` INT")
+    ['page', 'at', 'the ms']
+    """
+    names: list[str] = []
+    depth, expects_name = 0, True
+    for token in _DDL_TOKEN.findall(schema):
+        if expects_name and token in ("<", ">", "(", ")", ","):
+            return None
+        if expects_name:
+            is_quoted = token.startswith("`")
+            names.append(token[1:-1].replace("``", "`") if is_quoted else token.partition(":")[0])
+            expects_name = False
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(token, 0)
+        expects_name = expects_name or (token == "," and depth == 0)
+    is_one_type = re.match(r"\s*struct\s*<", schema, re.IGNORECASE)
+    return None if expects_name or depth or is_one_type else names
+
+
+def require_declared(section: FormatSection, names: Sequence[str], key: str) -> None:
+    """Raise ConfigError, before Spark starts, for columns that the schema of an input lacks."""
+    fields = declared_fields(section.event_schema)
+    unknown = [name for name in names if fields is not None and name not in fields]
+    if unknown:
+        raise ConfigError(
+            f"invalid {key}: unknown columns {', '.join(unknown)}",
+            f"fields of the input: {', '.join(fields or ())}",
+            closest_name(unknown[0], fields or ()),
+        )
 
 
 class FormatSection(Section):

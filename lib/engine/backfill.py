@@ -116,7 +116,8 @@ def run_backfill(
             translated_error = translate_error(error)
             if translated_error is None:
                 raise
-            raise translated_error from error
+            _LOG.debug("%s: the backfill failed", job.name, exc_info=error)
+            raise translated_error from None
     if stats is not None:
         run_metrics.add_batch(stats)
 

@@ -86,7 +86,8 @@ def run(
         outputs that start with the next batch of an existing checkpoint.
 
     Raises the library's errors: errors of a batch unchanged, and Spark's errors translated, with
-    the original as their cause. A second signal interrupts the running batch.
+    the original as their context, which the library's logger shows at the level DEBUG. A second
+    signal interrupts the running batch.
 
     >>> run("page_views", spark)
     Traceback (most recent call last):
@@ -261,7 +262,9 @@ class _StreamingJob:
         if isinstance(failure, CheckpointError | ConflictError):
             self.lease.require_newest_epoch()
         topic_error = missing_topic_error(self.job, self.spark) if is_topic_error(failure) else None
-        raise (topic_error or failure) from (processor.failure or error)
+        # Not as the cause, because Python would print its trace before the message.
+        _LOG.debug("%s failed", self.job.name, exc_info=processor.failure or error)
+        raise (topic_error or failure) from None
 
 
 def _watch(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..config import Config, FilteredInputSection, Names, Section
+from ..config.input_sections import require_declared
 from ..job.job import Job
 from ..joins import LookupJoin, LookupJoinType
 from ..sinks import SnapshotJoin
@@ -48,6 +49,12 @@ class Enrich(Config, name="enrich"):
     input: FilteredInputSection
     enrich: EnrichSection
     output: TargetOutputSection
+
+    @model_validator(mode="after")
+    def _require_declared_columns(self) -> Enrich:
+        require_declared(self.input, [self.input.time], "input.time")
+        require_declared(self.input, self.enrich.on, "enrich.on")
+        return self
 
 
 def job(config: Enrich) -> Job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from ..config import Config, FilteredInputSection, Names, Section, Table, config_errors
+from ..config.input_sections import require_declared
 from ..errors import ConfigError
 from ..job.job import Job
 from ..joins import IntervalJoin
@@ -70,6 +71,13 @@ class Join(Config, name="join"):
     right: FilteredInputSection
     join: JoinSection
     output: JoinTables
+
+    @model_validator(mode="after")
+    def _require_declared_columns(self) -> Join:
+        for key, section in (("left", self.left), ("right", self.right)):
+            require_declared(section, [section.time], f"{key}.time")
+            require_declared(section, self.join.on, f"join.on in [{key}]")
+        return self
 
 
 def job(config: Join) -> Job:

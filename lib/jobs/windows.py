@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from ..columns import quote_name
 from ..config import Config, InputSection, OptionValue, Section, Table, WindowSection, config_errors
 from ..config.aggregate_text import Aggregates, parse_aggregates
+from ..config.input_sections import declared_fields, require_declared
 from ..errors import ConfigError
 from ..job.job import Job
 from ..secrets import resolve_secrets
@@ -98,6 +99,15 @@ class Windows(Config, name="windows"):
         return self
 
     @model_validator(mode="after")
+    def _require_declared_columns(self) -> Windows:
+        require_declared(self.input, [self.input.time], "input.time")
+        require_declared(self.input, self.window.by, "window.by")
+        fields = declared_fields(self.input.event_schema)
+        if fields is not None:
+            parse_aggregates(self.aggregates, fields)
+        return self
+
+    @model_validator(mode="after")
     def _require_valid_columns(self) -> Windows:
         reserved = [_WINDOW, *self.window.by, *(WINDOW_BOUNDS if self.mirror else ())]
         if self.window.can_change:
@@ -130,12 +140,6 @@ def job(config: Windows) -> Job:
     window = config.window
     input_stream = config.as_input(config.input, where=window.where)
     fields = input_stream.format.schema.fieldNames()
-    unknown = [name for name in window.by if name not in fields]
-    if unknown:
-        raise ConfigError(
-            f"invalid window.by: unknown columns {', '.join(unknown)}",
-            f"fields of the input: {', '.join(fields)}",
-        )
     aggregation = WindowAggregation(
         window.to_window(),
         by=window.by,

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +21,7 @@ from rich.text import Text
 from ..checkpoint.lineage_files import require_no_rescaling
 from ..checkpoint.offset_log import parse_offset_log
 from ..commit.delta_commit import read_table_log
-from ..durations import microseconds
+from ..durations import duration_text, microseconds
 from ..engine.maintenance import CatalogRegistrar
 from ..errors import SourceError, TidegateError
 from ..job.job import Job
@@ -48,6 +47,7 @@ _DEFAULT_LOG_RETENTION = "30 days"
 """Delta's default."""
 _HALVINGS = 10
 """The precision of the age of the oldest unread record: 0.3 %."""
+_SECOND = 1_000_000
 _WARNING_SHARE = 0.1
 """Warn if less than this share of the retention time remains."""
 
@@ -342,10 +342,10 @@ def describe_headroom(kafka: KafkaClient, read_offsets: Offsets) -> str:
         if topic not in lag.retention_seconds:
             continue
         retention, remaining = lag.retention_seconds[topic], lag.headroom_seconds[topic]
-        text = f"{topic} retains records for {timedelta(seconds=retention)}"
+        text = f"{topic} retains records for {duration_text(int(retention) * _SECOND)}"
         if any(lag.rows[topic, part] for part in read_offsets[topic]):
             is_near = is_near or remaining < retention * _WARNING_SHARE
-            left = timedelta(seconds=int(remaining))
+            left = duration_text(max(0, int(remaining)) * _SECOND)
             parts.append(f"{text}, the oldest unread one for another {left}")
         else:
             parts.append(f"{text}; all are read")

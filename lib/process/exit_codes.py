@@ -95,6 +95,7 @@ def run_with_exit_code(work: Callable[[], object], *, verbose: bool = False) -> 
         is_final = isinstance(error, TidegateError | ForcedStop | KeyboardInterrupt)
         shown_error = error if is_final else translate_error(error)
         if verbose:
+            error.__suppress_context__ = False
             traceback.print_exception(error, file=sys.stderr)
         message = f"{type(shown_error).__name__}: {str(shown_error) or 'stopped by Ctrl-C'}"
         print(message, file=sys.stderr, flush=True)

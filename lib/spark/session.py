@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from pyspark import SparkConf, SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from ..columns import require_instance, require_integer
@@ -126,6 +127,7 @@ def spark_session(
         )
     use_bare_file_system(session)
     import_python_utils(session)
+    _log_query_errors(enabled=False)
     return session
 
 
@@ -224,6 +226,13 @@ def set_log_level(spark: SparkSession, level: str = "FATAL") -> None:
     """
     context: SparkContext = spark.sparkContext
     context.setLogLevel(level)
+    _log_query_errors(enabled=level.upper() not in ("FATAL", "OFF"))
+
+
+def _log_query_errors(*, enabled: bool) -> None:
+    """Set whether PySpark prints each error of a query as JSON, also one that is raised anyway."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = not enabled
 
 
 def _has_bundled_jars() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,10 @@ _DISK_FULL = "a disk is full"
 _FOLDER_UNWRITABLE = "a folder is not writable"
 _RECORDS_LOST = "the topic has lost unread records"
 _PLAN_CONFLICT = "another driver has planned the same batch of the checkpoint"
+_TRACE_HINT = (
+    "correct what the cause names; --verbose of a command, or the level DEBUG of the logger "
+    "'tidegate' in a script, shows the stack trace"
+)
 _CHECKPOINT_HINT = "restore it from a copy, or start with a new checkpoint and new tables"
 
 
@@ -181,6 +186,9 @@ _RULES = (
 _TRACE_LINE = re.compile(
     r"^\s*(at [\w.$]+|\.\.\. \d+ more|File \"|Traceback|JVM stacktrace|===|\^)"
 )
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+_LIBRARY_FOLDERS = (str(Path(__file__).parents[1].resolve()), str(Path(__file__).parents[1]))
 # Spark passes exceptions of Python tasks as text only.
 _REGISTRY_ERROR = re.compile(
     r"tidegate\.errors\.RegistryError: (.*)(?:\n +cause: (.*))?(?:\n +fix: (.*))?"
@@ -215,7 +223,8 @@ def translate_error(error: BaseException) -> TidegateError:
             if issubclass(rule.error_type, RunTimeError):
                 return rule.error_type(rule.description, sentence, rule.hint)
             return rule.error_type(f"{rule.description}: {sentence}", "", rule.hint)
-    return RunTimeError("the job failed", sentence, "--verbose shows the stack trace")
+    sentence = _python_failure(error, text) or sentence
+    return RunTimeError("the job failed", sentence, _TRACE_HINT)
 
 
 def is_topic_error(error: TidegateError) -> bool:
@@ -259,6 +268,25 @@ def _short_message(error: BaseException) -> str:
     # py4j adds a line before the JVM's message, which starts with the names of its classes.
     text = _REFUSED_ADVICE.sub("", _PY4J_PREFIX.sub("", text))
     return _EXCEPTION_CLASSES.sub("", text)[:600] or type(error).__name__
+
+
+def _python_failure(error: BaseException, text: str) -> str | None:
+    """Return an exception of a Python function, with its place outside of the library.
+
+    text: Spark's message, which has the trace of a function that failed in a Python worker.
+    """
+    if not isinstance(error, Py4JError | PySparkException):
+        text = "".join(traceback.format_exception(error, chain=False))
+    _, marker, trace = text.rpartition(_TRACEBACK)
+    lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    if not marker or not lines:
+        return None
+    places = [
+        f" ({file}, line {line}, in {function})"
+        for file, line, function in _FRAME.findall(trace)
+        if not file.startswith(_LIBRARY_FOLDERS) and "site-packages" not in file
+    ]
+    return f"{lines[0]}{places[-1] if places else ''}"
 
 
 def query_error(failure: Exception | None, query_exception: Exception) -> TidegateError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,14 @@ from .stats import Summary
 
 _LOG = logging.getLogger(__name__)
 _LOG_INTERVAL_SECONDS = 5.0
+_LEAST_IMPORTANT_PARTS = (
+    r"state .*",
+    r"[\d.,]+ s",
+    r"[\d,]+ rows/s",
+    r"(watermark|no watermark) .*",
+    r"lag .*",
+)
+"""The parts of a progress line that a narrow terminal does not show, the least important first."""
 
 
 def format_progress(job: str, progress: BatchProgress, summary: Summary) -> str:
@@ -51,6 +60,19 @@ def format_progress(job: str, progress: BatchProgress, summary: Summary) -> str:
         + "".join(f" {name} {number:,}" for name, number in rare_counts if number),
         f"{progress.seconds:.1f} s",
     ]
+    return " | ".join(parts)
+
+
+def fit_line(line: str, width: int) -> str:
+    """Return a progress line without its least important parts, so that it fits into a width.
+
+    >>> fit_line("views batch 7 | 10 rows/s | lag 3 | state 1.5 MB | in 9 out 4 | 2.0 s", 40)
+    'views batch 7 | lag 3 | in 9 out 4'
+    """
+    parts = line.split(" | ")
+    for pattern in _LEAST_IMPORTANT_PARTS:
+        if len(" | ".join(parts)) > width:
+            parts = [part for part in parts if not re.fullmatch(pattern, part)]
     return " | ".join(parts)
 
 
@@ -97,8 +119,7 @@ class ProgressDisplay:
         """Return the live line with its age, which shows that the job is alive in a long batch."""
         age = self._clock() - self._live_line_at
         line = f"{self._live_line} | {age:.0f} s ago" if age >= 1 else self._live_line
-        # A narrow terminal shows two lines instead of cutting the counters off.
-        return Text(line, overflow="fold", no_wrap=False)
+        return Text(fit_line(line, self._console.width), overflow="ellipsis", no_wrap=True)
 
     def show_batch(self, text: str, number: int) -> None:
         """Show the line of a batch, unless it was shown last."""

@@ -10,7 +10,15 @@ from typing import Any, Protocol
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NumericType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from ..aggregates import Aggregate, for_partials, merge_columns, partials
 from ..columns import (
@@ -22,6 +30,7 @@ from ..columns import (
     quoted_column,
     require_column_names,
     require_columns,
+    require_dataframe,
     require_event_time,
     require_no_name_clash,
 )
@@ -38,6 +47,7 @@ MAX_WINDOWS_PER_EVENT = 20_000
 """More results per event than any machine writes as fast as events arrive."""
 _BUCKET = "tidegate:bucket"
 _WINDOWS = "tidegate:windows"
+_NESTED_TIME = "tidegate:time"
 
 
 @dataclass(frozen=True)
@@ -161,6 +171,7 @@ def build_grouping(
     events: DataFrame, by: str | Sequence[str], aggs: Mapping[str, Aggregate | Column], time: str
 ) -> Grouping:
     keys = require_column_names(by)
+    events, time = _with_nested_time(events, time)
     require_event_time(events, time)
     require_columns(events, keys)
     require_aggregates(aggs)
@@ -176,6 +187,30 @@ def build_grouping(
     require_no_name_clash([WINDOW], keys, "by")
     require_no_name_clash([WINDOW, *keys], aggs)
     return Grouping(events, time, tuple(keys), typed_aggs)
+
+
+def _with_nested_time(events: DataFrame, time: str) -> tuple[DataFrame, str]:
+    """Return events with a nested time, such as window.start of a result, as a column; its name."""
+    require_dataframe(events)
+    if not isinstance(time, str) or "." not in time or time in events.columns:
+        return events, time
+    struct = time.partition(".")[0]
+    require_columns(events, [struct], "time")
+    if events.isStreaming:
+        raise ArgumentError(
+            f"invalid time: {time!r}, a field, on a stream",
+            "a column with a watermark; a field of a struct only on a batch",
+            f"the table of these rows, read as a batch; or withColumn('at', F.col({time!r})) and "
+            "withWatermark('at', '10 seconds')",
+        )
+    data_type = column_type(events, F.col(time), "time")
+    if not isinstance(data_type, TimestampType):
+        raise ColumnTypeError(
+            f"invalid time: {time!r} has type {data_type.simpleString()}",
+            "a timestamp with time zone",
+            f"time='{struct}.start', for the result of a window",
+        )
+    return events.withColumn(_NESTED_TIME, F.col(time)), _NESTED_TIME
 
 
 def require_aggregates(aggs: object) -> None:

@@ -112,7 +112,8 @@ def tumbling(
             months, quarters or years.
         by: the key columns.
         aggs: the aggregate of each result column; also Spark aggregate columns.
-        time: the event-time column, a timestamp.
+        time: the event-time column, a timestamp; on a batch also a field, such as "window.start"
+            of the result of `session`.
         offset: shifts the alignment; any sign.
         zone: the time zone of the calendar, such as "Europe/Berlin"; without it, "1 day" is 24
             hours in UTC.

@@ -31,10 +31,17 @@ def test_a_topic_is_created_filled_and_listed(broker: Broker, topic: str, tmp_pa
     code, output = invoke("produce", topic, str(tmp_path / "no"), "--create", "2", *servers)
     assert (code, "/no: No such file" in output) == (2, True), output
     # The failed command did not create the topic.
-    code, output = invoke("produce", topic, str(lines), "--key", "k", *servers)
+    code, output = invoke("produce", topic, str(lines), *servers)
     assert (code, f"topic {topic} does not exist" in output) == (3, True)
     code, output = invoke("produce", topic, str(lines), "--key", "k", "--create", "2", *servers)
+    assert (code, "no field 'k' in line 4 of" in output) == (2, True), output
+    lines.write_text('{"k": "a", "n": 1}\n\n{"k": 7}\n{"k": null}\n', encoding="utf-8")
+    code, output = invoke("produce", topic, str(lines), "--key", "n", "--create", "2", *servers)
+    assert (code, "no field 'n' in line 3 of" in output) == (2, True), output
+    code, output = invoke("produce", topic, str(lines), "--key", "k", "--create", "2", *servers)
     assert (code, "3 records sent" in output) == (0, True), output
+    code, output = invoke("produce", topic, "-", "--key", "K", *servers, stdin='{"k": 1}\n')
+    assert (code, "of standard input" in output, "--key k" in output) == (2, True, True), output
     code, output = invoke("produce", topic, "-", *servers, stdin="one\ntwo\n")
     assert (code, "2 records sent" in output) == (0, True), output
     code, output = invoke("produce", topic, "--sample", "200", *servers)

@@ -19,7 +19,7 @@ CONF = Path(__file__).parents[2] / "conf" / "jobs"
 MINIMAL = """
 [input]
 topics = ["clicks"]
-schema = "event_id string, event_time timestamp"
+schema = "event_id string, page string, event_time timestamp"
 watermark_delay = "10 seconds"
 [window]
 size = "1 minute"

@@ -231,8 +231,11 @@ def test_an_invalid_value_of_a_built_in_job_is_an_error(overrides: list[str], me
         (["aggregates.n=avg(valu)"], "try: value"),
         (["window.by=sensors"], "invalid window.by: unknown columns sensors"),
         (["input.time=value"], r"\[input\] invalid time: 'value' of type double with time_unit"),
-        (["input.time=when"], r"\[input\] invalid time: 'when'"),
-        (["input.schema=sensor strin"], r"\[input\] invalid schema: 'sensor strin'"),
+        (["input.time=when"], r"invalid input\.time: unknown columns when"),
+        (
+            ["input.schema=sensor strin, value double, at int"],
+            r"\[input\] invalid schema: 'sensor s",
+        ),
     ],
 )
 def test_a_missing_column_is_an_error_before_the_stream_starts(

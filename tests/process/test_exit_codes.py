@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tidegate.errors import (
@@ -138,3 +140,29 @@ def test_verbose_prints_the_complete_traceback(capsys: pytest.CaptureFixture[str
 
     run_with_exit_code(fail, verbose=True)
     assert "Thread.java" in capsys.readouterr().err
+
+
+def test_an_error_of_a_function_is_named_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise KeyError("page")
+
+    assert run_with_exit_code(fail) == 1
+    output = capsys.readouterr().err
+    assert re.search(
+        r"cause: KeyError: 'page' \(.*test_exit_codes\.py, line \d+, in fail\)", output
+    )
+
+
+def test_verbose_also_prints_an_error_that_a_message_replaces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail() -> None:
+        try:
+            raise ValueError("the origin")
+        except ValueError:
+            raise TidegateError("the job failed") from None
+
+    run_with_exit_code(fail)
+    assert "the origin" not in capsys.readouterr().err
+    run_with_exit_code(fail, verbose=True)
+    assert "the origin" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_transaction_numbers_of_the_session_do_not_reach_the_commits_of_a_job(
 ) -> None:
     value = "interval 1 days" if name.endswith("Duration") else "1"
     with with_settings(spark, {name: value}):
-        assert run(numbers.job(), spark).rows_out == 3
+        assert run(numbers.job(), spark).rows_out == 2
         assert run(numbers.job(), spark).rows_out == 0
 
 

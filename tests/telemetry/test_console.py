@@ -184,14 +184,18 @@ def without_escapes(out: io.StringIO) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n")
 
 
-def test_a_narrow_terminal_shows_the_complete_line() -> None:
-    out = io.StringIO()
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_the_live_line_is_at_most_as_wide_as_the_terminal(width: int) -> None:
+    out, now = io.StringIO(), [0.0]
     text = format_progress("page_views", parse_progress(REPORT), example_summary())
-    with ProgressDisplay(
-        Console(file=out, width=80, force_terminal=True, soft_wrap=True)
-    ) as display:
+    console = Console(file=out, width=width, force_terminal=True, soft_wrap=True, highlight=False)
+    with ProgressDisplay(console, lambda: now[0]) as display:
         display.show_line(text)
-    shown = without_escapes(out)
-    last = " ".join(shown.split("starting")[-1].split())
-    assert last.startswith(text)
-    assert max(len(each) for each in shown.splitlines()) <= 80
+        now[0] = 75.0
+    shown = [line.strip() for line in without_escapes(out).splitlines() if line.strip()]
+    assert all(len(line) <= width for line in shown)
+    assert shown[-1].startswith("page_views batch 12 | ")
+    if width == 80:
+        assert shown[-1].endswith("| in 10 out 4 late 2 dead 1 | 75 s ago")
+    if width == 200:
+        assert shown[-1] == f"{text} | 75 s ago"

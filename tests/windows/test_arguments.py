@@ -99,3 +99,18 @@ def test_errors_are_also_built_in_errors(clicks: DataFrame) -> None:
         tumbling(clicks, "0 seconds", aggs=N)
     with pytest.raises(TypeError, match="has type int"):
         tumbling(clicks, "1 minute", aggs=N, time="value")
+
+
+def test_a_nested_time_that_cannot_be_used_raises(spark: SparkSession, clicks: DataFrame) -> None:
+    minutes = tumbling(clicks, "1 minute", aggs=N)
+    for time, message in (
+        ("window.begin", "no such struct field|No such struct field"),
+        ("windows.start", "no column 'windows'"),
+    ):
+        with pytest.raises(TidegateError, match=message):
+            tumbling(minutes, "1 day", time=time, aggs=N)
+    stream = (
+        spark.readStream.format("rate").load().selectExpr("struct(timestamp as start) as window")
+    )
+    with pytest.raises(TidegateError, match="a field, on a stream"):
+        tumbling(stream, "1 day", time="window.start", aggs=N)

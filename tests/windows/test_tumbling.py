@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.aggregates import avg, count
-from tidegate.windows import tumbling
+from tidegate.windows import session, tumbling
 
 N = {"n": count()}
 
@@ -137,3 +137,26 @@ def test_spark_aggregates_and_special_characters_in_names_are_allowed(spark: Spa
     )
     assert result.columns == ["window", "page.path", "sp read", "m.ean"]
     assert [tuple(row)[1:] for row in result.collect()] == [("p", 1.0, 2.0)]
+
+
+@pytest.mark.parametrize(("edge", "counts"), [("start", [2, 2]), ("end", [1, 3])])
+def test_sessions_are_counted_by_the_local_day_of_their_start_or_end(
+    spark: SparkSession, edge: str, counts: list[int]
+) -> None:
+    # In Berlin the day of the clock change begins at 23:00 UTC and has 23 hours.
+    times = [
+        ("2026-03-28T22:30:00Z", "a"),
+        ("2026-03-28T22:55:00Z", "a"),
+        ("2026-03-28T23:05:00Z", "b"),
+        ("2026-03-29T21:30:00Z", "b"),
+    ]
+    rows = spark.createDataFrame(times, "at STRING, user STRING")
+    events = rows.selectExpr("to_timestamp(at) AS event_time", "user")
+    sessions = session(events, "15 minutes", by="user", aggs={"n": count()})
+    days = tumbling(
+        sessions, "1 day", zone="Europe/Berlin", time=f"window.{edge}", aggs={"n": count()}
+    )
+    starts = ["2026-03-27 23:00:00", "2026-03-28 23:00:00"]
+    by_day = days.selectExpr("CAST(to_utc_timestamp(window.start, 'UTC') AS STRING) AS day", "n")
+    found = sorted((row["day"], row["n"]) for row in by_day.collect())
+    assert found == list(zip(starts, counts, strict=True))
