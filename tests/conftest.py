@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.support import ci_shards, hypothesis_profiles
 from tests.support.http_server import WebhookServer, serve_webhook
 from tests.support.postgres_server import Server, started
+from tests.support.readers import assert_other_readers_agree, tables_for_all_readers
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import SHORT_RUN_OPTIONS
 
@@ -73,6 +74,21 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
     still has the topics."""
     if "broker" in fixturedef.argnames and fixturedef.scope in ("module", "class"):
         pytest.fail(f'{fixturedef.argname} makes topics: scope="session", or a test\'s own')
+
+
+READ_BY_ALL = ("sinks", "engine")
+"""The folders of tests after which all readers read the tables that were written."""
+
+
+@pytest.fixture(autouse=True)
+def other_readers_agree(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Require of each table that a test of these folders has written that readers agree on it."""
+    is_read = request.path.parent.name in READ_BY_ALL and "tmp_path" in request.fixturenames
+    folder: Path | None = request.getfixturevalue("tmp_path") if is_read else None
+    yield
+    if folder is not None:
+        for table in tables_for_all_readers(folder):
+            assert_other_readers_agree(table)
 
 
 @pytest.fixture
