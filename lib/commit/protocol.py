@@ -132,11 +132,12 @@ def _is_committed(log: BatchLog, stamp: Stamp) -> bool:
         raise TableMismatchError(
             f"{getattr(log, 'path', 'the table')} has batch {stamp.batch} of {stamp.app_id}, but "
             "its log does not have the metadata of that commit",
-            "the commit is older than the retention of the log, delta.logRetentionDuration, or "
-            "another program has written it. Without its metadata, the offsets of the batch cannot "
-            "be compared with the checkpoint.",
-            "use a new checkpoint and a new table; and set delta.logRetentionDuration to more than "
-            "the longest time for which the job can be stopped. Nothing was written.",
+            "a RESTORE has undone the commit, or it is older than the retention of the log "
+            "(delta.logRetentionDuration), or another program has written it. Without the "
+            "metadata, the offsets of the batch cannot be compared with the checkpoint.",
+            "after a RESTORE, restore the table to a version that has the batch; otherwise use a "
+            "new checkpoint and a new table, and set delta.logRetentionDuration to more than the "
+            "longest time for which the job can be stopped. Nothing was written.",
         )
     actual = f"offsets {recorded.offsets_hash} (run {recorded.run})"
     raise TableMismatchError(

@@ -20,7 +20,7 @@ from tidegate.commit.table_log import TableLog
 from tidegate.delta.commit_options import CommitOptions
 from tidegate.delta.table_layout import TableLayout
 from tidegate.errors import ConflictError, FencedError, TableError, TableMismatchError
-from tidegate.jvm import delta_state
+from tidegate.jvm import checkpoint_table, clear_table_cache, commit_file_name, delta_state
 from tidegate.sinks import Append
 from tidegate.testing import CrashError
 
@@ -133,9 +133,31 @@ def test_a_batch_that_a_restore_has_undone_does_not_count_as_written(
         assert sink.write({"rows": spark.range(1)}, batch(number)) == "written"
     spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 1")
     assert sink.write({"rows": spark.range(1)}, batch(1)) == "skipped"
-    with pytest.raises(TableMismatchError, match="has batch 2 of j/q/append with no stamp"):
+    with pytest.raises(TableMismatchError, match="has batch 2 of j/q/append, but its log") as error:
         sink.write({"rows": spark.range(1)}, batch(2))
     assert len(rows(spark, path)) == 2
+    assert error.value.remedy.startswith("after a RESTORE, restore the table to a version that has")
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 2")
+    assert sink.write({"rows": spark.range(1)}, batch(2)) == "skipped"
+    assert len(rows(spark, path)) == 3
+
+
+def test_a_batch_whose_commit_the_log_has_deleted_is_refused_with_the_retention(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    sink = Append(path=path)
+    for number in range(3):
+        sink.write({"rows": spark.range(1)}, batch(number))
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('tidegate.test' = 'yes')")
+    checkpoint_table(spark, path)
+    for version in range(3):
+        (tmp_path / "t" / "_delta_log" / commit_file_name(version)).unlink()
+    clear_table_cache(spark)
+    with pytest.raises(TableMismatchError, match="its log does not have the metadata") as error:
+        sink.write({"rows": spark.range(1)}, batch(2))
+    assert "delta.logRetentionDuration" in error.value.detail
+    assert len(rows(spark, path)) == 3
 
 
 def fence(spark: SparkSession, path: str, app: str) -> None:

@@ -101,6 +101,11 @@ def test_a_killed_erasure_is_finished_and_the_job_resumes(
             dying(patch, owner, name, nth)
             with pytest.raises(CrashError):
                 erase(spark, [str(root)], WHERE)
+        if name == "checkpoint_table":
+            with pytest.raises(TableMismatchError, match="by another driver") as refused:
+                run(job, spark)
+            assert "tidegate erase was killed" in refused.value.detail
+            assert "run tidegate erase again" in refused.value.remedy
     done = erase(spark, [str(root)], WHERE)
     assert done.is_clean
     assert paths_with_subject(root) == []
