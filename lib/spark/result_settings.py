@@ -254,6 +254,12 @@ SETTINGS: tuple[Setting, ...] = (
         replaced="false",
     ),
     _spark(
+        "analyzer.singlePassResolver.enabled",
+        "false",
+        "Spark would refuse the query of a stream",
+        replaced="true",
+    ),
+    _spark(
         "retainGroupColumns",
         "true",
         "aggregates would lose their keys",
@@ -326,6 +332,12 @@ SETTINGS: tuple[Setting, ...] = (
         "true",
         _UNCHECKED,
         refused="false",
+    ),
+    _spark(
+        "streaming.stateStore.rocksdb.formatVersion",
+        "5",
+        "the state could not be written",
+        replaced="6",
     ),
     _spark(
         "streaming.stateStore.stateSchemaCheck",
