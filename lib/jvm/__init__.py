@@ -41,6 +41,7 @@ from .spark_internals import (
     root_cause_text,
     set_active_session,
     stop_jvm,
+    zero_digit,
 )
 from .streaming_queries import (
     count_lost_executors,
@@ -100,4 +101,5 @@ __all__ = [
     "touch_transaction",
     "with_settings",
     "without_ordering",
+    "zero_digit",
 ]
