@@ -42,6 +42,7 @@ from .spark_internals import (
     set_active_session,
     stop_jvm,
     try_expression,
+    zero_digit,
 )
 from .streaming_queries import (
     count_lost_executors,
@@ -102,4 +103,5 @@ __all__ = [
     "try_expression",
     "with_settings",
     "without_ordering",
+    "zero_digit",
 ]

@@ -135,6 +135,12 @@ def set_active_session(spark: SparkSession) -> None:
     java_class(spark, _SESSION).setActiveSession(jvm_session(spark))
 
 
+def zero_digit(spark: SparkSession) -> str:
+    """Return the digit 0 of the locale by which the JVM formats numbers."""
+    symbols = java_class(spark, "java.text.DecimalFormatSymbols")
+    return str(symbols.getInstance().getZeroDigit())
+
+
 def require_pinned_threads(spark: SparkSession) -> None:
     """Raise ConfigError unless each thread of Python has its own thread in the JVM."""
     environment = java_class(spark, "java.lang.System").getenv(PIN_THREAD)

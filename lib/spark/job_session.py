@@ -10,8 +10,8 @@ from typing import ParamSpec, TypeVar
 
 from pyspark.sql import SparkSession
 
-from ..errors import SetupError
-from ..jvm import copy_session, require_pinned_threads, set_active_session
+from ..errors import ConfigError, SetupError
+from ..jvm import copy_session, require_pinned_threads, set_active_session, zero_digit
 from .result_settings import apply_result_settings, require_result_settings
 from .session import require_connectors
 
@@ -64,4 +64,13 @@ def require_job_session(spark: SparkSession) -> None:
         )
     require_connectors(spark)
     require_pinned_threads(spark)
+    zero = zero_digit(spark)
+    if zero != "0":
+        raise ConfigError(
+            f"invalid user.language of the JVM: its digit 0 is {zero!r}, and the names of files "
+            "would have such digits",
+            "a locale with the digits 0 to 9",
+            "-Duser.language=en in spark.driver.extraJavaOptions and "
+            "spark.executor.extraJavaOptions",
+        )
     require_result_settings(spark)

@@ -254,6 +254,12 @@ SETTINGS: tuple[Setting, ...] = (
         replaced="false",
     ),
     _spark(
+        "analyzer.singlePassResolver.enabled",
+        "false",
+        "Spark would refuse the query of a stream",
+        replaced="true",
+    ),
+    _spark(
         "retainGroupColumns",
         "true",
         "aggregates would lose their keys",
@@ -326,6 +332,12 @@ SETTINGS: tuple[Setting, ...] = (
         "true",
         _UNCHECKED,
         refused="false",
+    ),
+    _spark(
+        "streaming.stateStore.rocksdb.formatVersion",
+        "5",
+        "the state could not be written",
+        replaced="6",
     ),
     _spark(
         "streaming.stateStore.stateSchemaCheck",
@@ -428,7 +440,7 @@ HARMLESS_SETTINGS: Mapping[str, str] = {
     "LC_ALL": "the locale of the process",
     "PYTHONHASHSEED": "the order of sets in Python",
     "user.timezone": "the time zone of the JVM",
-    "user.language": "the language of the JVM",
+    "user.language": "the language of the JVM; one with other digits than 0 to 9 is refused",
     "user.country": "the country of the JVM",
 }
 """Environment variables and properties of the JVM that change no result."""

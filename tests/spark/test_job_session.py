@@ -13,9 +13,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from tests.support.delta_tables import rows
 from tests.support.number_job import NumberJob
 from tidegate import run, write_initial_snapshot
+from tidegate.errors import ConfigError
 from tidegate.jvm import with_settings
 from tidegate.sinks import CurrentTable
-from tidegate.spark.job_session import job_session
+from tidegate.spark.job_session import job_session, require_job_session
 
 LAST = datetime(9999, 12, 31, tzinfo=UTC)
 CALLER = {
@@ -75,6 +76,20 @@ def test_a_snapshot_is_written_by_the_settings_of_a_job(
             snapshot_time=datetime(2026, 3, 2, tzinfo=UTC),
         )
     assert [row["until"] for row in rows(tmp_path / "customers")] == [LAST]
+
+
+def test_a_locale_whose_digits_spark_would_write_into_file_names_is_refused(
+    spark: SparkSession,
+) -> None:
+    locales = spark._jvm.java.util.Locale  # type: ignore[union-attr]
+    before = locales.getDefault()
+    locales.setDefault(locales("ar", "EG"))
+    try:
+        with pytest.raises(ConfigError, match=r"invalid user\.language of the JVM: its digit 0 is"):
+            require_job_session(spark)
+    finally:
+        locales.setDefault(before)
+    require_job_session(spark)
 
 
 def test_a_job_runs_without_legacy_settings_and_a_warning_lists_them(

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.kafka_topics import pages_input
-from tests.support.settings_job import send_views, setting_job, written
+from tests.support.settings_job import registered_settings, send_views, setting_job, written
 from tidegate import Job, run
 from tidegate.errors import ConfigError
 from tidegate.jvm import with_settings
@@ -50,23 +50,6 @@ def test_spark_and_delta_know_every_setting_and_run_with_its_value(spark: SparkS
             assert session.conf.get(each.name, None) == (
                 registered[each.name] if each.value is None and each.name in own else each.value
             )
-
-
-def registered_settings(spark: SparkSession) -> dict[str, str | None]:
-    """Return the settings that Spark and Delta define, with their defaults."""
-    jvm: Any = spark._jvm
-    # Delta registers its settings with their first use.
-    _, conf = [
-        getattr(getattr(jvm, f"org.apache.spark.sql.{name}$"), "MODULE$")
-        for name in ("delta.sources.DeltaSQLConf", "internal.SQLConf")
-    ]
-    entries = conf.getConfigEntries().iterator()
-    found = {}
-    while entries.hasNext():
-        entry = entries.next()
-        default = str(entry.defaultValueString())
-        found[str(entry.key())] = None if default == "<undefined>" else default
-    return found
 
 
 def test_a_job_has_the_same_result_with_every_setting_that_it_replaces(

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from tests.support.delta_tables import rows
 from tests.support.kafka_topics import START, send_records
 from tidegate import Input, Job
@@ -17,6 +19,23 @@ from tidegate.windows import Tumbling, WindowAggregation
 
 SCHEMA = "page STRING, price DECIMAL(38, 10), at TIMESTAMP, detail STRING, event_time TIMESTAMP"
 TIMES = ("9999-12-31T23:59:59.999999Z", "1582-10-14T00:00:00Z", "2026-03-02T09:00:00.000001Z")
+
+
+def registered_settings(spark: SparkSession) -> dict[str, str | None]:
+    """Return the settings that Spark and Delta define, with their defaults."""
+    jvm: Any = spark._jvm
+    # Delta registers its settings with their first use.
+    _, conf = [
+        getattr(getattr(jvm, f"org.apache.spark.sql.{name}$"), "MODULE$")
+        for name in ("delta.sources.DeltaSQLConf", "internal.SQLConf")
+    ]
+    entries = conf.getConfigEntries().iterator()
+    found = {}
+    while entries.hasNext():
+        entry = entries.next()
+        default = str(entry.defaultValueString())
+        found[str(entry.key())] = None if default == "<undefined>" else default
+    return found
 
 
 def setting_job(servers: str, topic: str, root: Path) -> Job:
