@@ -106,7 +106,8 @@ def test_a_job_without_a_transform_writes_each_good_row_once() -> None:
     assert count_rows_out(batch(), read, None, one_to_one=True) == 42
     assert count_rows_out(batch(), filtered, 40, one_to_one=True) == 40
     assert count_rows_out(batch(), read, 41, one_to_one=False) == 41
-    with pytest.raises(AccountingError, match="8 dead letters - 2 filtered or discarded rows != 42 rows out"):
+    message = "8 dead letters - 2 filtered or discarded rows != 42 rows out"
+    with pytest.raises(AccountingError, match=message):
         count_rows_out(batch(), filtered, 42, one_to_one=True)
     for out in (41, 43):
         with pytest.raises(AccountingError, match=r"^batch 3 has lost or duplicated rows"):
