@@ -391,8 +391,9 @@ def for_partials(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, A
     """Return the aggregates that merge and finish a frame's columns of partials.
 
     >>> from tidegate.windows import tumbling
-    >>> minutes = tumbling(clicks, "1 minute", aggs=partials({"ms": sum("ms")}))
-    >>> [name for name, _ in for_partials(minutes, {"ms": sum("ms")})["ms"].reductions]
+    >>> aggs = {"ms": sum(F.col("ms").cast("bigint"))}
+    >>> minutes = tumbling(clicks, "1 minute", aggs=partials(aggs))
+    >>> [name for name, _ in for_partials(minutes, aggs)["ms"].reductions]
     ['high', 'low']
     """
     return {name: agg.for_partials(frame.schema[name].dataType) for name, agg in aggs.items()}

@@ -13,7 +13,7 @@ from tidegate.commit.concurrent import start_pending_write
 from tidegate.delta.table_layout import TableLayout
 from tidegate.engine.maintenance import vacuum
 from tidegate.errors import ConflictError
-from tidegate.jvm import with_settings
+from tidegate.jvm import copy_session, with_settings
 from tidegate.sinks import Append, Upsert
 from tidegate.sinks.base import TableSink
 
@@ -30,7 +30,11 @@ class Vacuum:
     """A program that vacuums a table without retention before the next commits."""
 
     def __init__(self, spark: SparkSession, path: str, runs: int) -> None:
-        self.spark, self.path, self.remaining_runs = spark, path, runs
+        # Its commits must not have the metadata that the sink sets in its own session.
+        self.spark = copy_session(spark)
+        for name, value in NO_RETENTION.items():
+            self.spark.conf.set(name, value)
+        self.path, self.remaining_runs = path, runs
 
     def run(self) -> None:
         if self.remaining_runs:
