@@ -55,6 +55,7 @@ class DriverLease:
         self._ownership_checked: set[str] = set()
         self._unfenced_outputs: set[str] = set()
         self._checked_versions: dict[str, int] = {}
+        self._single_writer_until: dict[str, int] = {}
         self._log_folders: dict[str, HadoopFolder] = {}
         self._has_recorded_batch = False
         self._write_lock = Lock()
@@ -151,9 +152,10 @@ class DriverLease:
         """Refuse another table than the recorded one."""
         recorded = self._recorded_table(stamp.output)
         if recorded is not None:
-            after_version = max(recorded.version, self._checked_versions.get(stamp.output, 0))
+            after_version = max(recorded.version, self._single_writer_until.get(stamp.output, 0))
             stamps = log.stamps_after(stamp.app_id, after_version)
             require_single_writer(log.path, stamps, batch=stamp.batch, run=stamp.run)
+            self._single_writer_until[stamp.output] = log.version
             self._require_unchanged(stamp.output, recorded, log)
         elif (
             log.id is not None

@@ -121,7 +121,9 @@ def require_matching_schema(
         raise TableError(
             f"schema mismatch with {path}: {'; '.join(differences)}",
             "the columns and types of the table" + (", and new columns" if evolve else ""),
-            _MISSING_COLUMNS_HINT if _lacks_columns_only(differences) else hint,
+            _MISSING_COLUMNS_HINT
+            if hint == _SCHEMA_HINT and _lacks_columns_only(differences)
+            else hint,
         )
     layout.require_same_layout(state, path)
     return state
