@@ -41,8 +41,8 @@ class Upsert(TableSink):
 
     Without `aggs` a row replaces the stored row that has its key; a key may occur once per batch.
     With `aggs`, {column: Aggregate}, rows contain the keys and one partial for each aggregate, and
-    the table stores the merged partials of all batches; read results by `Aggregate.finish` of the
-    columns. Null is a key like any other value.
+    the table stores the merged partials of all batches; read results by
+    `tidegate.aggregates.finish`. Null is a key like any other value.
 
     The merge is guarded: if another writer changes an affected row between reading and commit,
     nothing is written. Each batch scans the table for its keys, so partition or cluster it by a
