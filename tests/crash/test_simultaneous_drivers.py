@@ -36,16 +36,22 @@ from tidegate.sinks import Append
 servers, topic, root, name = sys.argv[1:]
 root = Path(root)
 spark = spark_session("local[1]")
+job_sessions = []
 start_query = runner._StreamingJob._start_query
 
 def start_at_signal(streaming_job, *arguments):
+    job_sessions.append(streaming_job.spark)
     (root / f"{name}.ready").touch()
     while not (root / f"{name}.go").exists():
         time.sleep(0.01)
     return start_query(streaming_job, *arguments)
 
 def report_planning():
-    while not any("offsets" in query.status["message"] for query in spark.streams.active):
+    while not any(
+        "offsets" in query.status["message"]
+        for session in job_sessions
+        for query in session.streams.active
+    ):
         time.sleep(0.01)
     (root / f"{name}.planning").touch()
 
