@@ -257,11 +257,10 @@ def check_stopping_rows(
     """
     if not observed.stopping_rows:
         return
-    reasons = "".join(f"\n    {line}" for line in sample_reasons())
     raise RejectedRowError(
         f"batch {plan.number} has {observed.stopping_rows:,} rows that stop the job",
         f"on_error is 'stop' for their input or rule. Nothing of this batch was written. The most "
-        f"common reasons:{reasons}",
+        f"common reasons:{_listed(sample_reasons())}",
         "correct the condition of `where` or of the rule; or set its on_error to 'dead_letter' or "
         "'drop'; then start again. Each of these changes is allowed on the same checkpoint.",
     )
@@ -284,15 +283,18 @@ def check_dead_letter_limit(
         return
     kind, limit = exceeded
     unit = " rows" if kind == "rows" else ""
-    reasons = "".join(f"\n    {line}" for line in sample_reasons())
     raise DeadLetterLimitError(
         f"batch {plan.number} has too many dead letters: {observed.dead_letters:,} of "
         f"{observed.rows:,} rows",
         f"the limit is {limit}{unit} (limits.dead_{kind}) per batch. Nothing of this batch was "
-        f"written. The most common reasons:{reasons}",
+        f"written. The most common reasons:{_listed(sample_reasons())}",
         "correct the records or the schema, then start again; or raise the limit, and the rows "
         "are written to the dead letter table.",
     )
+
+
+def _listed(reasons: Iterable[str]) -> str:
+    return "".join(f"\n    {reason}" for reason in reasons)
 
 
 class RecounterFactory:

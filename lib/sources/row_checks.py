@@ -170,7 +170,7 @@ class RowChecks:
         )
         reasons = F.when(failed == WHERE, f"the condition raises an error: {self.where}")
         for index, expression in enumerate(self.expressions):
-            text = f"an expression of the transform raises an error: {_expression_text(expression)}"
+            text = f"an expression of the transform raises an error: {expression!s}"
             reasons = reasons.when(failed == _expression_number(index), text)
         for number, rule in enumerate(self.rules):
             reasons = reasons.when(failed == number, f"{rule.name}: not {rule.condition}")
@@ -187,10 +187,6 @@ class RowChecks:
 
 def _expression_number(index: int) -> int:
     return WHERE - 1 - index
-
-
-def _expression_text(expression: str | Column) -> str:
-    return expression if isinstance(expression, str) else str(expression)
 
 
 def rule_violations(metrics: Mapping[str, Any]) -> dict[str, int]:
