@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -27,7 +27,7 @@ def storage_faults(rows: DataFrame, path: str, layout: TableLayout) -> list[Faul
     Only columns of the table that the rows have are checked.
     """
     state = delta_state(rows.sparkSession, path)
-    faults = partition_faults(rows, path, layout)
+    faults = [*_partition_faults(rows, state, layout)]
     if state.version >= 0:
         required = [field.name for field in state.schema() if not field.nullable]
         faults += null_faults(rows, required, "NOT NULL column")
@@ -37,12 +37,11 @@ def storage_faults(rows: DataFrame, path: str, layout: TableLayout) -> list[Faul
 
 def partition_faults(rows: DataFrame, path: str, layout: TableLayout) -> list[Fault]:
     """Return the faults of text in the partition columns of a table, by those of the rows."""
-    state = delta_state(rows.sparkSession, path)
-    partition_columns = state.partition_columns() if state.version >= 0 else layout.partition_by
-    return [*_partition_faults(rows, partition_columns)]
+    return [*_partition_faults(rows, delta_state(rows.sparkSession, path), layout)]
 
 
-def _partition_faults(rows: DataFrame, columns: Sequence[str]) -> Iterator[Fault]:
+def _partition_faults(rows: DataFrame, state: DeltaState, layout: TableLayout) -> Iterator[Fault]:
+    columns = state.partition_columns() if state.version >= 0 else layout.partition_by
     fields = {field.name.lower(): field for field in rows.schema}
     for name in columns:
         field = fields.get(name.lower())
