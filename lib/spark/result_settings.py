@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
@@ -485,5 +486,15 @@ def apply_result_settings(spark: SparkSession) -> None:
     for setting in SETTINGS:
         if setting.value is None:
             spark.conf.unset(setting.name)
-        else:
+        elif (
+            _value(spark, setting.name) != setting.value
+        ):  # Setting a deprecated one logs a warning.
             spark.conf.set(setting.name, setting.value)
+
+
+def _value(spark: SparkSession, name: str) -> str | None:
+    """Return the value of a setting, which may be its default; None for one that Spark lacks."""
+    try:
+        return spark.conf.get(name)
+    except PySparkException:
+        return None

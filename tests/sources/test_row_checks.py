@@ -66,18 +66,27 @@ OrderRow = tuple[str | None, float | None, int | None, str | None]
 
 
 def outcome(spark: SparkSession, condition: str, row: OrderRow) -> bool | None:
-    """Return whether plain Spark accepts a row; None if the condition raises an error."""
+    """Return whether a row meets a condition by itself; None if the condition raises an error.
+
+    As a column rather than a filter, and without constant folding: filters of non-null values come
+    before a filter, and folding raises the error of a constant part that no row needs.
+    """
     frame = spark.createDataFrame([(0, *row)], SCHEMA)
+    excluded = "spark.sql.optimizer.excludedRules"
+    spark.conf.set(excluded, "org.apache.spark.sql.catalyst.optimizer.ConstantFolding")
     try:
-        return frame.where(condition).count() == 1
+        return frame.select(F.expr(condition)).collect()[0][0] is True
     except PySparkException:
         return None
+    finally:
+        spark.conf.unset(excluded)
 
 
 @pytest.mark.draws
 @given(condition=conditions(), orders=ORDER_ROWS)
 @example(condition="amount / qty > 3 OR amount / qty < -3", orders=[("a", 1.0, 0, "1")])
-@few(8)
+@example(condition="amount > 0 OR amount < -1 AND 'x' = amount", orders=[("a", 0.0, 0, "1")])
+@few(6)
 def test_each_row_has_the_outcome_that_it_has_alone(
     condition: str, orders: list[OrderRow], spark: SparkSession
 ) -> None:

@@ -47,9 +47,11 @@ def test_spark_and_delta_know_every_setting_and_run_with_its_value(spark: SparkS
     assert len(own) + 3 == len(SETTINGS)
     with job_session(spark) as session:
         for each in SETTINGS:
-            assert session.conf.get(each.name, None) == (
-                registered[each.name] if each.value is None and each.name in own else each.value
-            )
+            if each.name in own:
+                value = session.conf.get(each.name)
+                assert value == (registered[each.name] if each.value is None else each.value)
+            else:
+                assert session.conf.get(each.name, None) == each.value
 
 
 def test_a_job_has_the_same_result_with_every_setting_that_it_replaces(
