@@ -17,7 +17,7 @@ FIRST = re.compile(r"\[start:first\](.*)\[end:first\]", re.DOTALL)
 BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"in `(\S+\.toml)`")
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages]
 
 
 @pytest.fixture

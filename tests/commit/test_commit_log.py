@@ -24,6 +24,8 @@ from tidegate.jvm import checkpoint_table, clear_table_cache, commit_file_name, 
 from tidegate.sinks import Append
 from tidegate.testing import CrashError
 
+pytestmark = pytest.mark.jobs
+
 APP = "j/q/append"
 
 

@@ -17,6 +17,8 @@ from tidegate.jvm import copy_session, with_settings
 from tidegate.sinks import Append, Upsert
 from tidegate.sinks.base import TableSink
 
+pytestmark = pytest.mark.jobs
+
 CHANGE_DATA = TableLayout(properties={"delta.enableChangeDataFeed": True})
 DELETION_VECTORS = TableLayout(properties={"delta.enableDeletionVectors": True})
 NO_RETENTION = {

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 SCRIPT = """
 from datetime import UTC, datetime

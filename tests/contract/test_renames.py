@@ -21,7 +21,7 @@ from tidegate.checkpoint.lineage import CheckpointLineage
 from tidegate.spark.jars import project_root
 from tidegate.testing import Broker
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.jobs]
 
 PROGRAM = """
 import logging

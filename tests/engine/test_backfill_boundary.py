@@ -32,6 +32,8 @@ from tidegate.windows import (
     WindowAggregation,
 )
 
+pytestmark = pytest.mark.jobs
+
 DELAY = f"{WATERMARK_DELAY // SECOND} seconds"
 MICROSECOND = timedelta(microseconds=1)
 

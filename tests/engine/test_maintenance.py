@@ -23,6 +23,8 @@ from tidegate.sinks import Append, Upsert
 from tidegate.testing import Broker
 from tidegate.testing.crash_points import CrashError
 
+pytestmark = pytest.mark.jobs
+
 AT_ONCE = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
 
 

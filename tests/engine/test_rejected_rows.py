@@ -35,6 +35,8 @@ from tidegate.sinks import (
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
 
+pytestmark = pytest.mark.jobs
+
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 BY_COUNTRY = TableLayout(partition_by=["country"])
 COUNTS = WindowAggregation(Tumbling("1 hour"), by="country", aggs={"n": agg.count()})

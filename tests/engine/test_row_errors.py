@@ -26,6 +26,8 @@ from tidegate.sinks import Append
 from tidegate.testing import Broker
 from tidegate.windows import Session, Tumbling, WindowAggregation
 
+pytestmark = pytest.mark.jobs
+
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SCHEMA = "item STRING, amount DOUBLE, qty INT, code STRING, at TIMESTAMP"
 ORDERS = [("a", 10.0, 2, "1", 0), ("a", 10.0, 0, "abc", 1), ("a", 20.0, 5, "2", 2)]

@@ -18,7 +18,7 @@ from tidegate.sources.topics import topic_states
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import spark_submit_command, submit_environment
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 CANARY = "canary-b5d0e1c7"
 SENT_MS = 1_772_442_600_000

@@ -21,6 +21,8 @@ from tidegate.testing import Broker
 from tidegate.transform import Stateful
 from tidegate.windows import Tumbling, tumbling
 
+pytestmark = pytest.mark.jobs
+
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TABLES = ("views", "dead", "late_searches", "late_clicks")
 

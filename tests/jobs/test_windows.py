@@ -57,6 +57,7 @@ def moment(second: int) -> datetime:
     return datetime.fromtimestamp(START / 1000 + second, UTC)
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_a_topic_s_own_columns_are_counted_without_code(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
@@ -120,6 +121,7 @@ def test_a_topic_s_own_columns_are_counted_without_code(
     assert "The latest emitted window ends 2026-01-02T00:02:00" in description
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_two_topics_and_a_topic_with_a_table_are_joined_without_code(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path

@@ -25,7 +25,7 @@ from tidegate.testing import Broker
 from tidegate.transform import Stateful
 from tidegate.windows import Hopping, Tumbling, WindowAggregation, tumbling
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 AGGS: dict[str, Aggregate] = {"n": count()}
 

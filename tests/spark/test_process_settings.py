@@ -16,6 +16,8 @@ from tidegate.spark.jars import project_root
 from tidegate.spark.result_settings import HARMLESS_SETTINGS
 from tidegate.testing import Broker
 
+pytestmark = pytest.mark.jobs
+
 JOB = """
 import sys
 from pathlib import Path

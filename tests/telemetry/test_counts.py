@@ -23,6 +23,8 @@ from tidegate.sinks import CorrectedWindows
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
 
+pytestmark = pytest.mark.jobs
+
 RECORDS: list[float | str] = [
     *(1, 4, 4, "no record", 12, 15, 23, 31),
     *(38, 44, 2, 8, "{}", 57, 59, page("other", 26)),
