@@ -128,7 +128,7 @@ def read_and_count(
     frame_to_persist: the frame to persist, if the rows are only a part of it.
     """
     rows = frame.drop(OVERFLOW)
-    if not persist_rows and OVERFLOW not in frame.columns and _find_rejection(job, rows) is None:
+    if not persist_rows and OVERFLOW not in frame.columns and not _find_rejections(job, rows):
 
         def write(context: CommitContext) -> Outcome:
             with sink_frames(job, rows, []) as frames:
@@ -168,14 +168,10 @@ def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
     return not row_count and plan.number > 0 and not job.merges_windows
 
 
-def _find_rejection(job: Job, frame: DataFrame) -> Column | None:
+def _find_rejections(job: Job, frame: DataFrame) -> dict[str, Column]:
     """Return why the sink cannot store a row of the query, for a sink that gets just these rows."""
     with sink_frames(job, frame, []) as frames:
-        return _rejection(job, frames)
-
-
-def _rejection(job: Job, frames: Mapping[str, DataFrame]) -> Column | None:
-    return job.sink.rejection(*frames.values()) if len(frames) == 1 else None
+        return job.sink.rejections(frames)
 
 
 @contextmanager
@@ -193,13 +189,12 @@ def _prepare_rows(
                 rows.count()
         rows_out = None if job.builds_rows_per_batch else row_count
         rejected_rows = None
-        reason = _rejection(job, frames)
-        if reason is not None:
-            ((name, rows),) = frames.items()
-            rejected_rows = RejectedRows.find(rows, reason)
-            if rejected_rows is not None:
-                frames = {name: rows.where(reason.isNull())}
-                rows_out = None if rows_out is None else rows_out - rejected_rows.count
+        for name, reason in job.sink.rejections(frames).items():
+            found = RejectedRows.find(frames[name], reason)
+            if found is not None:
+                frames = {**frames, name: frames[name].where(reason.isNull())}
+                rows_out = None if rows_out is None else rows_out - found.count
+                rejected_rows = found if rejected_rows is None else rejected_rows.union(found)
         yield PreparedTarget(partial(_write_rows, job, frames, rows_out), rejected_rows)
 
 

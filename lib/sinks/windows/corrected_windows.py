@@ -38,7 +38,7 @@ from ...commit.protocol import Outcome
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import raise_if_changed
-from ...delta.row_constraints import partition_faults
+from ...delta.row_constraints import storage_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import epoch_micros
 from ...errors import ArgumentError
@@ -384,10 +384,10 @@ class CorrectedWindows(Sink):
         return [*log, (self.path, self.output)]
 
     def rejection(self, rows: DataFrame) -> Column | None:
-        """Return why the tables cannot store the windows of a row."""
-        faults = partition_faults(rows, self.path, self.layout)
+        """Return why the tables cannot store the windows of a row, by its window and keys."""
+        faults = storage_faults(rows, self.path, self.layout, self.keys)
         if self.log is not None:
-            faults += partition_faults(rows, self.log, self.log_layout)
+            faults += storage_faults(rows, self.log, self.log_layout, self.keys)
         return first_reason(faults)
 
     def write(
