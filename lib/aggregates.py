@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StructField, StructType
 
 from .columns import (
+    JSON_IN_UTC,
     as_column,
     first_line,
     quoted_column,
@@ -36,6 +37,8 @@ InputColumn = tuple[str | Column, ValueKind]
 Operation = Literal["sum", "min", "max"]
 UNNAMED = ""
 """The name of the only reduction of a partial that is not a struct."""
+OVERFLOW = "tidegate:overflow"
+"""The column with the names of the results of a row that do not fit their types; null for none."""
 _ALL = "__tidegate_all"
 _AGGREGATE_FUNCTIONS: dict[Operation, ColumnBuilder] = {"sum": F.sum, "min": F.min, "max": F.max}
 
@@ -66,8 +69,9 @@ class Aggregate:
     inputs: the input columns and their required kinds, validated when a transform is called.
     reductions: the fields of the partial by name; empty for a sketch.
     is_struct: whether the partial is a struct of its reductions; otherwise it is the only value.
-    variants: the aggregates to use in its place for some types of values, by the name of the types;
-        each with other fields in its partial.
+    variants: the aggregates to use in its place for some types of values, by the name of the types.
+    overflow: from a partial, whether the result does not fit its type and is null; None if every
+        result fits.
     plan_name, plan_arguments: how the fingerprint of a job names the aggregate. Without a name, it
         has the names of the functions.
 
@@ -82,6 +86,7 @@ class Aggregate:
     reductions: tuple[tuple[str, Reduction], ...] = ()
     is_struct: bool = True
     variants: Mapping[str, Aggregate] = field(default_factory=dict, compare=False, repr=False)
+    overflow: ColumnBuilder | None = field(default=None, kw_only=True, compare=False, repr=False)
     plan_name: str = field(default="", kw_only=True, compare=False, repr=False)
     plan_arguments: Mapping[str, object] = field(
         default_factory=dict, kw_only=True, compare=False, repr=False
@@ -97,9 +102,14 @@ class Aggregate:
 
     def for_partials(self, data_type: DataType) -> Aggregate:
         """Return the aggregate whose partials have a type: itself, or one of its variants."""
-        names = data_type.names if isinstance(data_type, StructType) else []
-        for variant in self.variants.values():
-            if names == [name for name, _ in variant.reductions]:
+        fields = data_type.fields if isinstance(data_type, StructType) else []
+        types = {_exact_type(each.dataType) for each in fields}
+        for type_name, variant in self.variants.items():
+            names = [name for name, _ in variant.reductions]
+            is_same_partial = names == [name for name, _ in self.reductions]
+            if names == [each.name for each in fields] and (
+                not is_same_partial or type_name in types
+            ):
                 return variant
         return self
 
@@ -175,7 +185,8 @@ def sum(value: str | Column) -> Aggregate:
     """Return the sum of the non-null values; null if all values are null.
 
     Integers add up to a bigint and decimals to a wider decimal of at most 38 digits, exactly. A sum
-    that does not fit this type is null; the sum of a column that is cast to decimal(38, 0) fits.
+    that does not fit this type is null, and a job names its window and key; the sum of a column
+    that is cast to decimal(38, 0) fits.
     Doubles add up with rounding that depends on the order of rows.
 
     The partial of a bigint column is a struct of two halves, so that the order of rows does not
@@ -210,8 +221,9 @@ def avg(value: str | Column) -> Aggregate:
         finish=lambda p: F.try_divide(_joined_halves(p).cast("double"), p["count"]),
         inputs=inputs,
     )
-    mean = replace(_wide_sum(value, inputs), finish=lambda p: F.try_divide(p["total"], p["count"]))
-    return _named(replace(mean, variants={"bigint": exact}), "avg", value=value, exact=True)
+    wide = replace(_wide_sum(value, inputs), finish=lambda p: F.try_divide(p["total"], p["count"]))
+    mean = replace(wide, overflow=None, variants={"bigint": exact, "decimal": wide})
+    return _named(mean, "avg", value=value, exact=True)
 
 
 def min(value: str | Column) -> Aggregate:
@@ -264,6 +276,7 @@ def _reduce_values(operation: Operation, value: str | Column, kind: ValueKind) -
 
 
 _HALF_BITS = 32
+_MAX_NAMED_GROUPS = 10
 _MAX_SUM_DIGITS = 38
 _SUM_DIGITS = 10
 """The digits that Spark's sum of decimals has more than its values."""
@@ -297,9 +310,11 @@ def _joined_halves(partial: Column) -> Column:
 
 
 def _bigint_sum(value: str | Column, inputs: Sequence[InputColumn]) -> Aggregate:
-    return reduce_with(
-        _halves(value), finish=lambda p: _joined_halves(p).try_cast("bigint"), inputs=inputs
-    )
+    def finish(partial: Column) -> Column:
+        return _joined_halves(partial).try_cast("bigint")
+
+    total = reduce_with(_halves(value), finish=finish, inputs=inputs)
+    return replace(total, overflow=lambda p: _joined_halves(p).isNotNull() & finish(p).isNull())
 
 
 def _wide_sum(value: str | Column, inputs: Sequence[InputColumn]) -> Aggregate:
@@ -321,7 +336,12 @@ def _wide_sum(value: str | Column, inputs: Sequence[InputColumn]) -> Aggregate:
         "count": Reduction(lambda time: _one_or_zero(value), "sum"),
     }
     total_and_count = reduce_with(reductions, finish=lambda p: p["total"], inputs=inputs)
-    return replace(total_and_count, partial=partial, merge=merge)
+    return replace(
+        total_and_count,
+        partial=partial,
+        merge=merge,
+        overflow=lambda p: p["total"].isNull() & (p["count"] > 0),
+    )
 
 
 def _named(agg: Aggregate, name: str, **arguments: object) -> Aggregate:
@@ -350,7 +370,7 @@ def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
 
 def _without_finish(agg: Aggregate) -> Aggregate:
     variants = {name: _without_finish(variant) for name, variant in agg.variants.items()}
-    return replace(agg, finish=_identity, variants=variants)
+    return replace(agg, finish=_identity, variants=variants, overflow=None)
 
 
 def _require_mergeable(aggs: object) -> None:
@@ -457,3 +477,46 @@ def finish(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
     typed = for_partials(frame, aggs)
     results = {name: agg.finish(columns[name]).alias(name) for name, agg in typed.items()}
     return frame.select(*{**columns, **results}.values())
+
+
+@dataclass(frozen=True)
+class Overflows:
+    """The result rows of a batch with a result that does not fit its type.
+
+    count: the number of rows. groups: the first of them, as text with the results and the key.
+    """
+
+    count: int = 0
+    groups: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        further = self.count - len(self.groups)
+        return "; ".join([*self.groups, *([f"{further:,} more"] if further else [])])
+
+
+def overflow_names(partials: Mapping[str, tuple[Aggregate, Column]]) -> Column | None:
+    """Return the value of the column OVERFLOW for a row; None if every result fits its type.
+
+    partials: the aggregate of each result, and the column of its partial.
+    """
+    flags = {
+        name: agg.overflow(partial)
+        for name, (agg, partial) in partials.items()
+        if agg.overflow is not None
+    }
+    if not flags:
+        return None
+    names = [F.when(flag, F.lit(name)) for name, flag in flags.items()]
+    return F.nullif(F.concat_ws(", ", *names), F.lit(""))
+
+
+def find_overflows(rows: DataFrame, keys: Sequence[str]) -> Overflows:
+    """Return the rows with a value in the column OVERFLOW, named by their keys."""
+    overflowed = rows.where(quoted_column(OVERFLOW).isNotNull())
+    count = overflowed.count()
+    if not count:
+        return Overflows()
+    key = F.to_json(F.struct(*map(quoted_column, keys)), JSON_IN_UTC)
+    text = F.concat(quoted_column(OVERFLOW), F.lit(" of "), key).alias(OVERFLOW)
+    first = overflowed.select(text).orderBy(quoted_column(OVERFLOW)).limit(_MAX_NAMED_GROUPS)
+    return Overflows(count, [row[0] for row in first.collect()])

@@ -38,6 +38,9 @@ Result = TypeVar("Result")
 WATERMARK_KEY = "spark.watermarkDelayMs"
 
 _UNSTORABLE_CHARACTERS = re.compile(r"[ ,;{}()\n\t=]")
+_SPECIAL_DATE = re.compile(
+    r"\b(?:date|timestamp\w*)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE
+)
 JSON_IN_UTC = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -422,12 +425,30 @@ def require_condition_text(condition: object, label: str = "where") -> None:
         )
 
 
+def require_no_special_date(text: str, label: str) -> None:
+    """Raise ArgumentError for an expression with a literal such as timestamp 'now'."""
+    special_date = _SPECIAL_DATE.search(text)
+    if special_date is not None:
+        raise nondeterministic_error(text, special_date[0], label)
+
+
+def nondeterministic_error(text: str, part: str, label: str) -> ArgumentError:
+    """Return the error for an expression that can change when a row is computed again."""
+    return ArgumentError(
+        f"invalid {label}: {text!r} is not deterministic: {part}",
+        "an expression of the columns of a row alone, because a batch can run again after a crash, "
+        "and a replay or a comparison computes it again",
+        "a column of the event, such as its event_time, or a literal",
+    )
+
+
 def parse_condition(rows: DataFrame, condition: str, label: str = "where") -> Column:
     """Return the Column of a row condition written in Spark SQL.
 
     Raises ArgumentError, ColumnError and ColumnTypeError for a condition that does not apply to
     single rows of this frame.
     """
+    require_no_special_date(condition, label)
     predicate = F.expr(condition)
     data_type = column_type(rows, predicate, label)
     if not isinstance(data_type, BooleanType):

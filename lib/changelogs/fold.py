@@ -37,12 +37,14 @@ from ..columns import (
     as_schema,
     column_type,
     first_line,
+    nondeterministic_error,
     quote_name,
     quoted_column,
     require_choice,
     require_column_names,
     require_columns,
     require_no_name_clash,
+    require_no_special_date,
     require_storable_names,
 )
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
@@ -61,9 +63,6 @@ _NONDETERMINISTIC_FUNCTIONS = re.compile(
     r"(?<![.\w`])(current_(?:date|time|timestamp|timezone|user|catalog|database|schema)|now|curdate"
     r"|localtimestamp|localtime|session_user|user)\b(?!\s*\.)|\bunix_timestamp\s*\(\s*\)",
     re.IGNORECASE,
-)
-_SPECIAL_DATES = re.compile(
-    r"\b(?:date|timestamp\w*)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE
 )
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _INITIAL_TYPES = (
@@ -315,14 +314,10 @@ def require_expression_text(label: str, text: object) -> None:
         raise ColumnTypeError(
             f"invalid {label}: {text!r}", "a Spark SQL expression as text", '"state.n + 1"'
         )
-    unquoted = _QUOTED.sub("''", text)
-    nondeterministic = _SPECIAL_DATES.search(text) or _NONDETERMINISTIC_FUNCTIONS.search(unquoted)
+    require_no_special_date(text, label)
+    nondeterministic = _NONDETERMINISTIC_FUNCTIONS.search(_QUOTED.sub("''", text))
     if nondeterministic is not None:
-        raise ArgumentError(
-            f"invalid {label}: {text!r}",
-            f"a deterministic expression; {nondeterministic[0]} is not deterministic",
-            "event.event_time, or another column of the event",
-        )
+        raise nondeterministic_error(text, nondeterministic[0], label)
 
 
 def _is_exact(value: object, data_type: DataType) -> bool:

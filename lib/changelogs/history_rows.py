@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from ..columns import quoted_column, same_key
 from .change_schema import (
@@ -137,7 +138,9 @@ def _changed_versions(
     version_key = [*keys, "valid_from"]
     key = [quoted_column(name) for name in version_key]
     row = F.struct(*[quoted_column(name) for name in columns if name not in version_key])
-    row_type = stored.select(row.alias("row")).schema["row"].dataType
+    # A column of the table can be NOT NULL, and the row of a deletion has nulls.
+    fields = stored.select(row.alias("row")).schema["row"].dataType.fields  # type: ignore[attr-defined]
+    row_type = StructType([StructField(field.name, field.dataType) for field in fields])
     null_row, new_row = F.lit(None).cast(row_type), row.cast(row_type).alias(_NEW_ROW)
     new_rows = timeline.select(*key, new_row, null_row.alias(_PREVIOUS_ROW))
     previous_rows = stored.select(*key, null_row.alias(_NEW_ROW), row.alias(_PREVIOUS_ROW))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
+from ..aggregates import Overflows
 from ..checkpoint.offset_log import (
     initial_offsets,
     parse_offset_log,
@@ -36,6 +38,7 @@ from ..offsets import (
     select_topics,
 )
 
+_LOG = logging.getLogger(__name__)
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATE_REPLAY_QUERY = "replay"
 """The query id in the application ids of replays of late rows by earlier versions of tidegate."""
@@ -99,6 +102,7 @@ class BatchStats:
         filtered_rows: valid rows that `where` of their input removed.
         discarded_rows: rows that are not good and are only counted (on_error="drop").
         rule_violations: the rows that violate each rule, by its name.
+        overflows: result rows in which a result is null because it does not fit its type.
         lost_offsets: offsets that the topic deleted before they were read (offset gaps).
         is_over_late_limit: whether the batch has more late rows than the limits allow.
         watermarks: the watermark of each input, by name, in microseconds since 1970.
@@ -117,6 +121,7 @@ class BatchStats:
     filtered_rows: int = 0
     discarded_rows: int = 0
     rule_violations: Mapping[str, int] = field(default_factory=dict)
+    overflows: int = 0
     lost_offsets: int = 0
     is_over_late_limit: bool = False
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
@@ -209,6 +214,13 @@ class PendingWrite:
             self._checked_context.set_exception(_CommitRefusedError())
 
 
+def log_overflows(overflows: Overflows) -> None:
+    """Name the results of a batch that do not fit their types in the log."""
+    _LOG.warning(
+        "%s results do not fit their types and are null: %s", f"{overflows.count:,}", overflows
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommitContext:
     """A batch as a sink writes it; `commit_once` takes it for each table.
@@ -220,6 +232,8 @@ class CommitContext:
     wait_for_prior_commits: waits for the commits that must precede that of the target, and raises
         their error.
     pending_write: a write that starts before the rows are counted; None if they are counted first.
+    on_overflows: called by a sink that computes results, before it commits, with the results that
+        do not fit their types; can refuse the batch.
 
     >>> plan = BatchPlan(
     ...     job="page_views", query_id="q", run_id="r", number=3, offsets_hash="",
@@ -238,6 +252,9 @@ class CommitContext:
         default=lambda: None, compare=False, repr=False
     )
     pending_write: PendingWrite | None = field(default=None, compare=False, repr=False)
+    on_overflows: Callable[[Overflows], None] = field(
+        default=log_overflows, compare=False, repr=False
+    )
 
 
 def read_batch_plan(
@@ -307,7 +324,8 @@ class Stamp:
     offsets_hash: SHA-256 of the checkpoint's offsets file of the batch.
     end: the Kafka offsets at which the batch ends, exclusive.
     row_counts: the counts of the batch that are known (in, out, dead_letters, late); those of
-        filtered and discarded rows, and of the violations of each rule, if there are any.
+        filtered and discarded rows, of overflows, and of the violations of each rule, if there are
+        any.
     epoch, fingerprint_hash: the start of the job that wrote the commit, and a hash of its query.
         None outside a job.
     max_event_time: the maximum event time that was read so far, in microseconds since 1970.
@@ -340,7 +358,11 @@ class Stamp:
             "dead_letters": stats.dead_letters,
             "late": stats.late_rows,
         }
-        rare_counts = {"filtered": stats.filtered_rows, "discarded": stats.discarded_rows}
+        rare_counts = {
+            "filtered": stats.filtered_rows,
+            "discarded": stats.discarded_rows,
+            "overflows": stats.overflows,
+        }
         rare_counts |= {f"rule {name}": count for name, count in stats.rule_violations.items()}
         batch_counts |= {name: count for name, count in rare_counts.items() if count}
         known_counts = {} if batch.stats is None else batch_counts

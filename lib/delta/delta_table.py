@@ -83,6 +83,9 @@ def read_table_version(spark: SparkSession, path: str, version: int) -> DataFram
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
+GENERATION_KEY = "delta.generationExpression"
+"""The key in the metadata of a generated column with its expression."""
+_IDENTITY_KEY = "delta.identity.start"
 _SCHEMA_HINT = (
     "a new table and checkpoint for a changed query, or evolve=True if columns were only added"
 )
@@ -104,7 +107,8 @@ def require_matching_schema(
     """Return the state of a table, or None if it does not exist; refuse a different schema.
 
     The frame must have the columns and types of the table, in any order, and with `evolve` may have
-    more columns. Nullability is left to Delta.
+    more columns. Generated columns may be missing: Delta computes them. Nullability is left to
+    Delta.
 
     Raises:
         ColumnError, ColumnTypeError: if layout columns are missing or of an unsupported type, or
@@ -116,6 +120,7 @@ def require_matching_schema(
     if state.version < 0:
         require_storable_names(nested_names(frame.schema), path)
         return None
+    _require_no_identity_columns(state.schema(), path)
     differences = _schema_differences(state.schema(), frame.schema, evolve=evolve)
     if differences:
         raise TableError(
@@ -127,6 +132,18 @@ def require_matching_schema(
         )
     layout.require_same_layout(state, path)
     return state
+
+
+def _require_no_identity_columns(schema: StructType, path: str) -> None:
+    names = [field.name for field in schema if _IDENTITY_KEY in field.metadata]
+    if names:
+        raise TableError(
+            f"table {path} has an identity column: {', '.join(names)}",
+            "a table without identity columns: their numbers depend on how often and in how many "
+            "tasks a batch was written, so that a replay or another run has other numbers",
+            "a new table with the position of the record as identifier: "
+            "kafka_columns=['topic', 'partition', 'offset']",
+        )
 
 
 def append(
@@ -180,7 +197,11 @@ def _lacks_columns_only(differences: Sequence[str]) -> bool:
 def _schema_differences(table: StructType, frame: StructType, *, evolve: bool) -> list[str]:
     table_fields = {field.name.lower(): field for field in table.fields}
     frame_fields = {field.name.lower(): field for field in frame.fields}
-    removed = [table_fields[name].name for name in table_fields if name not in frame_fields]
+    removed = [
+        field.name
+        for name, field in table_fields.items()
+        if name not in frame_fields and GENERATION_KEY not in field.metadata
+    ]
     added = [frame_fields[name].name for name in frame_fields if name not in table_fields]
     differences = [f"{name}{_IS_MISSING}" for name in removed]
     differences += [f"{name} is new" for name in added if not evolve]

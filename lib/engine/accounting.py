@@ -10,7 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ..commit.batch import UNIX_EPOCH, BatchPlan, BatchStats, sum_counts
+from ..aggregates import Overflows
+from ..commit.batch import UNIX_EPOCH, BatchPlan, BatchStats, log_overflows, sum_counts
 from ..errors import AccountingError, DeadLetterLimitError, RejectedRowError
 from ..job.job import Job
 from ..job.policies import Limits
@@ -263,6 +264,22 @@ def check_stopping_rows(
         f"common reasons:{_listed(sample_reasons())}",
         "correct the condition of `where` or of the rule; or set its on_error to 'dead_letter' or "
         "'drop'; then start again. Each of these changes is allowed on the same checkpoint.",
+    )
+
+
+def report_overflows(job: Job, plan: BatchPlan, overflows: Overflows) -> None:
+    """Name the results of a batch that do not fit their types; refuse it by on_error="stop"."""
+    if not overflows.count:
+        return
+    if all(each.on_error != "stop" for each in job.inputs.values()):
+        log_overflows(overflows)
+        return
+    raise RejectedRowError(
+        f"batch {plan.number} has {overflows.count:,} results that do not fit their types",
+        f"on_error is 'stop' for the input. The target has no row of this batch. The results: "
+        f"{overflows}",
+        "sum a wider type, such as cast(value AS DECIMAL(38, 0)), with a new checkpoint; or set "
+        "on_error to 'dead_letter', and these results are written as null; then start again.",
     )
 
 

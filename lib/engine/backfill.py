@@ -157,7 +157,8 @@ class _BackfillRun:
                 )
                 for name, plan in self.input_plans.items()
             }
-        rows = build_query(self.job, self._read_frames(observations, range_stats))
+        frames = self._read_frames(observations, range_stats)
+        rows = build_query(self.job, frames, names_overflows=True)
         batch_results = rows if handover_time is None else rows.where(self._is_batch_result)
         # The handover also reads the sessions that are not results of the batch.
         persist_rows = is_session_job(self.job) or not self.job.writes_while_computing

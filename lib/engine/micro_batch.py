@@ -16,6 +16,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..aggregates import OVERFLOW, Overflows
 from ..commit.batch import BatchPlan, BatchStats, CommitContext, read_batch_plan
 from ..commit.concurrent import start_pending_write
 from ..commit.delta_commit import require_current
@@ -36,6 +37,7 @@ from ..sources.log_watermark import MAX_TIMES_PROPERTY, to_property
 from ..startup.environment import table_paths
 from ..startup.resume import with_resumed_watermark
 from ..telemetry.run_metrics import RunMetrics
+from ..windows import WindowAggregation
 from .accounting import (
     ObservedCounts,
     RecounterFactory,
@@ -45,6 +47,7 @@ from .accounting import (
     clock_alarm,
     count_rows_out,
     describe_excess_late_rows,
+    report_overflows,
 )
 from .backfill_planning import with_backfill_watermark, without_backfilled_offsets
 from .maintenance import run_maintenance
@@ -99,10 +102,12 @@ class TargetWrite:
     rows_out: the number of rows; None if only known to be one row for each good row.
     prepare: computes the rows that the sink gets from those of the verified batch and from the late
         rows that correct windows. It fails before anything is written.
+    overflows: the results that do not fit their types.
     """
 
     rows_out: int | None
     prepare: Callable[[Sequence[LateRows]], AbstractContextManager[PreparedTarget]]
+    overflows: Overflows = field(default_factory=Overflows)
 
 
 @contextmanager
@@ -122,10 +127,11 @@ def read_and_count(
         in any case.
     frame_to_persist: the frame to persist, if the rows are only a part of it.
     """
-    if not persist_rows and _find_rejection(job, frame) is None:
+    rows = frame.drop(OVERFLOW)
+    if not persist_rows and OVERFLOW not in frame.columns and not _find_rejections(job, rows):
 
         def write(context: CommitContext) -> Outcome:
-            with sink_frames(job, frame, []) as frames:
+            with sink_frames(job, rows, []) as frames:
                 return job.sink.write(frames, context)
 
         with start_pending_write(write, batch, frame.sparkSession) as (pending_write, commit):
@@ -141,9 +147,16 @@ def read_and_count(
     persisted_frame = (frame if frame_to_persist is None else frame_to_persist).persist()
     try:
         row_count = frame.count()
-        yield TargetWrite(row_count, partial(_prepare_rows, job, frame, row_count, batch.plan))
+        prepare = partial(_prepare_rows, job, rows, row_count, batch.plan)
+        yield TargetWrite(row_count, prepare, _find_overflows(job, frame))
     finally:
         persisted_frame.unpersist()
+
+
+def _find_overflows(job: Job, frame: DataFrame) -> Overflows:
+    if OVERFLOW not in frame.columns or not isinstance(job.transform, WindowAggregation):
+        return Overflows()
+    return job.transform.find_overflows(frame)
 
 
 def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
@@ -155,14 +168,10 @@ def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
     return not row_count and plan.number > 0 and not job.merges_windows
 
 
-def _find_rejection(job: Job, frame: DataFrame) -> Column | None:
+def _find_rejections(job: Job, frame: DataFrame) -> dict[str, Column]:
     """Return why the sink cannot store a row of the query, for a sink that gets just these rows."""
     with sink_frames(job, frame, []) as frames:
-        return _rejection(job, frames)
-
-
-def _rejection(job: Job, frames: Mapping[str, DataFrame]) -> Column | None:
-    return job.sink.rejection(*frames.values()) if len(frames) == 1 else None
+        return job.sink.rejections(frames)
 
 
 @contextmanager
@@ -180,13 +189,12 @@ def _prepare_rows(
                 rows.count()
         rows_out = None if job.builds_rows_per_batch else row_count
         rejected_rows = None
-        reason = _rejection(job, frames)
-        if reason is not None:
-            ((name, rows),) = frames.items()
-            rejected_rows = RejectedRows.find(rows, reason)
-            if rejected_rows is not None:
-                frames = {name: rows.where(reason.isNull())}
-                rows_out = None if rows_out is None else rows_out - rejected_rows.count
+        for name, reason in job.sink.rejections(frames).items():
+            found = RejectedRows.find(frames[name], reason)
+            if found is not None:
+                frames = {**frames, name: frames[name].where(reason.isNull())}
+                rows_out = None if rows_out is None else rows_out - found.count
+                rejected_rows = found if rejected_rows is None else rejected_rows.union(found)
         yield PreparedTarget(partial(_write_rows, job, frames, rows_out), rejected_rows)
 
 
@@ -214,6 +222,7 @@ class VerifiedBatch:
 
     observed: the counts of all inputs.
     rows_out: the number of output rows.
+    overflows: the number of results of the query that do not fit their types.
     max_event_times: as in the stamp.
     gaps: the offsets of the plan that the topics have lost.
     """
@@ -222,6 +231,7 @@ class VerifiedBatch:
     inputs: Sequence[InputBatch]
     observed: ObservedCounts
     rows_out: int
+    overflows: int
     max_event_times: EventTimes | None
     gaps: Sequence[OffsetGap]
 
@@ -276,6 +286,7 @@ class BatchSteps:
                 input_batch.limits,
                 partial(describe_reasons, self.spark, input_batch),
             )
+        report_overflows(self.job, plan, target.overflows)
         observed = ObservedCounts.total(each.observed for each in inputs)
         alarm_text = clock_alarm(plan.number, observed.max_event_time, datetime.now(UTC))
         if alarm_text is not None:
@@ -284,7 +295,9 @@ class BatchSteps:
         max_event_times = max_event_times_after(
             previous_event_times, [each.batch_event_times for each in inputs]
         )
-        return VerifiedBatch(plan, inputs, observed, rows_out, max_event_times, gaps)
+        return VerifiedBatch(
+            plan, inputs, observed, rows_out, target.overflows.count, max_event_times, gaps
+        )
 
     def count(self, batch: VerifiedBatch, side_outputs: Mapping[str, SideOutput]) -> BatchStats:
         """Return the counts of a batch, before its commit."""
@@ -302,6 +315,7 @@ class BatchSteps:
             filtered_rows=observed.filtered_rows,
             discarded_rows=observed.discarded_rows,
             rule_violations=observed.rule_violations,
+            overflows=batch.overflows,
             watermarks={
                 name: watermark
                 for input_batch in batch.inputs
@@ -351,7 +365,14 @@ class BatchSteps:
     ) -> BatchStats:
         self.lease.require_newest_epoch()
         self.lease.require_unchanged_tables(self.spark)
-        context = self.lease.commit_context(batch.plan, stats)
+        overflows = stats.overflows
+
+        def on_overflows(found: Overflows) -> None:
+            nonlocal overflows
+            report_overflows(self.job, batch.plan, found)
+            overflows = found.count
+
+        context = replace(self.lease.commit_context(batch.plan, stats), on_overflows=on_overflows)
         # A batch that runs again may have gaps whose records the target already has. In a stateful
         # query they are still lost: the state is computed again from the remaining records.
         sink = self.job.sink
@@ -372,6 +393,7 @@ class BatchSteps:
         return replace(
             stats,
             outcome=outcome,
+            overflows=overflows,
             lost_offsets=count_lost_offsets(gaps),
             dead_letter_reasons=reasons,
         )

@@ -210,7 +210,12 @@ class _StreamingJob:
     ) -> StreamingQuery:
         """Start the query, and pass it to the batch processor."""
         job = self.job
-        rows = build_query(job, inputs, complete_after=self.lease.lineage.complete_after)
+        rows = build_query(
+            job,
+            inputs,
+            complete_after=self.lease.lineage.complete_after,
+            names_overflows=True,
+        )
         if job.transform is not None and job.each_batch is None:
             require_storable_names(nested_names(rows.schema), "result")
         writer = rows.writeStream.queryName(job.name).foreachBatch(processor)

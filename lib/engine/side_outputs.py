@@ -138,6 +138,11 @@ class RejectedRows:
         )
         return cls(dead_letters, count)
 
+    def union(self, other: RejectedRows) -> RejectedRows:
+        """Return these rows and those of another frame."""
+        dead_letters = self.dead_letters.unionByName(other.dead_letters)
+        return RejectedRows(dead_letters, self.count + other.count)
+
     def describe_reasons(self) -> list[str]:
         """Return the most common reasons, as text."""
         top = _most_common(self.dead_letters, 5)

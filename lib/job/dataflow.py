@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,7 +61,11 @@ class LateRows:
 
 
 def build_query(
-    job: Job, inputs: Mapping[str, DataFrame], *, complete_after: int | None = None
+    job: Job,
+    inputs: Mapping[str, DataFrame],
+    *,
+    complete_after: int | None = None,
+    names_overflows: bool = False,
 ) -> DataFrame:
     """Return the rows of the job's query over its inputs.
 
@@ -70,12 +74,16 @@ def build_query(
 
     complete_after: drops results at or before this instant, in microseconds since 1970, because
         their state was lost with a checkpoint.
+    names_overflows: whether the results of windows have the column OVERFLOW, if one can overflow.
     """
     if job.transform is None or job.emit == "changes":
         return tag_and_union(**inputs) if len(inputs) > 1 else next(iter(inputs.values()))
     transform = partial_windows(job) if job.merges_windows else job.transform
     spark = next(iter(inputs.values())).sparkSession
-    rows = _returned_frame(transform(*inputs.values()), "the transform", spark)
+    compute: Callable[..., DataFrame] = transform
+    if names_overflows and isinstance(transform, WindowAggregation):
+        compute = transform.with_overflows
+    rows = _returned_frame(compute(*inputs.values()), "the transform", spark)
     if complete_after is None or transform.result_time is None:
         return rows
     return rows.where(transform.result_time > F.timestamp_micros(F.lit(complete_after)))

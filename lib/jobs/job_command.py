@@ -295,6 +295,7 @@ def _format_summary(summary: Summary, result_label: str) -> str:
     ]
     parts += [f"{summary.filtered_rows:,} filtered out"] if summary.filtered_rows else []
     parts += [f"{summary.discarded_rows:,} discarded"] if summary.discarded_rows else []
+    parts += [f"{summary.overflows:,} overflows"] if summary.overflows else []
     parts += ["stopped on request"] if summary.stopped else []
     batches = f"{summary.job}: {summary.batches} batches in {summary.seconds:.1f} s"
     return f"{batches}: {', '.join(parts)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,9 @@ from ..errors import ConfigError
 
 _SESSION = "org.apache.spark.sql.classic.SparkSession"
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+_CONSTANTS_OF_QUERY = ("Now", "LocalTimestamp", "SparkVersion")
+"""Expressions besides Current* that have another value in another query."""
+_SPECIAL_DATES = ("now", "today", "tomorrow", "yesterday")
 PIN_THREAD = "PYSPARK_PIN_THREAD"
 UNPINNED_EFFECT = "a commit would pass without its checks and without the number of its batch"
 """The effect of PYSPARK_PIN_THREAD=false: Delta stores the observer of a commit by thread."""
@@ -87,6 +90,46 @@ def try_expression(spark: SparkSession, value: Column, *, guard: Column) -> Colu
     try_eval = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")
     child: Any = attempt.otherwise(skipped)
     return ClassicColumn(expressions.column(try_eval(expressions.expression(child._jc))))
+
+
+def nondeterministic_part(rows: DataFrame, value: Column) -> str | None:
+    """Return the part of an expression that can change when the same row is computed again.
+
+    Random numbers, clocks, the names of the user and of the catalog, and functions that are
+    declared nondeterministic. None if the expression is deterministic.
+    """
+    frame: Any = rows.select(value)
+    (expression,) = _elements(frame._jdf.queryExecution().analyzed().expressions())
+    return _nondeterministic_part(expression)
+
+
+def _nondeterministic_part(expression: Any) -> str | None:
+    children = _elements(expression.children())
+    for child in children:
+        part = _nondeterministic_part(child)
+        if part is not None:
+            return part
+    # Spark regards what is constant during a query as deterministic.
+    name = expression.getClass().getSimpleName()
+    is_constant_of_query = name.startswith("Current") or name in _CONSTANTS_OF_QUERY
+    if (
+        is_constant_of_query
+        or not expression.deterministic()
+        or (name == "Cast" and _is_special_date(expression, children))
+    ):
+        return str(expression.sql())
+    return None
+
+
+def _is_special_date(expression: Any, children: Sequence[Any]) -> bool:
+    """Return whether an expression casts a text such as 'now', which Spark replaces by a clock."""
+    target_type = expression.dataType().typeName()
+    text = str(children[0].sql()).strip("' ").lower()
+    return target_type.startswith(("date", "timestamp")) and text in _SPECIAL_DATES
+
+
+def _elements(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def jvm_session(spark: SparkSession) -> Any:

@@ -75,6 +75,14 @@ class Sink(ABC):
         return frozenset()
 
     @property
+    def repeatable_outputs(self) -> frozenset[str]:
+        """Outputs whose rows can be applied again in another batch, without an effect.
+
+        If the checkpoint is lost, a job can resume although these tables are ahead of the target.
+        """
+        return frozenset()
+
+    @property
     def result_keys(self) -> Sequence[str] | None:
         """Columns that identify a result row in the target.
 
@@ -118,6 +126,17 @@ class Sink(ABC):
         the default, if the sink can store every row of this schema.
         """
         return None
+
+    def rejections(self, frames: Mapping[str, DataFrame]) -> dict[str, Column]:
+        """Return why the sink cannot store a row, by the names of the frames that have such rows.
+
+        The default is `rejection` of the only frame; a sink of several frames overrides this.
+        """
+        if len(frames) != 1:
+            return {}
+        ((name, rows),) = frames.items()
+        reason = self.rejection(rows)
+        return {} if reason is None else {name: reason}
 
     def compact(self, spark: SparkSession) -> None:  # noqa: B027
         """Compact the tables; by default Delta's OPTIMIZE does."""
@@ -207,6 +226,11 @@ class WrappingSink(Sink):
     def rebuildable_outputs(self) -> frozenset[str]:
         """The rebuildable outputs of all inner sinks."""
         return frozenset().union(*(sink.rebuildable_outputs for sink in self.inner_sinks))
+
+    @property
+    def repeatable_outputs(self) -> frozenset[str]:
+        """The repeatable outputs of all inner sinks."""
+        return frozenset().union(*(sink.repeatable_outputs for sink in self.inner_sinks))
 
     def tables(self) -> list[tuple[str, str]]:
         """Return the tables of all inner sinks."""

@@ -7,20 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..changelogs import Decider, Fold
 from ..changelogs.decider import OUTCOMES, decide_by_key, outcome_rows
 from ..changelogs.fold import FOLD_METADATA_COLUMN, FOLD_METADATA_KEY, changed_parts
 from ..changelogs.fold_events import FAULT, PREVIOUS_OFFSET, SNAPSHOTS, fold_batch
-from ..columns import quoted_column, quoted_column_in, require_instance, require_integer, same_key
+from ..columns import (
+    first_reason,
+    quoted_column,
+    quoted_column_in,
+    require_instance,
+    require_integer,
+    same_key,
+)
 from ..commit.batch import CommitContext
 from ..commit.delta_commit import commit_once
 from ..commit.protocol import Outcome
 from ..delta import delta_table as table
 from ..delta.commit_options import CommitOptions
 from ..delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
+from ..delta.row_constraints import storage_faults
 from ..delta.table_layout import ANY_LAYOUT, TableLayout
 from ..errors import ArgumentError, ColumnError, TableError
 from ..input_frames import ROWS, only_frame
@@ -130,6 +138,16 @@ class StateSink(Sink):
             return self._commit_once(spark, batch, commit, rows_out)
         finally:
             release_checkpointed_rows(states)
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why a table cannot store the state of a row's key."""
+        layouts = [self.layout if path == self.path else ANY_LAYOUT for path, _ in self.tables()]
+        faults = [
+            fault
+            for (path, _), layout in zip(self.tables(), layouts, strict=True)
+            for fault in storage_faults(rows, path, layout, self._definition.key)
+        ]
+        return first_reason(faults)
 
     @property
     @abstractmethod

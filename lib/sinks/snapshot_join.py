@@ -82,7 +82,10 @@ class SnapshotJoin(WrappingSink):
         return isinstance(self.join, LookupJoin)
 
     def rejection(self, rows: DataFrame) -> Column | None:
-        """Return why the inner sink cannot store a row, by the columns that the row has."""
+        """Return why the inner sink cannot store a row, by the columns that the row has.
+
+        A batch with a row that the columns of the table make impossible to store fails.
+        """
         return self.sink.rejection(rows)
 
     def write(
@@ -101,5 +104,11 @@ class SnapshotJoin(WrappingSink):
         table = read_table_version(spark, path, latest_version)
         joined = self.join(frame, table)
         require_no_name_clash(joined.columns, [self.version_column], "version")
-        versioned = joined.withColumn(self.version_column, F.lit(latest_version).cast("bigint"))
+        version = F.lit(latest_version).cast("bigint")
+        versioned = joined.withColumn(self.version_column, version)
+        reason = self.sink.rejection(versioned)
+        if reason is not None:
+            failure = F.raise_error(reason).cast("bigint")
+            checked_version = F.when(reason.isNull(), version).otherwise(failure)
+            versioned = joined.withColumn(self.version_column, checked_version)
         return self.sink.write({ROWS: versioned}, batch)

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructField, StructType
 from ..changelogs.change_schema import RESERVED_COLUMNS, SNAPSHOT, row_type
 from ..changelogs.snapshot_diff import IS_OLD, NOT_UNIQUE, as_updates, net_by_key, with_position
 from ..columns import (
-    parse_condition,
     quoted_column,
     require_column_names,
     require_condition_text,
@@ -39,6 +38,7 @@ from ..jvm import (
     list_names,
 )
 from ..spark.result_settings import require_result_settings
+from .row_checks import parse_deterministic
 
 _UNAVAILABLE_CONDITIONS = {
     "DELTA_MISSING_CHANGE_DATA",
@@ -295,7 +295,7 @@ class DeltaChangeFeed:
 
     def _select_rows(self, rows: DataFrame, *extra_columns: str) -> DataFrame:
         """Return the rows that `where` accepts, with the columns of the changes."""
-        filtered = rows if self.where is None else rows.where(parse_condition(rows, self.where))
+        filtered = rows if self.where is None else rows.where(parse_deterministic(rows, self.where))
         selected = self.columns or [name for name in rows.columns if name not in _FEED_COLUMNS]
         return filtered.select(*map(quoted_column, [*selected, *extra_columns]))
 

@@ -88,7 +88,7 @@ class Input:
     time_unit: "seconds", "milliseconds" or "microseconds" if the field `time` is an integer that
         counts them since 1970. The rows have the timestamp `event_time`.
     where: an SQL condition on the columns of the good rows. Rows for which it is false or null are
-        counted and dropped; they advance the watermark and are never late.
+        counted and dropped; they advance the watermark and are never late. Must be deterministic.
     rules: expectations on the rows that `where` accepts. A row that violates one is not a good row:
         it does not advance the watermark. See `Rule`.
     on_error: what happens to a record that the format or the event time rejects, and to a row for

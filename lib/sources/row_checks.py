@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import (
+    nondeterministic_error,
     parse_condition,
     quoted_column,
     require_choice,
@@ -18,7 +19,7 @@ from ..columns import (
     require_instance,
 )
 from ..errors import ArgumentError
-from ..jvm import try_expression
+from ..jvm import nondeterministic_part, try_expression
 
 OnError: TypeAlias = Literal["dead_letter", "drop", "stop"]
 FAILED_CHECK = "__tidegate_failed_check"
@@ -38,7 +39,7 @@ class Rule:
     by zero.
 
     name: identifies the rule in counts, metrics and dead letters.
-    condition: a row condition in Spark SQL over the columns of the good rows.
+    condition: a deterministic row condition in Spark SQL over the columns of the good rows.
     on_error: what happens to a row that violates the rule. "dead_letter" writes the record to the
         dead letters, with the stage "rule". "drop" only counts it. "stop" fails the batch before
         anything of it is written.
@@ -118,7 +119,8 @@ class RowChecks:
         rows = decoded.select(*map(quoted_column, columns))
         failures: list[tuple[Column, int]] = []
         if self.where is not None:
-            condition = F.coalesce(parse_condition(rows, self.where), F.lit(False))
+            predicate = parse_deterministic(rows, self.where)
+            condition = F.coalesce(predicate, F.lit(False))
             matches = try_expression(spark, condition, guard=is_checked)
             decoded = decoded.withColumn(_MATCHES, matches)
             matches_value = quoted_column(_MATCHES)["value"]
@@ -129,11 +131,12 @@ class RowChecks:
             if isinstance(expression, str) and expression in columns:
                 continue
             value = F.expr(expression) if isinstance(expression, str) else expression
+            _require_deterministic(rows, value, str(expression), "expression of the transform")
             attempt = try_expression(spark, value, guard=is_checked)
             failures.append((attempt.isNull(), _expression_number(index)))
         for number, rule in enumerate(self.rules):
             label = f"condition of the rule {rule.name!r}"
-            condition = parse_condition(rows, rule.condition, label)
+            condition = parse_deterministic(rows, rule.condition, label)
             satisfied = try_expression(spark, condition, guard=is_checked)["value"]
             failures.append((is_checked & ~F.coalesce(satisfied, F.lit(False)), number))
         no_failure = F.when(F.lit(False), F.lit(0))
@@ -183,6 +186,22 @@ class RowChecks:
             F.count_if(is_counted & (failed == number)).alias(f"{_RULE_METRIC}{rule.name}")
             for number, rule in enumerate(self.rules)
         ]
+
+
+def parse_deterministic(rows: DataFrame, condition: str, label: str = "where") -> Column:
+    """Return the Column of a deterministic row condition written in Spark SQL.
+
+    Raises ArgumentError, ColumnError and ColumnTypeError.
+    """
+    predicate = parse_condition(rows, condition, label)
+    _require_deterministic(rows, predicate, condition, label)
+    return predicate
+
+
+def _require_deterministic(rows: DataFrame, value: Column, text: str, label: str) -> None:
+    part = nondeterministic_part(rows, value)
+    if part is not None:
+        raise nondeterministic_error(text, part, label)
 
 
 def _expression_number(index: int) -> int:

@@ -57,9 +57,13 @@ def find_resume_point(
     _require_same_last_batch(job, tables, last_stamp)
     app_ids = {output: app_id(job.name, last_stamp.query, output) for output in tables}
     last_batches = [tables[output].last_batch(app_ids[output]) for output in tables]
+    newest_batch = max(number for number in last_batches if number is not None)
+    if job.sink.repeatable_outputs:
+        # A store can have the batch after that of its table.
+        newest_batch += 1
     resume_point = ResumePoint(
         query=last_stamp.query,
-        first_batch=max(number for number in last_batches if number is not None) + 1,
+        first_batch=newest_batch + 1,
         start=last_stamp.end,
         complete_after=_complete_after(job, last_stamp),
         max_event_times=last_stamp.max_event_times,
@@ -68,7 +72,10 @@ def find_resume_point(
 
 
 def _require_same_last_batch(job: Job, tables: Mapping[str, TableLog], last_stamp: Stamp) -> None:
-    """Refuse a sink with a table that is a batch ahead of the target, or may lack a batch."""
+    """Refuse a sink with a table that is a batch ahead of the target, or may lack a batch.
+
+    A table that is ahead is accepted if its rows can be applied again.
+    """
     outputs = [output for _, output in job.sink.tables()]
     target_index = outputs.index(job.sink.output)
     for index, output in enumerate(outputs):
@@ -76,13 +83,15 @@ def _require_same_last_batch(job: Job, tables: Mapping[str, TableLog], last_stam
         number = None if stamp is None or stamp.query != last_stamp.query else stamp.batch
         # A table that is written before the target may have had no row of the last batch.
         may_lack_batch = index < target_index and (number is None or number <= last_stamp.batch)
-        if number != last_stamp.batch and not may_lack_batch:
+        is_repeatable = output in job.sink.repeatable_outputs
+        if number != last_stamp.batch and not may_lack_batch and not is_repeatable:
             raise CheckpointError(
                 "the job cannot resume: the tables of the sink end with different batches",
                 f"{tables[output].path} has batch {number}, {tables[job.sink.output].path} has "
                 f"batch {last_stamp.batch}. Nothing was written.",
-                "restore the tables to versions with the same last batch; or "
-                f"{NEW_CHECKPOINT_HINT}",
+                "restore the tables to versions with the same last batch, by RESTORE TABLE "
+                f"delta.`{tables[output].path}` TO VERSION AS OF the version before batch "
+                f"{number}, for example; or {NEW_CHECKPOINT_HINT}",
             )
 
 

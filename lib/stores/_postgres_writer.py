@@ -132,7 +132,8 @@ class BatchWriter:
             "applied_at timestamp with time zone NOT NULL)"
         )
         stored_columns = self._run(
-            "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute "
+            "SELECT attname, format_type(atttypid, atttypmod), attnotnull, "
+            "attgenerated <> '' OR attidentity = 'a' FROM pg_attribute "
             "WHERE attrelid = to_regclass(format('%I.%I', {schema}::text, {name}::text)) "
             "AND attnum > 0 AND NOT attisdropped",
             schema=self._schema,
@@ -150,13 +151,25 @@ class BatchWriter:
                 definitions=sql.SQL(", ").join(definitions),
             )
             return
-        stored_types = {name: sql_type for name, sql_type, _ in stored_columns}
+        computed = [
+            name
+            for name, _, _, is_computed in stored_columns
+            if is_computed and name in self.columns
+        ]
+        if computed:
+            raise TableError(
+                f"{self.target_name} computes the columns {', '.join(computed)}",
+                "rows without them, because PostgreSQL refuses values for them",
+                "columns={...} of the Mirror without them, or ALTER TABLE ... DROP EXPRESSION or "
+                "DROP IDENTITY",
+            )
+        stored_types = {name: sql_type for name, sql_type, *_ in stored_columns}
         mismatches = [
             f"{name} {sql_type}"
             for name, sql_type in self.columns.items()
             if stored_types.get(name) != sql_type
         ]
-        nullable = {name for name, _, is_not_null in stored_columns if not is_not_null}
+        nullable = {name for name, _, is_not_null, _ in stored_columns if not is_not_null}
         mismatches += [f"{each} NOT NULL" for each in sorted(not_null & nullable)]
         if mismatches:
             stored = [f"{name} {stored_types.get(name, 'missing')}" for name in self.columns]
@@ -189,8 +202,11 @@ class BatchWriter:
         if (sender, batch, offsets) == (incoming.sender, incoming.number, incoming.offsets_hash):
             return True
         previous_number = -1 if incoming.previous_number is None else incoming.previous_number
-        # A process that was paused before this query may hold an older batch.
-        if sender != incoming.sender or batch != previous_number or batch >= incoming.number:
+        # A process that was paused before this query may hold an older batch. The table can have a
+        # batch between these numbers, whose sender died before it recorded the batch, and then lost
+        # its checkpoint: the rows are applied again.
+        is_next = previous_number <= batch < incoming.number
+        if sender != incoming.sender or not is_next:
             raise TableMismatchError(
                 f"{self.target_name} is at batch {batch} of {sender}; nothing was written.",
                 f"batch {incoming.number} of {incoming.sender} follows batch {previous_number}; "

@@ -62,6 +62,6 @@ class Store(ABC):
         Raises:
             StoreError: if the store is unavailable or rejects the rows.
             TableError: if the table has different columns.
-            TableMismatchError: if the last recorded batch is neither the previous batch nor this
-                one, or belongs to another sender.
+            TableMismatchError: if the last recorded batch is before the previous batch or after
+                this one, is another batch with this number, or belongs to another sender.
         """

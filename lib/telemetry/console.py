@@ -40,6 +40,7 @@ def format_progress(job: str, progress: BatchProgress, summary: Summary) -> str:
         ("clamped", summary.clamped_rows),
         ("filtered", summary.filtered_rows),
         ("discarded", summary.discarded_rows),
+        ("overflows", summary.overflows),
         ("lost", summary.lost_offsets),
     )
     parts = [

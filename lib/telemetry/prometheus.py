@@ -65,6 +65,7 @@ def _counter_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         ("tidegate_clamped_rows", "Rows with a clamped event time.", summary.clamped_rows),
         ("tidegate_filtered_rows", "Valid rows that `where` removed.", summary.filtered_rows),
         ("tidegate_discarded_rows", "Rows removed by on_error = drop.", summary.discarded_rows),
+        ("tidegate_overflows", "Results that do not fit their types.", summary.overflows),
         ("tidegate_dropped_rows", "Rows that Spark dropped as late.", snapshot.dropped_rows),
         ("tidegate_batches", "Batches.", summary.batches),
         ("tidegate_skipped_batches", "Batches already in the table.", summary.skipped_batches),

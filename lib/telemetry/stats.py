@@ -11,7 +11,8 @@ from ..commit.batch import BatchStats, sum_counts
 
 _COUNTS = (
     *("rows_in", "rows_out", "dead_letters", "late_rows"),
-    *("corrected_rows", "clamped_rows", "filtered_rows", "discarded_rows", "lost_offsets"),
+    *("corrected_rows", "clamped_rows", "filtered_rows", "discarded_rows"),
+    *("overflows", "lost_offsets"),
 )
 """The counts of a batch that the summary adds up."""
 
@@ -22,7 +23,7 @@ class Summary:
 
     Attributes:
         skipped_batches: batches that the table already contained.
-        discarded_rows, rule_violations, watermarks: as in `BatchStats`.
+        discarded_rows, rule_violations, overflows, watermarks: as in `BatchStats`.
         batches_over_late_limit: batches with more late rows than the limits allow.
 
     >>> Summary(job="page_views", rows_in=10).as_dict()["rows_in"]
@@ -41,6 +42,7 @@ class Summary:
     filtered_rows: int = 0
     discarded_rows: int = 0
     rule_violations: dict[str, int] = field(default_factory=dict)
+    overflows: int = 0
     lost_offsets: int = 0
     batches_over_late_limit: int = 0
     seconds: float = 0.0

@@ -20,7 +20,14 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from ..aggregates import Aggregate, for_partials, merge_columns, partials
+from ..aggregates import (
+    OVERFLOW,
+    Aggregate,
+    for_partials,
+    merge_columns,
+    overflow_names,
+    partials,
+)
 from ..columns import (
     WATERMARK_KEY,
     add_micros,
@@ -52,12 +59,16 @@ _NESTED_TIME = "tidegate:time"
 
 @dataclass(frozen=True)
 class Grouping:
-    """Validated arguments of a window transform."""
+    """Validated arguments of a window transform.
+
+    names_overflows: whether result rows have the column OVERFLOW, if a result can overflow.
+    """
 
     events: DataFrame
     time: str
     by: tuple[str, ...]
     aggs: dict[str, Aggregate | Column]
+    names_overflows: bool = False
 
     @property
     def time_column(self) -> Column:
@@ -86,12 +97,13 @@ class Grouping:
         `extra_keys` are additional group columns, which are not in the result. `leading_keys` are
         group columns before the keys, must be functions of the keys, and are not in the result.
         """
-        results = [
-            agg.finish(agg.partial(self.time_column)).alias(name)
-            if isinstance(agg, Aggregate)
-            else agg.alias(name)
+        partial_columns = {
+            name: (agg, agg.partial(self.time_column))
             for name, agg in self.aggs.items()
-        ]
+            if isinstance(agg, Aggregate)
+        }
+        others = {name: agg for name, agg in self.aggs.items() if isinstance(agg, Column)}
+        results = self.result_columns(partial_columns, others)
         try:
             groups = [window.alias(WINDOW), *leading_keys, *self.group_columns, *extra_keys]
             rows = self.events.groupBy(*groups).agg(*results)
@@ -104,8 +116,25 @@ class Grouping:
             ) from fault
         return self._select_results(rows)
 
+    def result_columns(
+        self,
+        partial_columns: Mapping[str, tuple[Aggregate, Column]],
+        others: Mapping[str, Column] | None = None,
+    ) -> list[Column]:
+        """Return the results, in the order of the aggregates, and OVERFLOW if it is asked for.
+
+        partial_columns: the aggregate and the partial of each result. others: other results.
+        """
+        results = {name: agg.finish(value) for name, (agg, value) in partial_columns.items()}
+        results |= others or {}
+        columns = [results[name].alias(name) for name in self.aggs]
+        overflow = overflow_names(partial_columns) if self.names_overflows else None
+        return columns if overflow is None else [*columns, overflow.alias(OVERFLOW)]
+
     def _select_results(self, rows: DataFrame) -> DataFrame:
-        return rows.select(quoted_column(WINDOW), *self.keys, *map(quoted_column, self.aggs))
+        added = [name for name in rows.columns if name == OVERFLOW]
+        names = [*self.aggs, *added]
+        return rows.select(quoted_column(WINDOW), *self.keys, *map(quoted_column, names))
 
     def aggregate_by_span(self, window: Column) -> DataFrame:
         """Aggregate the rows of each key and window, a struct of start and end."""
@@ -141,10 +170,8 @@ class Grouping:
     def merge_windows(self, partial_rows: DataFrame, window: Column) -> DataFrame:
         """Merge the partials of each window and key, and finish them."""
         aggs = for_partials(partial_rows, self.mergeable_aggregates or {})
-        merged_columns = [
-            aggs[name].finish(merge).alias(name)
-            for name, merge in merge_columns(partial_rows, aggs).items()
-        ]
+        merges = merge_columns(partial_rows, aggs)
+        merged_columns = self.result_columns({name: (aggs[name], merges[name]) for name in merges})
         rows = partial_rows.groupBy(window.alias(WINDOW), *self.keys).agg(*merged_columns)
         return self._select_results(rows)
 

@@ -175,10 +175,11 @@ def _require_sliding_aggregates(rows: Grouping, extra_columns: list[str]) -> Non
 
 
 def _select_results(rows: Grouping, windows: DataFrame, extra_columns: list[str]) -> DataFrame:
-    results = []
+    partial_columns = {}
     for index, (name, agg) in enumerate((rows.mergeable_aggregates or {}).items()):
         values = {field: quoted_column(f"{index}:{field}") for field, _ in agg.reductions}
-        results.append(agg.finish(agg.partial_of_values(values)).alias(name))
+        partial_columns[name] = (agg, agg.partial_of_values(values))
+    results = rows.result_columns(partial_columns)
     keys = [quoted_column(key_column_name(i)).alias(name) for i, name in enumerate(rows.by)]
     extras = [quoted_column(f"keep:{name}").alias(name) for name in extra_columns]
     return windows.select(quoted_column(WINDOW), *keys, *extras, *results)

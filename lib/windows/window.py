@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as RowWindow
 from pyspark.sql import functions as F
 
-from ..aggregates import Aggregate, partials
+from ..aggregates import Aggregate, Overflows, find_overflows, partials
 from ..columns import (
     quoted_column,
     require_column_names,
@@ -196,6 +196,15 @@ class WindowAggregation:
     def __call__(self, events: DataFrame) -> DataFrame:
         """Return the window, the by columns and the aggregates of each window and key."""
         return self.window.aggregate(events, by=self.by, aggs=self.aggs, time=self.time)
+
+    def with_overflows(self, events: DataFrame) -> DataFrame:
+        """Return the result rows with the column OVERFLOW, if a result can overflow its type."""
+        grouping = build_grouping(events, self.by, self.aggs, self.time)
+        return self.window._aggregate(replace(grouping, names_overflows=True))
+
+    def find_overflows(self, rows: DataFrame) -> Overflows:
+        """Return the rows of `with_overflows` with a result that does not fit its type."""
+        return find_overflows(rows, [WINDOW, *self.by])
 
     @property
     def row_expressions(self) -> list[Column]:

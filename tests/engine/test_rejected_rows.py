@@ -19,18 +19,27 @@ from tests.support.postgres_server import Server
 from tests.support.raw_records import produce
 from tidegate import Input, Job, KafkaSource, Limits, json_format, run
 from tidegate import aggregates as agg
+from tidegate.changelogs import Fold
 from tidegate.errors import DeadLetterLimitError, TidegateError
+from tidegate.formats import debezium_format
 from tidegate.jobs.output_sections import with_date
+from tidegate.patterns import DeviationDetection, DeviationRule, PastWindows
 from tidegate.sinks import (
+    Alarms,
     Append,
     CorrectedWindows,
+    CurrentTable,
     FanOut,
+    HistoryTable,
     KafkaSink,
     MapRows,
     Mirror,
+    Projection,
     Sink,
     TableLayout,
+    TemporalJoin,
     Upsert,
+    VersionedTable,
 )
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
@@ -235,3 +244,168 @@ def test_an_error_in_each_batch_precedes_all_commits_and_a_corrected_function_co
     done = run(job(broker, topic, tmp_path, sink, each_batch=corrected), spark)
     assert len(rows(tmp_path / "table")) == 3
     assert done.rows_out == 3
+
+
+def visits_input(broker: Broker, topic: str, schema: str, **others: Any) -> Input:
+    arguments: dict[str, Any] = {"time": "at", "future_tolerance": None} | others
+    source = KafkaSource(broker.bootstrap_servers, topic)
+    return Input(source, json_format(schema), watermark_delay="0 seconds", **arguments)
+
+
+def produce_json(broker: Broker, topic: str, records: Sequence[dict[str, Any]]) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    produce(broker.bootstrap_servers, topic, [json.dumps(record).encode() for record in records])
+
+
+@pytest.mark.broker
+def test_alarms_and_their_windows_reject_a_key_that_a_partition_cannot_hold(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    windows = CorrectedWindows(str(tmp_path / "hours"), aggregation=COUNTS, log=None)
+    rules = {"calm": DeviationRule("n", PastWindows(1), ratio=2)}
+    sink = Alarms(
+        str(tmp_path / "alarms"),
+        windows=windows,
+        deviations=DeviationDetection("1 hour", by="country", rules=rules),
+        layout=BY_COUNTRY,
+    )
+    for minute, countries in ((0, ["", "de"]), (60, ["", "de"]), (120, ["end"])):
+        send(broker, topic, countries, minute)
+    run(job(broker, topic, tmp_path, sink, transform=COUNTS), spark)
+    assert {row["country"] for row in rows(tmp_path / "hours")} == {"de"}
+    assert {row["country"] for row in rows(tmp_path / "alarms")} <= {"de"}
+    assert {json.loads(row["value"])["country"] for row in rows(tmp_path / "dead")} == {""}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("kind", ["current", "history"])
+def test_changes_whose_row_a_table_cannot_store_are_dead_letters(
+    kind: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "table")
+    added = (
+        "changed_at TIMESTAMP, deleted BOOLEAN, position ARRAY<BIGINT>"
+        if kind == "current"
+        else "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN, op STRING, "
+        "position ARRAY<BIGINT>"
+    )
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, country STRING, name STRING NOT NULL, {added}) "
+        "USING DELTA PARTITIONED BY (country)"
+    )
+    changes = [(1, "de", "a"), (2, "", "b"), (3, "fr", None), (1, "", "c"), (4, None, "d")]
+    records = [
+        {
+            "op": "c",
+            "after": {"id": id_, "country": country, "name": name},
+            "source": {"ts_ms": 1_772_445_600_000 + second * 1_000},
+        }
+        for second, (id_, country, name) in enumerate(changes)
+    ]
+    produce_json(broker, topic, records)
+    rows_format = debezium_format("id INT, country STRING, name STRING", key="id")
+    customers = Input(
+        KafkaSource(broker.bootstrap_servers, topic),
+        rows_format,
+        time="event_time",
+        watermark_delay="0 seconds",
+        future_tolerance=None,
+    )
+    sink = CurrentTable(path) if kind == "current" else HistoryTable(path)
+    applied = Job(
+        name="customers",
+        inputs={"customers": customers},
+        sink=sink,
+        dead_letters=str(tmp_path / "dead"),
+        limits=Limits(dead_ratio=None),
+    )
+    done = run(applied, spark)
+    assert (done.rows_in, done.rows_out, done.dead_letters) == (5, 2, 3)
+    assert reasons(tmp_path) == [
+        "the NOT NULL column 'name' is null",
+        *["the partition column 'country' is an empty text, which Delta would store as null"] * 2,
+    ]
+    found = {(row["id"], row["country"], row["name"]) for row in rows(tmp_path / "table")}
+    assert found == {(1, "de", "a"), (4, None, "d")}
+
+
+@pytest.mark.broker
+def test_events_with_a_key_that_a_state_table_cannot_store_are_dead_letters(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    records = [
+        {"country": country, "type": "visit", "at": (START + timedelta(seconds=n)).isoformat()}
+        for n, country in enumerate(["de", "", "de", "__HIVE_DEFAULT_PARTITION__"])
+    ]
+    produce_json(broker, topic, records)
+    fold = Fold(
+        key="country",
+        type_column="type",
+        initial={"n": (0, "BIGINT")},
+        handlers={"visit": {"n": "state.n + 1"}},
+    )
+    visits = visits_input(
+        broker,
+        topic,
+        "country STRING, type STRING, at TIMESTAMP",
+        kafka_columns=["topic", "partition", "offset"],
+    )
+    sink = Projection(str(tmp_path / "table"), fold=fold, layout=BY_COUNTRY)
+    folded = Job(
+        name="visits",
+        inputs={"visits": visits},
+        sink=sink,
+        dead_letters=str(tmp_path / "dead"),
+    )
+    done = run(folded, spark)
+    assert (done.rows_in, done.rows_out, done.dead_letters) == (4, 2, 2)
+    assert [(row["country"], row["n"]) for row in rows(tmp_path / "table")] == [("de", 2)]
+
+
+@pytest.mark.broker
+def test_events_and_changes_that_a_temporal_join_cannot_store_are_dead_letters(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    def at(second: int) -> str:
+        return (START + timedelta(seconds=second)).isoformat()
+
+    plans = [(1, "free", 0), (1, "", 1), (2, "pro", 2), (3, "free", 60)]
+    changes = [{"user": user, "plan": plan, "since": at(second)} for user, plan, second in plans]
+    visits = [(1, "de", 5), (1, "", 6), (2, "x" * 300, 7), (2, "fr", 8), (9, "it", 9)]
+    events = [{"user": user, "country": text, "at": at(second)} for user, text, second in visits]
+    produce_json(broker, f"{topic}-plans", changes)
+    produce_json(broker, topic, events)
+    layout = TableLayout(partition_by=["country", "plan"])
+    sink = TemporalJoin(
+        str(tmp_path / "table"),
+        versions=VersionedTable(str(tmp_path / "plans"), key="user", order=["offset"]),
+        pending_table=str(tmp_path / "pending"),
+        watermark_delay="10 seconds",
+        layout=layout,
+    )
+    plans_input = visits_input(
+        broker,
+        f"{topic}-plans",
+        "user INT, plan STRING, since TIMESTAMP",
+        time="since",
+        kafka_columns=["offset"],
+    )
+    joined = Job(
+        name="activity",
+        inputs={
+            "events": visits_input(broker, topic, "user INT, country STRING, at TIMESTAMP"),
+            "changes": plans_input,
+        },
+        sink=sink,
+        dead_letters=str(tmp_path / "dead"),
+    )
+    done = run(joined, spark)
+    assert (done.rows_in, done.dead_letters) == (9, 3)
+    assert reasons(tmp_path) == [
+        "the partition column 'country' is an empty text, which Delta would store as null",
+        "the partition column 'country' is too long for the name of a folder",
+        "the partition column 'plan' is an empty text, which Delta would store as null",
+    ]
+    found = {(row["user"], row["country"], row["plan"]) for row in rows(tmp_path / "table")}
+    assert found == {(1, "de", "free"), (2, "fr", "pro"), (9, "it", None)}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.hypothesis_profiles import few
-from tidegate.errors import TidegateError
+from tidegate.errors import ArgumentError, TidegateError
 from tidegate.sources.row_checks import FAILED_CHECK, WHERE, RowChecks, Rule
 
 SCHEMA = "number INT, item STRING, amount DOUBLE, qty INT, code STRING"
@@ -22,7 +22,7 @@ OPERATORS = ["+", "-", "*", "/", "%", "div", "||"]
 COMPARISONS = ["=", "<", ">", "!=", "<=>"]
 FUNCTIONS = [
     "element_at(array(1, 2), {0})",
-    "to_date({0}) < current_date()",
+    "to_date({0}) < date '2026-03-02'",
     "make_date(2026, cast({0} AS INT), 1) IS NOT NULL",
     "cast({0} AS DECIMAL(3, 2)) > 0",
     "cast({0} AS TIMESTAMP) IS NULL",
@@ -114,3 +114,55 @@ def test_rows_that_are_not_checked_pass_and_are_not_evaluated(spark: SparkSessio
     checked = checks.with_verdicts(frame, F.col("number") > 0, COLUMNS, "filtered")
     found = checked.select("filtered", FAILED_CHECK).orderBy("number").collect()
     assert [tuple(row) for row in found] == [(False, None), (False, WHERE)]
+
+
+CLOCKS = [
+    "current_timestamp() > timestamp '2026-03-02'",
+    "now() > timestamp '2026-03-02'",
+    "to_date(code) < current_date()",
+    "curdate() > date '2026-03-02'",
+    "localtimestamp() IS NULL",
+    "unix_timestamp() > qty",
+    "current_user() = item",
+    "timestamp 'now' > to_timestamp(code)",
+    "cast('today' AS DATE) > to_date(code)",
+    "amount > rand()",
+    "item = uuid()",
+    "monotonically_increasing_id() % 2 = 0",
+    "exists(array(qty), q -> q > rand(1))",
+    "shuffle(array(qty, 2))[0] = 2",
+]
+DETERMINISTIC = [
+    "item = 'now' OR code = 'rand()'",
+    "to_date(code) < date '2026-03-02'",
+    "cast('2026-03-02' AS DATE) > to_date(code)",
+    "hash(item) % 10 = 0",
+]
+
+
+def verdicts(spark: SparkSession, checks: RowChecks) -> None:
+    frame = spark.createDataFrame([], SCHEMA)
+    checks.with_verdicts(frame, F.col("number") >= 0, COLUMNS, "filtered")
+
+
+@pytest.mark.parametrize("condition", CLOCKS)
+def test_a_condition_that_can_change_when_a_batch_runs_again_is_refused(
+    condition: str, spark: SparkSession
+) -> None:
+    for checks, label in (
+        (RowChecks(condition, [], "dead_letter"), "where"),
+        (RowChecks(None, [Rule("r", condition)], "dead_letter"), "condition of the rule 'r'"),
+        (RowChecks(None, [], "dead_letter", [condition]), "expression of the transform"),
+    ):
+        if label == "expression of the transform" and condition.startswith("timestamp"):
+            continue
+        with pytest.raises(ArgumentError, match="is not deterministic") as refused:
+            verdicts(spark, checks)
+        assert refused.value.problem.startswith(f"invalid {label}: {condition!r}")
+        assert "a batch can run again after a crash" in refused.value.detail
+        assert "event_time" in refused.value.remedy
+
+
+@pytest.mark.parametrize("condition", DETERMINISTIC)
+def test_a_deterministic_condition_is_accepted(condition: str, spark: SparkSession) -> None:
+    verdicts(spark, RowChecks(condition, [Rule("same", condition)], "dead_letter", [condition]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +21,14 @@ from tests.support.postgres_server import PASSWORD, Server
 from tests.support.sink_batches import batch
 from tidegate import Job, run
 from tidegate.aggregates import count
-from tidegate.errors import ColumnError, StoreError, TableError, TableMismatchError, TidegateError
+from tidegate.errors import (
+    ColumnError,
+    LostCheckpointError,
+    StoreError,
+    TableError,
+    TableMismatchError,
+    TidegateError,
+)
 from tidegate.jvm import with_settings
 from tidegate.process.exit_codes import exit_code
 from tidegate.sinks import Append, FanOut, Mirror
@@ -262,3 +271,71 @@ def test_a_failed_login_and_a_missing_server_are_reported_without_the_password(
         assert exit_code(refused.value) == 11
         assert PASSWORD not in f"{refused.value} {sink!r}"
     assert not Path(tmp_path / "t").exists()
+
+
+def test_columns_that_postgresql_computes_are_left_to_it_and_refused_in_rows(
+    spark: SparkSession, postgres: Server, tmp_path: Path
+) -> None:
+    postgres.run(
+        "CREATE TABLE computed (page text NOT NULL PRIMARY KEY, n bigint, at bigint, "
+        "tidegate_position bigint[] NOT NULL, tidegate_deleted boolean NOT NULL, "
+        "double bigint GENERATED ALWAYS AS (2 * n) STORED, "
+        "number bigint GENERATED ALWAYS AS IDENTITY)"
+    )
+    store = postgres.store("computed")
+    sink = Mirror(str(tmp_path / "t"), store=store, key="page", position="at", deleted="deleted")
+    for number, n in enumerate((3, 5)):
+        frames = changes(spark, [("a", n, number, False)])
+        assert sink.write(frames, batch(number)) == "written"
+        assert sink.write(frames, batch(number)) == "skipped"
+    assert postgres.run("SELECT n, double, number FROM computed") == [[5, 10, 1]]
+
+    columns = {each: each for each in ("page", "n", "at", "deleted")} | {"double": "n"}
+    other = Mirror(
+        str(tmp_path / "other"),
+        store=store,
+        key="page",
+        position="at",
+        deleted="deleted",
+        columns=columns,
+    )
+    with pytest.raises(TableError, match="computes the columns double"):
+        other.write(changes(spark, [("a", 1, 9, False)]), batch(0))
+
+
+@pytest.mark.broker
+@pytest.mark.crash
+@pytest.mark.parametrize("crash", ["before its table", "after its table"])
+def test_a_job_resumes_after_a_crash_behind_the_mirror_and_a_lost_checkpoint(
+    crash: str, spark: SparkSession, postgres: Server, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    name = f"resumed_{crash[0]}"
+    mirror = Mirror(str(tmp_path / "applied"), store=postgres.store(name), key="offset")
+    clicks = pages_input(broker.bootstrap_servers, topic, max_records=10)
+    job = Job(
+        name="clicks",
+        inputs={"clicks": replace(clicks, kafka_columns=["offset"])},
+        sink=FanOut(Append(str(tmp_path / "t")), other_sinks=[mirror]),
+    )
+    send_records(broker.bootstrap_servers, topic, range(10))
+    run(job, spark)
+    send_records(broker.bootstrap_servers, topic, range(10, 20))
+    with pytest.MonkeyPatch.context() as patch:
+        if crash == "before its table":
+            patch.setattr(PostgresStore, "apply", crash_after_apply(PostgresStore.apply))
+            with pytest.raises(TidegateError, match="after the store's commit"):
+                run(job, spark)
+        else:
+            with crash_after(mirror.path, batch=1), pytest.raises(TidegateError, match="batch 1"):
+                run(job, spark)
+    assert len(rows(tmp_path / "t")) < postgres.run(f"SELECT count(*) FROM {name}")[0][0]
+    shutil.rmtree(job.locations.checkpoint)
+    with pytest.raises(LostCheckpointError, match="--resume-from-table"):
+        run(job, spark)
+    send_records(broker.bootstrap_servers, topic, range(20, 40))
+    run(job, spark, resume_from_table=True)
+    run(job, spark)
+    assert sorted(row["offset"] for row in rows(tmp_path / "t")) == list(range(40))
+    mirrored = postgres.run(f'SELECT "offset" FROM {name} ORDER BY 1')
+    assert mirrored == [[offset] for offset in range(40)]

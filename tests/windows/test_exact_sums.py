@@ -16,8 +16,22 @@ from pyspark.sql import functions as F
 
 from tests.support.hypothesis_profiles import few
 from tidegate import aggregates as agg
-from tidegate.aggregates import finish, merge_partials, partials
-from tidegate.windows import cumulative, hopping, roll_up, session, sliding, tumbling
+from tidegate.aggregates import OVERFLOW, finish, merge_partials, partials
+from tidegate.windows import (
+    Cumulative,
+    Hopping,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+    WindowAggregation,
+    cumulative,
+    hopping,
+    roll_up,
+    session,
+    sliding,
+    tumbling,
+)
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MAX, MIN = 2**63 - 1, -(2**63)
@@ -100,6 +114,50 @@ def test_a_sum_of_decimals_that_does_not_fit_is_null_and_other_groups_are_right(
         "limit": {widest},
         "small": {2 * unit},
     }
+
+
+WINDOW_VALUES: list[Window] = [
+    Tumbling("1 minute"),
+    Tumbling("1 day", zone="Europe/Berlin"),
+    Hopping("1 minute", "20 seconds"),
+    Cumulative("20 seconds", "1 minute"),
+    Session("10 minutes"),
+    Sliding("1 minute"),
+    Sliding("1 minute", windows="all"),
+]
+
+
+@pytest.mark.parametrize("window", WINDOW_VALUES, ids=lambda each: each.plan_name)
+@pytest.mark.parametrize(
+    ("type_", "widest", "opposite"),
+    [("BIGINT", MAX, -MAX), ("DECIMAL(38, 0)", WIDEST, WIDEST.copy_negate())],
+)
+def test_each_window_and_key_of_a_sum_that_does_not_fit_is_named(
+    window: Window, type_: str, widest: Any, opposite: Any, spark: SparkSession
+) -> None:
+    values: dict[str, list[Any]] = {
+        "over": [widest, widest],
+        "fits": [widest, opposite, type(widest)(1)],
+        "none": [None, None],
+    }
+    aggregation = WindowAggregation(window, by="key", aggs={**AGGS, "n": agg.count()})
+    rows = aggregation.with_overflows(events(spark, type_, values)).persist()
+    names = {"over": "total" if type_ == "BIGINT" else "mean, total"}
+    assert {(row["key"], row[OVERFLOW]) for row in rows.collect()} == {
+        (key, names.get(key)) for key in values
+    }
+    assert rows.columns == ["window", "key", *aggregation.aggs, OVERFLOW]
+    found = aggregation.find_overflows(rows)
+    assert found.count == rows.where(F.col("key") == "over").count()
+    text = f'{names["over"]} of {{"window":{{"start":"2026-03-0'
+    assert all(group.startswith(text) for group in found.groups)
+    assert all(group.endswith('"},"key":"over"}') for group in found.groups)
+
+
+@pytest.mark.parametrize("type_", ["INT", "DECIMAL(28, 2)", "DOUBLE"])
+def test_a_sum_that_always_fits_is_not_checked(type_: str, spark: SparkSession) -> None:
+    aggregation = WindowAggregation(Tumbling("1 minute"), by="key", aggs=AGGS)
+    assert OVERFLOW not in aggregation.with_overflows(events(spark, type_, {})).columns
 
 
 @pytest.mark.parametrize("type_", ["INT", "SMALLINT", "BIGINT", "DECIMAL(10, 2)", "DOUBLE"])

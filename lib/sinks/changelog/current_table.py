@@ -20,10 +20,10 @@ from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, merge_assignments
-from ...delta.row_constraints import partition_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
 from ..base import TableSink, require_target
+from .change_faults import change_faults
 
 PURGE_EVERY = 50
 """Number of batches between two that scan the table for expired tombstones and delete them."""
@@ -79,7 +79,7 @@ class CurrentTable(TableSink):
 
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""
-        return first_reason(partition_faults(rows, self.path, self.layout))
+        return first_reason(change_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         keys = key_names(rows)

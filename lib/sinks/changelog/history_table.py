@@ -16,9 +16,9 @@ from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
-from ...delta.row_constraints import partition_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ..base import TableSink, require_target
+from .change_faults import change_faults
 
 _STATE_COLUMNS = ("valid_to", "op", "position")
 """Columns by which the merge detects that another writer changed a version."""
@@ -63,7 +63,7 @@ class HistoryTable(TableSink):
 
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""
-        return first_reason(partition_faults(rows, self.path, self.layout))
+        return first_reason(change_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         spark = rows.sparkSession

@@ -10,15 +10,22 @@ from datetime import timedelta
 from functools import reduce
 from typing import ClassVar
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ...columns import quoted_column, require_column_names, require_columns, require_storable_names
+from ...columns import (
+    first_reason,
+    quoted_column,
+    require_column_names,
+    require_columns,
+    require_storable_names,
+)
 from ...commit.batch import CommitContext
 from ...commit.delta_commit import commit_once, last_batch, require_current
 from ...commit.protocol import Outcome
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
+from ...delta.row_constraints import storage_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
 from ...errors import ArgumentError, TableMismatchError
@@ -216,6 +223,30 @@ class ChangelogSink(Sink):
             (self.path, self.output),
             (self.pending_table, PENDING),
         ]
+
+    def rejections(self, frames: Mapping[str, DataFrame]) -> dict[str, Column]:
+        """Return why a table cannot store a change or the result of an event.
+
+        A result has the columns of its event, and the other columns of the version. Changes are not
+        checked if `to_changes` computes them.
+        """
+        events = require_frame(frames, getattr(self, self.events_argument), self.events_argument)
+        changes = require_frame(frames, self.changes, "changes")
+        own_columns = [name for name in changes.columns if name not in events.columns]
+        change_faults = []
+        if self.versions.to_changes is None:
+            change_faults = [
+                *storage_faults(changes, self.versions.path, self.versions.layout),
+                *storage_faults(changes, self.path, self.layout, own_columns),
+            ]
+        event_faults = storage_faults(events, self.path, self.layout)
+        for path, _ in self._unmatched_tables:
+            event_faults += storage_faults(events, path, ANY_LAYOUT)
+        reasons = {
+            getattr(self, self.events_argument): first_reason(event_faults),
+            self.changes: first_reason(change_faults),
+        }
+        return {name: reason for name, reason in reasons.items() if reason is not None}
 
     @property
     def _unmatched_tables(self) -> list[tuple[str, str]]:

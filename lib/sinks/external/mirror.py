@@ -109,6 +109,11 @@ class Mirror(SendingSink):
             )
 
     @property
+    def repeatable_outputs(self) -> frozenset[str]:
+        """The output: a row that is applied again replaces itself."""
+        return frozenset([self.output])
+
+    @property
     def _keys(self) -> list[str]:
         return require_column_names(self.key, "key")
 

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ...columns import (
+    first_reason,
     quoted_column,
     quoted_column_in,
     require_column_names,
@@ -25,6 +26,7 @@ from ...commit.batch import UNIX_EPOCH, BatchPlan, CommitContext
 from ...commit.protocol import Outcome
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
+from ...delta.row_constraints import storage_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...errors import ArgumentError, ColumnError
 from ...input_frames import ROWS, only_frame
@@ -255,6 +257,13 @@ class Alarms(Sink):
         """Return the tables of windows, of alarms and of `notify`."""
         notify_tables = [] if self.notify is None else self.notify.tables()
         return [*self.windows.tables(), (self.path, self.output), *notify_tables]
+
+    def rejection(self, rows: DataFrame) -> Column | None:
+        """Return why a table cannot store the windows of a row or an alarm, by window and keys."""
+        faults = storage_faults(rows, self.path, self.layout, self.windows.keys)
+        reasons = [self.windows.rejection(rows), first_reason(faults)]
+        known_reasons = [reason for reason in reasons if reason is not None]
+        return F.coalesce(*known_reasons) if known_reasons else None
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import ClassVar
@@ -13,7 +13,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
-from ...aggregates import for_partials, merge_columns
+from ...aggregates import (
+    OVERFLOW,
+    Overflows,
+    for_partials,
+    merge_columns,
+    overflow_names,
+)
 from ...columns import (
     first_reason,
     quote_name,
@@ -32,7 +38,7 @@ from ...commit.protocol import Outcome
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import raise_if_changed
-from ...delta.row_constraints import partition_faults
+from ...delta.row_constraints import storage_faults
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import epoch_micros
 from ...errors import ArgumentError
@@ -213,11 +219,39 @@ class WindowChanges:
         new = self._stored_value(last_version + final.cast("bigint"), final).alias("new")
         return merged.select(merged_window.alias(WINDOW), *by, old, new)
 
+    @cached_property
+    def _overflow(self) -> Column | None:
+        """The results of a changed window that do not fit their types; None if all results fit."""
+        aggs = for_partials(self.partials, self.aggregation.mergeable_aggregates)
+        partials = quoted_column("new")[PARTIALS]
+        return overflow_names({name: (agg, partials[name]) for name, agg in aggs.items()})
+
+    @property
+    def can_overflow(self) -> bool:
+        """Whether a result of the windows may not fit its type."""
+        return self._overflow is not None
+
+    def find_overflows(self, changes: DataFrame) -> Overflows:
+        """Return the changed windows with a result that does not fit its type."""
+        if self._overflow is None:
+            return Overflows()
+        return self.aggregation.find_overflows(changes.withColumn(OVERFLOW, self._overflow))
+
     def _stored_value(self, version: Column, final: Column) -> Column:
         aggs = for_partials(self.partials, self.aggregation.mergeable_aggregates)
         results = [agg.finish(quoted_column(name)).alias(name) for name, agg in aggs.items()]
         partials = F.struct(*map(quoted_column, self.aggregation.aggs)).alias(PARTIALS)
         return F.struct(*results, version.alias(VERSION), final.alias(FINAL), partials)
+
+
+def _with_overflows(batch: CommitContext, overflows: Overflows) -> CommitContext:
+    """Report the results that do not fit their types, and return the batch with their number."""
+    if not overflows.count:
+        return batch
+    batch.on_overflows(overflows)
+    if batch.stats is None:
+        return batch
+    return replace(batch, stats=replace(batch.stats, overflows=overflows.count))
 
 
 def log_rows(
@@ -350,10 +384,10 @@ class CorrectedWindows(Sink):
         return [*log, (self.path, self.output)]
 
     def rejection(self, rows: DataFrame) -> Column | None:
-        """Return why the tables cannot store the windows of a row."""
-        faults = partition_faults(rows, self.path, self.layout)
+        """Return why the tables cannot store the windows of a row, by its window and keys."""
+        faults = storage_faults(rows, self.path, self.layout, self.keys)
         if self.log is not None:
-            faults += partition_faults(rows, self.log, self.log_layout)
+            faults += storage_faults(rows, self.log, self.log_layout, self.keys)
         return first_reason(faults)
 
     def write(
@@ -366,7 +400,7 @@ class CorrectedWindows(Sink):
         window_changes = WindowChanges(self.aggregation, frame, batch.plan)
         state = delta_state(spark, self.path)
         changes, touches_stored = window_changes.compare_with_table(state, self.path)
-        if self.log is not None or touches_stored is None:
+        if self.log is not None or touches_stored is None or window_changes.can_overflow:
             # Otherwise they are evaluated once; Delta caches the source of a merge itself.
             changes.persist()
 
@@ -383,6 +417,8 @@ class CorrectedWindows(Sink):
                 table.append(rows, self.path, options, self.layout)
 
         try:
+            if window_changes.can_overflow and not self._is_committed(spark, batch):
+                batch = _with_overflows(batch, window_changes.find_overflows(changes))
             with commit_after(batch, spark, self._log_writers(changes, batch)) as waiting_batch:
                 outcome = self._commit_once(spark, waiting_batch, commit, rows_out)
         finally:

@@ -124,6 +124,7 @@ def _summary_list(snapshot: MetricsSnapshot, written_at: float) -> str:
             ("clamped rows", summary.clamped_rows),
             ("filtered rows", summary.filtered_rows),
             ("discarded rows", summary.discarded_rows),
+            ("overflows", summary.overflows),
             ("lost offsets", summary.lost_offsets),
             ("skipped batches", summary.skipped_batches),
         )
