@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..aggregates import OVERFLOW, Overflows
+from ..columns import quoted_column
 from ..commit.batch import BatchPlan, BatchStats, CommitContext, read_batch_plan
 from ..commit.concurrent import start_pending_write
 from ..commit.delta_commit import require_current
@@ -146,17 +148,20 @@ def read_and_count(
     # The rows are counted even if the table already has the batch.
     persisted_frame = (frame if frame_to_persist is None else frame_to_persist).persist()
     try:
-        row_count = frame.count()
+        row_count, overflows = _count_rows(job, frame)
         prepare = partial(_prepare_rows, job, rows, row_count, batch.plan)
-        yield TargetWrite(row_count, prepare, _find_overflows(job, frame))
+        yield TargetWrite(row_count, prepare, overflows)
     finally:
         persisted_frame.unpersist()
 
 
-def _find_overflows(job: Job, frame: DataFrame) -> Overflows:
+def _count_rows(job: Job, frame: DataFrame) -> tuple[int, Overflows]:
+    """Return the number of rows, and those with a result that does not fit its type."""
     if OVERFLOW not in frame.columns or not isinstance(job.transform, WindowAggregation):
-        return Overflows()
-    return job.transform.find_overflows(frame)
+        return frame.count(), Overflows()
+    counts = frame.agg(F.count(F.lit(1)), F.count(quoted_column(OVERFLOW))).collect()[0]
+    row_count, overflow_count = counts
+    return row_count, job.transform.find_overflows(frame) if overflow_count else Overflows()
 
 
 def _is_empty_batch(job: Job, row_count: int, plan: BatchPlan) -> bool:
