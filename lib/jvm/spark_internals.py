@@ -262,6 +262,11 @@ def _java_causes(error: BaseException) -> Iterator[Any]:
         cause = cause.getCause()
 
 
+def cause_texts(error: BaseException) -> str:
+    """Return the texts of an error in the JVM and of its causes, complete, as lines."""
+    return "\n".join(str(cause.toString()) for cause in _java_causes(error))
+
+
 def root_cause_text(error: Exception) -> str:
     """Return the first line of the root cause of an error in the JVM."""
     causes = list(_java_causes(error))
