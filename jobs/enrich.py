@@ -6,8 +6,7 @@ spark-submit jobs/enrich.py [--config FILE] [--set section.key=value]... [--show
 
 from __future__ import annotations
 
-from tidegate import run_job_command
-from tidegate.jobs.enrich import DESCRIPTION, Enrich, job
+from tidegate.jobs import run_built_in_job
 
 if __name__ == "__main__":
-    run_job_command(Enrich, job, about=DESCRIPTION, result_label="enriched")
+    run_built_in_job("enrich")

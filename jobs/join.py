@@ -6,8 +6,7 @@ spark-submit jobs/join.py [--config FILE] [--set section.key=value]... [--show-c
 
 from __future__ import annotations
 
-from tidegate import run_job_command
-from tidegate.jobs.join import DESCRIPTION, Join, job
+from tidegate.jobs import run_built_in_job
 
 if __name__ == "__main__":
-    run_job_command(Join, job, about=DESCRIPTION, result_label="joined")
+    run_built_in_job("join")

@@ -6,8 +6,7 @@ spark-submit jobs/windows.py [--config FILE] [--set section.key=value]... [--sho
 
 from __future__ import annotations
 
-from tidegate import run_job_command
-from tidegate.jobs.windows import DESCRIPTION, Windows, job
+from tidegate.jobs import run_built_in_job
 
 if __name__ == "__main__":
-    run_job_command(Windows, job, about=DESCRIPTION)
+    run_built_in_job("windows")

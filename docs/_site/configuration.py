@@ -4,9 +4,9 @@ The meaning of a key comes from the comments of conf/jobs/<job>.toml, where peop
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from tidegate import Config
 from tidegate.config import config_types as values
+from tidegate.jobs import BUILT_IN_JOBS
 
 ROOT = Path(__file__).parents[2]
 FIRST = "page_views"
@@ -86,14 +87,11 @@ def page() -> str:
 def _jobs() -> Iterator[tuple[str, type[Config]]]:
     """Yield each job's name and the model of its configuration."""
     for file in sorted((ROOT / "conf" / "jobs").glob("*.toml")):
-        module = importlib.import_module(f"jobs.{file.stem}")
-        for value in vars(module).values():
-            if inspect.isclass(value) and issubclass(value, Config) and value.name == file.stem:
-                yield file.stem, value
+        yield file.stem, BUILT_IN_JOBS[file.stem].model
 
 
 def _about(job: str) -> str:
-    module = importlib.import_module(f"jobs.{job}")
+    module = sys.modules[BUILT_IN_JOBS[job].model.__module__]
     return f"{(inspect.getdoc(module) or '').splitlines()[0]}\n"
 
 

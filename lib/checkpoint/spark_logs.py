@@ -244,7 +244,8 @@ def _require_consistent_plan(number: int, logs: CheckpointLogs) -> None:
                 raise _damage_error(
                     f"{path} ends at {end_offset} in {topic}-{partition}, but batch "
                     f"{previous} ended at {previous_offset}",
-                    "one of the two files was changed: offsets never decrease.",
+                    "offsets never decrease: the broker has truncated the log of the partition, "
+                    "or one of the two files was changed.",
                 )
 
 

@@ -17,7 +17,7 @@ from ..jvm import delta_state
 from ..offsets import Offsets, iterate_partitions, partition_offset
 from ..sinks import SideOutputTable
 from ..sources import KafkaSource
-from ..sources.topics import open_kafka_client
+from ..sources.topics import open_kafka_client, require_not_truncated
 from .side_outputs import InputBatch
 
 _MAX_RANGES_SHOWN = 10
@@ -53,16 +53,10 @@ def find_offset_gaps(start: Offsets, end: Offsets, earliest: Offsets) -> list[Of
     >>> find_offset_gaps({"clicks": {0: 5}}, {"clicks": {0: 30}}, {"clicks": {0: 12}})
     [OffsetGap(topic='clicks', partition=0, start=5, end=12)]
     """
+    require_not_truncated(start, end)
     gaps = []
     for topic, partition, range_end in iterate_partitions(end):
         range_start = partition_offset(start, topic, partition)
-        if range_end < range_start:
-            raise SourceError(
-                f"the log of {topic}-{partition} was truncated",
-                f"it has been read up to offset {range_start}, but ends at {range_end} now, so "
-                "its offsets have other records.",
-                "read the topic with a new checkpoint and new tables.",
-            )
         first_retained = min(earliest.get(topic, {}).get(partition, range_start), range_end)
         if first_retained > range_start:
             gaps.append(OffsetGap(topic, partition, range_start, first_retained))

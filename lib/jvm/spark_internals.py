@@ -23,6 +23,7 @@ _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 _CONSTANTS_OF_QUERY = ("Now", "LocalTimestamp", "SparkVersion")
 """Expressions besides Current* that have another value in another query."""
 _SPECIAL_DATES = ("now", "today", "tomorrow", "yesterday")
+_DEFAULT_LOG_SETTINGS = "org/apache/spark/log4j2-defaults.properties"
 PIN_THREAD = "PYSPARK_PIN_THREAD"
 UNPINNED_EFFECT = "a commit would pass without its checks and without the number of its batch"
 """The effect of PYSPARK_PIN_THREAD=false: Delta stores the observer of a commit by thread."""
@@ -58,6 +59,14 @@ def import_python_utils(spark: SparkSession) -> None:
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether the driver has a class, also in the jars of the session."""
     return bool(java_class(spark, "org.apache.spark.util.Utils").classIsLoadable(name))
+
+
+def has_default_log() -> bool:
+    """Return whether the log of the running JVM has a default configuration, of Log4j or Spark."""
+    jvm: Any = SparkContext._jvm
+    context = jvm.org.apache.logging.log4j.LogManager.getContext(False)
+    location = context.getConfiguration().getConfigurationSource().getLocation()
+    return location is None or str(location).endswith(_DEFAULT_LOG_SETTINGS)
 
 
 def java_version(spark: SparkSession) -> str:
@@ -294,6 +303,11 @@ def _java_causes(error: BaseException) -> Iterator[Any]:
     while cause is not None:
         yield cause
         cause = cause.getCause()
+
+
+def cause_texts(error: BaseException) -> str:
+    """Return the texts of an error in the JVM and of its causes, complete, as lines."""
+    return "\n".join(str(cause.toString()) for cause in _java_causes(error))
 
 
 def root_cause_text(error: Exception) -> str:

@@ -25,6 +25,7 @@ from ..errors import ArgumentError, CheckpointError
 from ..jvm import delete_folder, list_names, repartition_state, root_cause_text
 from ..offsets import Offsets
 from ..paths import normalize_path
+from ..spark.job_session import in_job_session
 from ..spark.presets import STATE_STORE_PROVIDER
 from ..spark.session import checkpoint_by_rename
 from ..startup.start_checks import recorded_state_settings, state_partitions
@@ -224,6 +225,7 @@ def _operator_name(metadata: Any) -> str:
     return str(metadata["operatorInfo"]["operatorName"])
 
 
+@in_job_session
 def rescale(spark: SparkSession, plan: RescalePlan) -> None:
     """Repartition the state of a checkpoint without changing it.
 

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from ..errors import SourceError
 from ..jvm import KafkaClient, TopicState
+from ..offsets import Offsets, iterate_partitions, partition_offset
+from ..spark.spark_errors import truncated_log_error
 from .kafka_source import KafkaSource
 
 _NEW_CHECKPOINT_HINT = (
@@ -56,6 +58,22 @@ def reads_topic(source: KafkaSource, topic: str, partition: int | None = None) -
         partitions = source.partitions.get(topic, ())
         return bool(partitions) if partition is None else partition in partitions
     return topic in source.topics
+
+
+def require_not_truncated(read: Offsets, ends: Offsets) -> None:
+    """Refuse a partition whose log ends before the offset up to which it was read.
+
+    read: the offsets up to which partitions were read. ends: where logs end now; other partitions
+        are not compared.
+
+    Raises SourceError.
+
+    >>> require_not_truncated({"clicks": {0: 5, 1: 7}}, {"clicks": {0: 5}})
+    """
+    for topic, partition, end in iterate_partitions(ends):
+        offset = partition_offset(read, topic, partition)
+        if end < offset:
+            raise truncated_log_error(f"{topic}-{partition}", offset, end)
 
 
 def require_same_topics(recorded: Mapping[str, str], current: Mapping[str, TopicState]) -> None:

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from ..columns import require_instance, require_integer
 from ..errors import SetupError
-from ..jvm import has_class, import_python_utils
+from ..jvm import has_class, has_default_log, import_python_utils
 from ..paths import local_path
 from ..secrets import SECRET_PATTERN
 from .jars import SPARK_SUBMIT_HINT, jar_settings, jars_home, read_conf
 from .presets import SHUFFLE_PARTITIONS, SNAPSHOT_PARTITIONS, Preset, local_cores, preset_settings
-from .spark_logging import spark_log_option
+from .spark_logging import jvm_output_above_live_line, spark_log_option
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ _FILE_SYSTEM_KEY = "fs.file.impl"
 _RENAMING_CHECKPOINT_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_LOG_LEVEL_KEY = "spark.log.level"
 _CHECKPOINT_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -100,6 +101,9 @@ def spark_session(
         SparkContext._ensure_initialized()
         submitted_settings = dict(SparkConf().getAll())
         settings = merge_settings(default_settings(), submitted_settings, call_settings, preset)
+        if has_default_log():
+            # By default Spark would log a hundred lines of the level INFO before the job's first.
+            settings.setdefault(_LOG_LEVEL_KEY, "WARN")
     else:
         settings = merge_settings(default_settings(), {}, call_settings, preset)
         has_jars = settings.keys() & {"spark.jars", "spark.jars.packages"} or _has_bundled_jars()
@@ -116,7 +120,8 @@ def spark_session(
             SHUFFLE_PARTITIONS,
             settings[SHUFFLE_PARTITIONS],
         )
-    session = builder.getOrCreate()
+    with jvm_output_above_live_line():
+        session = builder.getOrCreate()
     missing = _missing_connectors(session)
     if missing:
         raise SetupError(

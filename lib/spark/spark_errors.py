@@ -26,7 +26,7 @@ from ..errors import (
     SourceError,
     TidegateError,
 )
-from ..jvm import LOST_ROWS_CONDITION, condition_names, error_text
+from ..jvm import LOST_ROWS_CONDITION, cause_texts, condition_names, error_text
 from ..paths import local_path
 from .jars import SPARK_SUBMIT_HINT
 
@@ -190,6 +190,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 _LIBRARY_FOLDERS = (str(Path(__file__).parents[1].resolve()), str(Path(__file__).parents[1]))
 # Spark passes exceptions of Python tasks as text only.
+_TRUNCATION = re.compile(r"Partition (\S+?)(?:'s)? offset was changed from (\d+) to (\d+)")
 _REGISTRY_ERROR = re.compile(
     r"tidegate\.errors\.RegistryError: (.*)(?:\n +cause: (.*))?(?:\n +fix: (.*))?"
 )
@@ -218,6 +219,10 @@ def translate_error(error: BaseException) -> TidegateError:
     registry = _REGISTRY_ERROR.search(text)
     if registry is not None:
         return RegistryError(*map(str.strip, registry.groups(default="")))
+    truncation = _TRUNCATION.search(f"{text}\n{cause_texts(error)}")
+    if truncation is not None:
+        partition, read_offset, end = truncation.groups()
+        return truncated_log_error(partition, int(read_offset), int(end))
     for rule in _RULES:
         if rule.matches(conditions, text):
             if issubclass(rule.error_type, RunTimeError):
@@ -225,6 +230,16 @@ def translate_error(error: BaseException) -> TidegateError:
             return rule.error_type(f"{rule.description}: {sentence}", "", rule.hint)
     sentence = _python_failure(error, text) or sentence
     return RunTimeError("the job failed", sentence, _TRACE_HINT)
+
+
+def truncated_log_error(partition: str, read_offset: int, end: int) -> SourceError:
+    """Return the error for a partition whose log ends before the offset up to which it was read."""
+    return SourceError(
+        f"the log of {partition} was truncated",
+        f"it has been read up to offset {read_offset}, but ends at {end} now, so its next records "
+        "have offsets that others had.",
+        "read the topic with a new checkpoint and new tables.",
+    )
 
 
 def is_topic_error(error: TidegateError) -> bool:

@@ -34,6 +34,7 @@ class Inspection:
     topic_states: the topics of each input, without inputs whose broker does not answer.
     fingerprint: the fingerprint of the job.
     foreign_files: a file in the folder of each output that has files and no Delta table.
+    end_offsets: the end of each partition's log, by input, where its broker answers.
     """
 
     logs: CheckpointLogs
@@ -42,6 +43,7 @@ class Inspection:
     topic_states: Mapping[str, Mapping[str, TopicState]]
     fingerprint: Mapping[str, str]
     foreign_files: Mapping[str, str] = field(default_factory=dict)
+    end_offsets: Mapping[str, Offsets] = field(default_factory=dict)
 
     def has_table(self, output: str) -> bool:
         """Return whether the table of an output exists."""

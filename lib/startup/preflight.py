@@ -19,7 +19,9 @@ from ..commit.table_log import TableLog
 from ..errors import TableMismatchError, TidegateError
 from ..job.fingerprint import job_fingerprint
 from ..job.job import Job
-from ..sources.topics import topic_states
+from ..jvm import TopicState
+from ..offsets import Offsets
+from ..sources.topics import fetch_topic_states, open_kafka_client
 from ..spark.spark_errors import is_disk_error, translate_error
 from .decision import Inspection, StartDecision, decide_start
 from .environment import is_reachable, require_no_file, table_paths, visible_names
@@ -93,12 +95,16 @@ class Preflight:
         """
         lineage_files = LineageFiles(self.spark, self.job.locations.checkpoint)
         logs, lineage = read_consistently(lineage_files)
-        states_by_input = {}
+        states_by_input: dict[str, dict[str, TopicState]] = {}
+        ends_by_input: dict[str, Offsets] = {}
         for name, job_input in self.job.inputs.items():
             # Kafka's client would wait for ten seconds, and the query connects again anyway.
             if is_reachable(job_input.source.bootstrap_servers):
-                with suppress(OSError):
-                    states_by_input[name] = topic_states(self.spark, job_input.source)
+                with suppress(OSError), open_kafka_client(self.spark, job_input.source) as kafka:
+                    states = fetch_topic_states(kafka, job_input.source)
+                    states_by_input[name] = states
+                    partitions = {topic: range(each.partitions) for topic, each in states.items()}
+                    ends_by_input[name] = kafka.latest_offsets(partitions)
         return Inspection(
             logs=logs,
             lineage=lineage,
@@ -110,6 +116,7 @@ class Preflight:
                 for output, log in self.table_logs.items()
                 if log.id is None and (names := visible_names(self.spark, log.path))
             },
+            end_offsets=ends_by_input,
         )
 
     @cached_property

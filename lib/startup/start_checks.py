@@ -38,7 +38,7 @@ from ..sources import Input
 from ..sources.event_time_column import EVENT_TIME
 from ..sources.input import OBSERVATION
 from ..sources.side_output_rows import LatenessTest
-from ..sources.topics import reads_topic, require_same_topics
+from ..sources.topics import reads_topic, require_not_truncated, require_same_topics
 from ..spark.presets import SHUFFLE_PARTITIONS, STATE_STORE_PROVIDER
 from ..spark.spark_errors import translate_error
 from .decision import (
@@ -226,7 +226,7 @@ def state_setting_differences(spark: SparkSession, logs: CheckpointLogs) -> list
 
 
 def check_topics(job: Job, inspection: Inspection, decision: StartDecision, name: str) -> str:
-    """Refuse topics that were deleted or re-created; return the current topics as text."""
+    """Refuse topics that were deleted, re-created or truncated; return the current ones as text."""
     source = job.inputs[name].source
     states = inspection.topic_states.get(name)
     if states is None:
@@ -238,6 +238,7 @@ def check_topics(job: Job, inspection: Inspection, decision: StartDecision, name
     require_same_topics(
         {topic: recorded_ids[topic] for topic in recorded_ids if topic in expected_topics}, states
     )
+    require_not_truncated(decision.read_offsets, inspection.end_offsets.get(name, {}))
     return ", ".join(f"{topic} ({state.partitions})" for topic, state in states.items())
 
 

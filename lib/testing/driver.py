@@ -25,6 +25,7 @@ from ..durations import interval_text, microseconds
 from ..errors import ArgumentError, ColumnTypeError
 from ..event_time.watermark import IS_HEARTBEAT, with_watermark
 from ..jvm import pause_between_batches
+from ..spark.job_session import job_session
 from ..spark.session import checkpoint_by_rename
 
 OutputMode = Literal["append", "update"]
@@ -40,7 +41,8 @@ class StreamDriver:
 
     Time advances only with the events. Each input is a stream of the fed rows with a watermark on
     `time`, and an argument of `transform`. `feed` returns the output rows of its batch. State and
-    checkpoint are in a temporary folder, which is removed when the driver closes.
+    checkpoint are in a temporary folder, which is removed when the driver closes. The stream
+    runs with the settings of a job; see `tidegate.run`.
 
     Args:
         spark: a classic session; Spark Connect does not expose the batches of a stream.
@@ -92,7 +94,7 @@ class StreamDriver:
             )
         if output_mode not in get_args(OutputMode):
             raise ArgumentError(f"invalid output_mode: {output_mode!r}", "'append' or 'update'")
-        self._spark = spark
+        self._caller_session = self._spark = spark
         self._transform = transform
         self._mode = output_mode
         self._has_named_inputs = isinstance(schema, Mapping)
@@ -111,6 +113,7 @@ class StreamDriver:
         with ExitStack() as resources:
             files = TemporaryDirectory(prefix="tidegate-driver-", ignore_cleanup_errors=True)
             folder = Path(resources.enter_context(files))
+            self._spark = resources.enter_context(job_session(self._caller_session))
             resources.enter_context(checkpoint_by_rename(self._spark, str(folder)))
             for name in self._inputs:
                 (folder / name).mkdir()
@@ -124,6 +127,7 @@ class StreamDriver:
             self._query.stop()
         self._resources.close()
         self._folder = self._query = None
+        self._spark = self._caller_session
 
     def feed(self, rows: Rows | None = None, /, **rows_by_input: Rows) -> list[Row]:
         """Run one micro-batch and return its output rows.
@@ -173,7 +177,7 @@ class StreamDriver:
                 "a call inside the driver's with block",
                 "with StreamDriver(...) as stream:",
             )
-        return self._spark.createDataFrame(self._output_rows, self._result_schema)
+        return self._caller_session.createDataFrame(self._output_rows, self._result_schema)
 
     def _start_query(self, folder: Path) -> StreamingQuery:
         streams = [

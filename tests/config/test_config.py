@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import pytest
 
-from jobs.page_views import PageViews
 from tidegate import Config
 from tidegate.config.input_sections import InputSection
 from tidegate.config.loading import LoadedConfig, config_rows, load_config
 from tidegate.errors import ConfigError
+from tidegate.jobs import BUILT_IN_JOBS
+from tidegate.jobs.page_views import PageViews
 
 CONF = Path(__file__).parents[2] / "conf" / "jobs"
 
@@ -304,12 +304,7 @@ def test_the_display_lists_the_job_s_sections_first(
 def test_a_file_in_conf_is_valid_and_its_comments_show_the_defaults(
     tmp_path: Path, job: str
 ) -> None:
-    module = importlib.import_module(f"jobs.{job}")
-    (model,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Config) and value.name == job
-    )
+    model = BUILT_IN_JOBS[job].model
     text = (CONF / f"{job}.toml").read_text(encoding="utf-8")
     bare = [line[2:] if re.match(r"# \w+ = ", line) else line for line in text.splitlines()]
     assert bare != text.splitlines()

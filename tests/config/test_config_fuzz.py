@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.deduplicated import EventDeduplication
 from tidegate.config.loading import config_rows, load_config
 from tidegate.errors import ConfigError
+from tidegate.jobs.deduplicated import EventDeduplication
 
 SECRET = "canary-55aa"
 SECRET_KEYS = ("kafka.options.kafka.sasl.jaas.config", "kafka.options.kafka.ssl.key.password")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs.page_views import PageViews
 from tidegate.config.loading import config_table, load_config
 from tidegate.errors import ConfigError
+from tidegate.jobs.page_views import PageViews
 from tidegate.secrets import is_secret, mask_secret, resolve_secrets
 from tidegate.spark.session import BUILT_IN_SETTINGS
 

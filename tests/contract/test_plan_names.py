@@ -26,7 +26,6 @@ from pyspark.sql.types import DataType
 import tidegate
 from tests.support.spark_session import shipped
 from tidegate import (
-    Config,
     Input,
     Job,
     KafkaSource,
@@ -44,6 +43,7 @@ from tidegate.aggregates import Aggregate
 from tidegate.config.loading import load_config
 from tidegate.delta.table_layout import TableLayout
 from tidegate.job.fingerprint import describe_value, job_fingerprint
+from tidegate.jobs import BUILT_IN_JOBS
 from tidegate.joins import IntervalJoin, LookupJoin
 from tidegate.sinks import Sink
 from tidegate.sinks.changelog.percolator_sink import read_query_versions
@@ -252,13 +252,9 @@ def describe(value: Any) -> str:
 
 
 def shipped_fingerprint(name: str) -> dict[str, str]:
-    module = importlib.import_module(f"jobs.{name}")
-    (model,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Config) and value.name == name
-    )
-    return job_fingerprint(module.job(load_config(model, shipped(model), [], {}).config))
+    built_in = BUILT_IN_JOBS[name]
+    config = load_config(built_in.model, shipped(built_in.model), [], {}).config
+    return job_fingerprint(built_in.build(config))
 
 
 def library_parts(value: Any) -> Iterator[Any]:

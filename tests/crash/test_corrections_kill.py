@@ -8,8 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.page_views import PageViews
-from jobs.page_views import job as page_views
 from tests.scenarios.page_views import (
     LATENESS_MS,
     accepted,
@@ -23,6 +21,8 @@ from tests.support.delta_tables import rows
 from tests.support.spark_session import configured
 from tests.support.spark_submit import SubmittedJob
 from tidegate import merge_late_rows
+from tidegate.jobs.page_views import PageViews
+from tidegate.jobs.page_views import job as page_views
 from tidegate.jobs.sample_clicks import SCHEMA, clicks, send_clicks
 from tidegate.sinks import windows_from_log
 from tidegate.testing import Broker

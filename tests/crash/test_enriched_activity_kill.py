@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.enriched_activity import EnrichedActivity, job
 from tests.scenarios.enriched_activity import World, read_enriched, sent
 from tests.support.crash_leftovers import batches
 from tests.support.delta_tables import rows
@@ -17,6 +16,7 @@ from tests.support.spark_session import from_options
 from tests.support.spark_submit import SubmittedJob
 from tidegate import run
 from tidegate.errors import TidegateError
+from tidegate.jobs.enriched_activity import EnrichedActivity, job
 from tidegate.testing import Broker
 from tidegate.testing.crash_points import crash_after
 

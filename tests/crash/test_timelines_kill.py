@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.timelines import newest_posts
 from tests.scenarios.timelines import TOPICS, Topic, events, expected, options, read_timelines, send
 from tests.support.crash_leftovers import batches
 from tests.support.crash_oracle import require_same
 from tests.support.delta_tables import rows
 from tests.support.spark_submit import SubmittedJob
+from tidegate.jobs.timelines import newest_posts
 from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash, pytest.mark.timeout(1200)]

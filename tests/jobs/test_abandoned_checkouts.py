@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.abandoned_checkouts import AbandonedCheckouts, job
 from tests.scenarios.abandoned_checkouts import OPTIONS, abandoned, read_abandoned
 from tests.support.spark_session import configured, from_options
 from tidegate import run
 from tidegate.errors import ConfigError
+from tidegate.jobs.abandoned_checkouts import AbandonedCheckouts, job
 from tidegate.jobs.sample_clicks import clicks, send_clicks
 from tidegate.testing import Broker, crash_after
 

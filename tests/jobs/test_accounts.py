@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.accounts import Accounts, job
 from tests.scenarios.accounts import (
     dead,
     events,
@@ -22,6 +21,7 @@ from tests.scenarios.accounts import (
 from tests.support.spark_session import configured
 from tidegate import run
 from tidegate.errors import ColumnError, ConfigError
+from tidegate.jobs.accounts import Accounts, job
 from tidegate.testing import Broker
 
 pytestmark = pytest.mark.jobs

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alarms import AlarmsConfig, job
 from tests.scenarios.alarms import OPTIONS, clicked, log, standing, unusual
 from tests.support.delta_tables import rows
 from tests.support.http_server import WebhookServer
@@ -16,6 +15,7 @@ from tests.support.spark_session import configured
 from tidegate import run
 from tidegate.errors import ArgumentError, ConfigError
 from tidegate.jobs.sample_clicks import send_clicks
+from tidegate.jobs.window_alarms import AlarmsConfig, job
 from tidegate.operations.replay.replay import as_replay_job
 from tidegate.testing import Broker
 

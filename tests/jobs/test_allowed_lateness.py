@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.page_views import PageViews, job
 from tests.scenarios.page_views import (
     GAP_MS,
     LATENESS_MS,
@@ -27,6 +26,7 @@ from tidegate import Job, merge_late_rows, run
 from tidegate.checkpoint.lineage_files import LineageFiles
 from tidegate.commit.driver_lease import DriverLease
 from tidegate.errors import ConfigError, FencedError
+from tidegate.jobs.page_views import PageViews, job
 from tidegate.jobs.sample_clicks import SCHEMA, START, Click, SentRecord, clicks, send_clicks
 from tidegate.sinks import windows_from_log
 from tidegate.testing import Broker

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.click_through import ClickThrough, aggregate_rates, job
 from tests.scenarios.click_through import (
     OPTIONS,
     Topic,
@@ -22,6 +21,7 @@ from tests.scenarios.click_through import (
 from tests.support.spark_session import configured, from_options
 from tidegate import Job, run
 from tidegate.errors import ConfigError
+from tidegate.jobs.click_through import ClickThrough, aggregate_rates, job
 from tidegate.testing import Broker
 
 pytestmark = pytest.mark.jobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.customer_history import CustomerHistory, job
 from tests.support.spark_session import configured
 from tidegate.errors import ConfigError
+from tidegate.jobs.customer_history import CustomerHistory, job
 
 
 def test_the_shipped_configuration_is_valid_and_a_key_is_required(spark: SparkSession) -> None:

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.deduplicated import EventDeduplication, job
 from tests.scenarios.deduplicated import HORIZON_MS, OPTIONS
 from tests.support.spark_session import configured, from_options
 from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.errors import ConfigError
+from tidegate.jobs.deduplicated import EventDeduplication, job
 from tidegate.jobs.sample_clicks import clicks, send_clicks
 from tidegate.testing import Broker
 from tidegate.windows import tumbling

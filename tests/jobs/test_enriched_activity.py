@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.enriched_activity import EnrichedActivity, job
 from tests.scenarios.enriched_activity import World, sent
 from tests.support.delta_tables import rows
 from tests.support.spark_session import configured, from_options
 from tidegate import Summary, run
 from tidegate.errors import ColumnError, ConfigError
+from tidegate.jobs.enriched_activity import EnrichedActivity, job
 from tidegate.testing import Broker
 
 pytestmark = pytest.mark.jobs

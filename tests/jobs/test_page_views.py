@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.page_views import PageViews, job
 from tests.support import delta_tables as tables
 from tests.support.expected_views import expected_views
 from tests.support.spark_session import configured
@@ -19,6 +18,7 @@ from tidegate import Job, run
 from tidegate.commit.batch import CommitContext
 from tidegate.commit.protocol import Outcome
 from tidegate.errors import DeadLetterLimitError
+from tidegate.jobs.page_views import PageViews, job
 from tidegate.jobs.sample_clicks import SCHEMA, SentRecord, clicks, send_clicks
 from tidegate.sinks import Sink, WrappingSink
 from tidegate.testing import Broker

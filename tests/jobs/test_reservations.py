@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.reservations import Reservations, job
 from tests.scenarios.reservations import commands, decisions, produce, require_tables
 from tests.support.spark_session import configured
 from tidegate import run
 from tidegate.errors import ColumnError, ConfigError
+from tidegate.jobs.reservations import Reservations, job
 from tidegate.testing import Broker
 
 pytestmark = pytest.mark.jobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.standing_queries import StandingQueries, job
 from tests.support.spark_session import configured
 from tidegate.errors import ConfigError
+from tidegate.jobs.standing_queries import StandingQueries, job
 
 
 def test_the_shipped_configuration_is_valid_and_invalid_keys_are_rejected(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.timelines import Timelines, job
 from tests.support.spark_session import configured
 from tidegate.errors import ConfigError
+from tidegate.jobs.timelines import Timelines, job
 from tidegate.views.view import View
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from jobs.unique_visitors import UniqueVisitors
 from tests.support.spark_session import configured
+from tidegate.jobs.unique_visitors import UniqueVisitors
 
 
 def test_the_shipped_configuration_is_valid() -> None:

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.page_views import PageViews
 from tests.support.spark_session import configured
 from tidegate.errors import ConfigError
+from tidegate.jobs.page_views import PageViews
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.unique_visitors import PROBABILITIES, aggregates
 from tidegate.aggregates import finish
 from tidegate.jobs.sample_clicks import SCHEMA, Click
+from tidegate.jobs.unique_visitors import PROBABILITIES, aggregates
 from tidegate.sketches import rank_error
 
 ZONE = "Europe/Berlin"

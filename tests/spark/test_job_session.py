@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -15,8 +17,12 @@ from tests.support.number_job import NumberJob
 from tidegate import run, write_initial_snapshot
 from tidegate.errors import ConfigError
 from tidegate.jvm import with_settings
+from tidegate.operations.erasure.erase import erase
+from tidegate.operations.replay.swap import swap_tables
+from tidegate.operations.rescale import rescale
 from tidegate.sinks import CurrentTable
 from tidegate.spark.job_session import job_session, require_job_session
+from tidegate.testing import StreamDriver
 
 LAST = datetime(9999, 12, 31, tzinfo=UTC)
 CALLER = {
@@ -76,6 +82,61 @@ def test_a_snapshot_is_written_by_the_settings_of_a_job(
             snapshot_time=datetime(2026, 3, 2, tzinfo=UTC),
         )
     assert [row["until"] for row in rows(tmp_path / "customers")] == [LAST]
+
+
+def test_an_erasure_finds_and_writes_rows_by_the_settings_of_a_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = tmp_path / "root" / "customers"
+    with with_settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        spark.sql(
+            """select * from values
+            ('alice', timestamp '2026-03-02 09:00:00Z', timestamp '9999-12-31 00:00:00Z'),
+            ('ben', timestamp '2026-03-02 14:30:00Z', timestamp '9999-12-31 00:00:00Z')
+            as customers(name, born, until)"""
+        ).coalesce(1).write.format("delta").save(str(table))
+    with with_settings(spark, CALLER):
+        report = erase(spark, [str(table.parent)], ["born=2026-03-02 09:00:00"])
+    assert [each.rows for each in report.tables] == [1]
+    assert [(row["name"], row["until"]) for row in rows(table)] == [("ben", LAST)]
+
+
+def test_a_stream_driver_runs_with_the_settings_of_a_job(spark: SparkSession) -> None:
+    def as_text(events: DataFrame) -> DataFrame:
+        return events.selectExpr("cast(event_time AS STRING) AS text")
+
+    with (
+        with_settings(spark, CALLER),
+        StreamDriver(spark, "event_time TIMESTAMP", as_text, watermark_delay=None) as stream,
+    ):
+        output = stream.feed([(datetime(2026, 3, 2, 9, tzinfo=UTC),)])
+        assert {key: spark.conf.get(key) for key in CALLER} == CALLER
+    assert [row.text for row in output] == ["2026-03-02 09:00:00"]
+
+
+def start_driver(spark: SparkSession) -> None:
+    with StreamDriver(spark, "event_time TIMESTAMP", lambda events: events, watermark_delay=None):
+        pass
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda spark: erase(spark, ["/no/such/folder"], ["name=alice"]),
+        lambda spark: rescale(spark, cast(Any, None)),
+        lambda spark: swap_tables(cast(Any, None), spark),
+        start_driver,
+    ],
+    ids=["erase", "rescale", "swap_tables", "StreamDriver"],
+)
+def test_an_operation_refuses_a_session_that_a_job_refuses(
+    spark: SparkSession, call: Callable[[SparkSession], object]
+) -> None:
+    with (
+        with_settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}),
+        pytest.raises(ConfigError, match="ignoreMissingFiles"),
+    ):
+        call(spark)
 
 
 def test_a_locale_whose_digits_spark_would_write_into_file_names_is_refused(

@@ -5,14 +5,47 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
+import pty
 import re
+import select
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tidegate import configure_logging
+from tidegate.spark.jars import project_root
 from tidegate.spark.spark_logging import LOGGER_NAME, spark_log_option
+from tidegate.testing.child_process import spark_submit_command, submit_environment
+
+LIVE_LINE = "views batch 7"
+LIVE_SCRIPT = f"""
+import logging, sys
+from pyspark.sql import functions as F
+from tidegate import configure_logging, spark_session
+from tidegate.telemetry.console import ProgressDisplay
+
+def complain(number):
+    print("Traceback of a worker", file=sys.stderr, flush=True)
+    return number
+
+spark = spark_session("live", master="local[1]")
+log = configure_logging()
+with ProgressDisplay() as display:
+    display.show_line({LIVE_LINE!r})
+    log.warning("warning of a job")
+    spark.range(1).select(F.udf(complain, "long")("id")).collect()
+    input()
+"""
+SUBMITTED_SCRIPT = """
+from tidegate import spark_session
+spark_session("submitted")
+print("first own line")
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +104,60 @@ def test_spark_logging_uses_the_library_s_settings_unless_the_installation_has_i
     assert spark_log_option()
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert spark_log_option() == ""
+
+
+def environment() -> dict[str, str]:
+    return submit_environment({"PYTHONPATH": str(project_root())})
+
+
+def terminal_lines(script: Path, until: str) -> list[str]:
+    """Run a script in a terminal, end its input after a text, and return its lines as printed."""
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, str(script)], env=environment(), stdin=side, stdout=side, stderr=side
+    )
+    os.close(side)
+    output, deadline, is_answered = "", time.monotonic() + 300, False
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                output += os.read(terminal, 65_536).decode()
+            if until in output and not is_answered:
+                os.write(terminal, b"\n")
+                is_answered = True
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert is_answered, output
+    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", output))
+
+
+@pytest.mark.slow
+def test_lines_of_the_job_and_of_its_workers_are_printed_above_the_live_line(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "live.py"
+    script.write_text(LIVE_SCRIPT)
+    lines = terminal_lines(script, until="Traceback of a worker")
+    assert any(line.startswith(LIVE_LINE) for line in lines)
+    (warning,) = [line for line in lines if "warning of a job" in line]
+    assert warning.endswith("WARNING warning of a job")
+    assert LIVE_LINE not in warning
+    assert [line for line in lines if "Traceback" in line] == ["Traceback of a worker"]
+
+
+@pytest.mark.slow
+def test_spark_submit_without_log_settings_logs_three_lines_of_the_level_info(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "submitted.py"
+    script.write_text(SUBMITTED_SCRIPT)
+    command = spark_submit_command(script, master="local[1]", conf={"spark.ui.enabled": "false"})
+    position = command.index("--driver-java-options")
+    del command[position : position + 2]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout == "first own line\n"
+    assert len(re.findall(r"^\S+ \S+ INFO ", done.stderr, re.MULTILINE)) <= 3, done.stderr

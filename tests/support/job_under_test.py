@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jobs.page_views import PageViews, job
 from tests.support.spark_session import configured
 from tidegate import Job
+from tidegate.jobs.page_views import PageViews, job
 from tidegate.jobs.sample_clicks import SCHEMA, Click, SentRecord, send_clicks
 from tidegate.testing import Broker
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.crash_leftovers import Left, Point, left, traces, written
 from tests.support.spark_session import configured
-from tidegate import Config, Summary, run
+from tidegate import Summary, run
+from tidegate.jobs import BUILT_IN_JOBS
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import (
     SHORT_RUN_OPTIONS,
@@ -54,14 +54,9 @@ class SubmittedJob:
     def finished(self, spark: SparkSession) -> Summary:
         """Run the job until it has read its topics, in this session, which saves the start of a
         process; it resumes from what a previous process left."""
-        module = import_module(f"jobs.{self.name}")
-        (model,) = {
-            each
-            for each in vars(module).values()
-            if isinstance(each, type) and issubclass(each, Config) and each.name == self.name
-        }
+        built_in = BUILT_IN_JOBS[self.name]
         options = {**self.options, "output.root": self.root}
-        return run(module.job(configured(model, options)), spark)
+        return run(built_in.build(configured(built_in.model, options)), spark)
 
     def killed_when(self, there: Callable[[], bool], what: str, *arguments: str) -> None:
         """Run the job, and kill its process group with SIGKILL as soon as a condition is true."""

@@ -15,9 +15,10 @@ from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...commit.ownership import require_unchanged
 from ...errors import ArgumentError, CheckpointError, ColumnTypeError, TableError
-from ...jvm import DeltaState, clear_table_cache, copy_session, delta_state
+from ...jvm import DeltaState, clear_table_cache, delta_state
 from ...paths import is_below
 from ...sketches.bloom_table import BLOCK, FILTER
+from ...spark.job_session import in_job_session
 from ..offline_lease import OfflineLease, require_ended
 from .erasure_report import (
     TOPIC_REMEDY,
@@ -256,6 +257,7 @@ class RootErasure:
         return delta_state(self.spark, self.root.absolute(name))
 
 
+@in_job_session
 def erase(
     spark: SparkSession,
     roots: Sequence[str],
@@ -300,7 +302,6 @@ def erase(
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
-    spark = copy_session(spark)
     for label, values in (("roots", roots), ("where", where)):
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise ColumnTypeError(

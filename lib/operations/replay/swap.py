@@ -11,6 +11,7 @@ from ...errors import ArgumentError, CheckpointError, FencedError
 from ...job.job import Job, require_job
 from ...jvm import clear_table_cache
 from ...paths import local_path
+from ...spark.job_session import in_job_session
 from ...startup.swap_journal import (
     BACKUP_SUFFIX,
     REPLAY_SUFFIX,
@@ -27,6 +28,7 @@ from .manifest import final_replay_batch, load_or_create_manifest
 from .replay import as_replay_job
 
 
+@in_job_session
 def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[str]:
     """Replace the tables and the checkpoint of a job by those of its replay; return their paths.
 

@@ -1,0 +1,53 @@
+"""Maintain a table and its history from a Debezium or Maxwell changelog: Kafka to Delta."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
+from ..formats import debezium_format, maxwell_format
+from ..job.job import Job
+from ..sinks import CurrentTable, FanOut, HistoryTable
+
+DESCRIPTION = "Maintain a table and its history from its changelog, from Kafka to Delta."
+
+FORMATS = {"debezium": debezium_format, "maxwell": maxwell_format}
+
+
+class ChangesSection(InputSection):
+    """[changes]: the topics, and the columns and key of the source table; changes are never late.
+
+    `position` orders the changes by the log of the source database, or by the topic's offsets.
+    """
+
+    time: Literal["event_time"] = "event_time"
+    watermark_delay: NonNegativeDuration = "0 seconds"
+    key: Names
+    format: Literal["debezium", "maxwell"] = "debezium"  # type: ignore[assignment]
+    position: Literal["source", "log"] = "source"
+
+
+class Tables(OutputSection):
+    """[output]: the current table (SCD type 1) and its history (SCD type 2)."""
+
+    table: Table = "customers"
+    history: Table = "customer_history"
+
+
+class CustomerHistory(Config, name="customer_history"):
+    """The job's configuration; conf/jobs/customer_history.toml documents each key."""
+
+    changes: ChangesSection
+    output: Tables
+
+
+def job(config: CustomerHistory) -> Job:
+    """Return the job of a configuration, which merges each batch of changes into the tables."""
+    section = config.changes
+    output = config.output
+    make_format = FORMATS[section.format]
+    changelog_format = make_format(section.event_schema, key=section.key, position=section.position)
+    return config.as_job(
+        inputs={"changes": config.as_input(section, format=changelog_format)},
+        sink=FanOut(CurrentTable(output.table), other_sinks=[HistoryTable(output.history)]),
+    )
