@@ -321,7 +321,8 @@ def _to_float(value: Any) -> float | None:
     if isinstance(value, JsonNumber):
         number = float(value)
         return None if number in (float("inf"), float("-inf")) else number
-    return float(_NON_FINITE[value]) if value in _NON_FINITE else None
+    is_named = isinstance(value, str) and value in _NON_FINITE
+    return float(_NON_FINITE[value]) if is_named else None
 
 
 def _to_number(text: str) -> Decimal | None:
