@@ -17,12 +17,14 @@ from ..changelogs.change_schema import (
     change_type,
     row_type,
 )
-from ..errors import ColumnError
+from ..errors import ArgumentError
 from ._change_envelope import ChangeFormat, Dialect, Position
 from ._log_positions import DEBEZIUM_SOURCE, debezium_position
+from .connect_json import ConnectJson, Decimals, Timestamps
 from .format import Format
-from .json import json_format
 
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+"""Debezium's default of unavailable.value.placeholder."""
 _OP_BY_CODE = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
 
@@ -32,6 +34,9 @@ def debezium_format(
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
     position: Position = "log",
+    decimals: Decimals | None = None,
+    timestamps: Timestamps | None = None,
+    unavailable_value: str = UNAVAILABLE_VALUE,
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
@@ -70,30 +75,45 @@ def debezium_format(
     | a key column that is null | dead letter "missing key: <columns>" |
     | op "m" (a message, not a row) | dead letter "not a row change: m" |
     | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
-    | `__debezium_unavailable_value` in a column | dead letter "unavailable value: <columns>" |
+    | the placeholder of an unavailable value | dead letter "unavailable value: <columns>" |
     | truncate | with position="source" a change without a key, otherwise a dead letter |
     | no valid source position | with position="source" dead letter "missing source position" |
     | unreadable bytes, values of other types | dead letter with the reason of the value format |
 
-    Debezium sends `__debezium_unavailable_value` for an unchanged large value, unless the
-    PostgreSQL table has REPLICA IDENTITY FULL.
+    Debezium sends a placeholder for an unchanged large value, unless the PostgreSQL table has
+    REPLICA IDENTITY FULL. It is recognized in text, binary and logical types, and in arrays, where
+    it is the only element; in an array of integers each byte of it is an element.
 
-    Not decoded:
+    JSON values are decoded by the schema part of their record. Without one (schemas.enable=false),
+    the arguments say what is ambiguous:
 
-    - Decimals as bytes. Set decimal.handling.mode to string and declare DECIMAL; some of the base64
-      texts of the default mode consist only of digits and would be read as numbers.
-    - Days, milliseconds and microseconds since 1970. Declare INT or BIGINT and convert them; a
-      number in a TIMESTAMP column would be read as seconds. A `timestamp with time zone` is text
-      and can be declared TIMESTAMP.
-    - Geometry types and MongoDB documents.
+    | column | JSON with a schema part | without a schema part |
+    |---|---|---|
+    | DECIMAL | decimal.handling.mode "precise", "string" or "double" | a number; text by `decimals` |
+    | DATE | days, ISO 8601 text | a number is days; text |
+    | TIMESTAMP, TIMESTAMP_NTZ | milli-, micro- or nanoseconds, text | number by `timestamps`; text |
+    | BINARY | base64 | base64 |
+    | DOUBLE, FLOAT | a number, "NaN", "Infinity" or "-Infinity" | the same |
+    | STRING | text; the JSON text of other values | the same |
+
+    Times without a zone are UTC; nanoseconds are truncated to microseconds. A value that is not of
+    its column's type, such as a decimal with more digits or the time `infinity`, is a dead letter
+    "wrong type: <column>"; a text or number whose encoding is not known is a dead letter that names
+    the argument. Other columns take the underlying value: a time of day is a number in BIGINT.
+    Geometry types and MongoDB documents are not decoded.
 
     Args:
         columns: the columns of the table, as DDL text or StructType, without maps and variants.
-        key: the columns of the primary key. A key column cannot be named "payload", which is the
-            name in which Debezium may wrap the key of a record.
+        key: the columns of the primary key.
         value_format: function from a schema to the format of keys and values, such as
-            `json_format` (default) or `avro_format`.
+            `avro_format`; by default the JSON of Kafka Connect, with or without a schema part.
         position: what orders the changes of a key.
+        decimals: decimal.handling.mode of records without a schema part: "precise" (base64 of the
+            bytes, with the scale of the column), "string" or "double". None accepts text only if it
+            cannot be base64.
+        timestamps: the unit of timestamps in records without a schema part: "milliseconds",
+            "microseconds" or "nanoseconds". None accepts text only.
+        unavailable_value: the connector's property unavailable.value.placeholder.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -105,13 +125,13 @@ def debezium_format(
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
     row_schema, keys = row_type(columns, key)
-    for name in keys:
-        if name.lower() == "payload":
-            raise ColumnError(
-                f"invalid key: {name!r}",
-                "other column names; Debezium may wrap the key of a record in payload",
-                "rename the column in the connector, with Debezium's transform ReplaceField",
-            )
+    if not isinstance(unavailable_value, str) or not unavailable_value:
+        raise ArgumentError(
+            f"invalid unavailable_value: {unavailable_value!r}",
+            "the text of Debezium's property unavailable.value.placeholder",
+            f"unavailable_value={UNAVAILABLE_VALUE!r}",
+        )
+    json_values = ConnectJson(decimals, timestamps, unavailable_value)
     change_schema = change_type(row_schema, keys)
     envelope = StructType(
         [
@@ -122,40 +142,43 @@ def debezium_format(
             StructField("ts_ms", LongType()),
         ]
     )
-    key_schema = change_schema["key"].dataType
     dialect = Dialect(
         plan_name="debezium",
-        envelope=StructType([*envelope, StructField("payload", envelope)]),
-        key_schema=StructType([*key_schema, StructField("payload", key_schema)]),  # type: ignore[misc]
+        envelope=envelope,
+        key_schema=change_schema["key"].dataType,  # type: ignore[arg-type]
         extract_parts=_extract_parts,
         extract_key=_extract_key,
         op_by_code=_OP_BY_CODE,
         ignored_codes=("m",),
     )
-    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
+    return ChangeFormat(
+        row_schema,
+        tuple(keys),
+        dialect,
+        value_format or json_values,
+        position,
+        unavailable_value,
+    )
 
 
 def _extract_parts(record: Column) -> dict[str, Column]:
-    def field(name: str) -> Column:
-        return F.coalesce(record["payload"][name], record[name])
-
-    source = field("source")
+    source = record["source"]
     times = [
         _null_if_zero(source["ts_us"]),
         _to_micros(_null_if_zero(source["ts_ms"])),
-        _to_micros(field("ts_ms")),
+        _to_micros(record["ts_ms"]),
     ]
     return {
-        "code": field("op"),
-        "before": field("before"),
-        "after": field("after"),
+        "code": record["op"],
+        "before": record["before"],
+        "after": record["after"],
         "micros": F.coalesce(*times),
         "source_position": debezium_position(source),
     }
 
 
 def _extract_key(record: Column, name: str) -> Column:
-    return F.coalesce(record["payload"].getField(name), record.getField(name))
+    return record.getField(name)
 
 
 def _to_micros(milliseconds: Column) -> Column:

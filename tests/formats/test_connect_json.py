@@ -55,9 +55,7 @@ ROW = (
     .add("days", ArrayType(DateType()))
     .add("name", StringType())
 )
-SCHEMA = (
-    StructType().add("op", "string").add("before", ROW).add("after", ROW).add("ts_ms", "long")
-)
+SCHEMA = StructType().add("op", "string").add("before", ROW).add("after", ROW).add("ts_ms", "long")
 
 
 def logical(type_name: str, name: str, **parameters: str) -> dict[str, Any]:
@@ -279,4 +277,6 @@ def test_placeholders_are_null_and_named() -> None:
     (found,) = in_batch([wrapped(event(row))], Encodings(placeholder=PLACEHOLDER))
     record, paths = found
     assert {name for name, value in record["after"].items() if value is not None} == {"id"}
-    assert paths == [f"after.{name}" for name in ("credit", "zoned", "photo", "tags", "scores", "name")]
+    assert paths == [
+        f"after.{name}" for name in ("credit", "zoned", "photo", "tags", "scores", "name")
+    ]

@@ -21,14 +21,9 @@ UNAVAILABLE = "__tidegate_unavailable"
 _READ = "__tidegate_read"
 
 
-def connect_json_format(
-    schema: StructType,
-    *,
-    decimals: Decimals | None = None,
-    timestamps: Timestamps | None = None,
-    placeholder: str | None = None,
-) -> ConnectJsonFormat:
-    """Read each value as one JSON object, as Kafka Connect's JsonConverter writes it.
+@dataclass(frozen=True)
+class ConnectJson:
+    """Makes the format of JSON objects that Kafka Connect's JsonConverter writes.
 
     A value with a schema part, {"schema": ..., "payload": ...}, is decoded by it; otherwise the
     arguments say how values are encoded.
@@ -37,17 +32,30 @@ def connect_json_format(
         the column, "double" for numbers. None accepts what can only be one of them.
     timestamps: the unit of timestamps that are numbers. None rejects them.
     placeholder: the text that stands for a value that was not sent; such a value is null.
+
+    Raises ArgumentError.
     """
-    if decimals is not None:
-        require_choice(decimals, "decimals", Decimals)
-    if timestamps is not None:
-        require_choice(timestamps, "timestamps", Timestamps)
-    return ConnectJsonFormat(schema, Encodings(decimals, timestamps, placeholder))
+
+    plan_name: ClassVar[str] = "connect_json_values"
+    decimals: Decimals | None = None
+    timestamps: Timestamps | None = None
+    placeholder: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimals is not None:
+            require_choice(self.decimals, "decimals", Decimals)
+        if self.timestamps is not None:
+            require_choice(self.timestamps, "timestamps", Timestamps)
+
+    def __call__(self, schema: StructType) -> ConnectJsonFormat:
+        """Return the format of objects with these fields."""
+        encodings = Encodings(self.decimals, self.timestamps, self.placeholder)
+        return ConnectJsonFormat(schema, encodings)
 
 
 @dataclass(frozen=True)
 class ConnectJsonFormat:
-    """The format that `connect_json_format` returns; see there for its rules."""
+    """The format that `ConnectJson` makes; see there for its rules."""
 
     plan_name: ClassVar[str] = "connect_json"
     schema: StructType

@@ -35,7 +35,6 @@ from ..json._arrow_reader import (
     ArrowJsonReader,
     JsonField,
     Mask,
-    odd_numbers,
     shared_arrow_type,
     to_dates,
     to_timestamps,
@@ -43,7 +42,6 @@ from ..json._arrow_reader import (
 )
 from ._values import (
     BASE64,
-    BYTES,
     DAYS,
     DECIMAL,
     FIRST_DAY,
@@ -97,7 +95,8 @@ class ConnectJsonReader:
 
     def read(self, values: Any) -> tuple[Any, Any, Any]:
         """Return the records as structs, null for invalid values; the paths of their placeholders;
-        and the reasons of invalid values."""
+        and the reasons of invalid values.
+        """
         if pa.types.is_large_binary(values.type):
             values = values.cast(pa.binary())
         parts: list[list[tuple[Any, Any]]] = [[], [], []]
@@ -294,18 +293,20 @@ class _GroupReader:
         is_text = pa.types.is_string(parsed)
         if isinstance(data_type, DecimalType):
             decimals = self.encodings.decimals
-            if kind == VARIABLE_DECIMAL and pa.types.is_struct(parsed):
+            if pa.types.is_struct(parsed):
                 return lambda column: _variable_decimals(column, output)
             if is_text and (kind or "").startswith(DECIMAL):
                 scale = (kind or "").removeprefix(DECIMAL)
                 return lambda column: _decimals(column, scale, output)
             if is_text and kind is None and decimals == "precise":
                 return lambda column: _decimals(column, str(data_type.scale), output)
-            if is_text and kind not in (VARIABLE_DECIMAL, BYTES):
-                is_number = kind is not None or decimals == "string"
+            if is_text and (kind == PLAIN or (kind is None and decimals != "double")):
+                is_number = kind == PLAIN or decimals == "string"
                 return lambda column: _numbers(column, output, is_number=is_number)
             if pa.types.is_floating(parsed) and kind in (None, PLAIN):
                 return lambda column: _numbers(column.cast(pa.string()), output, is_number=True)
+        elif pa.types.is_struct(parsed):
+            pass
         elif isinstance(data_type, BinaryType):
             if is_text:
                 return _binaries
@@ -357,6 +358,8 @@ def _sampled_types(
     if isinstance(data_type, LOGICAL_TYPES):
         if isinstance(value, str):
             yield path, pa.string()
+        elif isinstance(value, dict):
+            yield path, _VARIABLE_DECIMAL_TYPE
         elif isinstance(value, int | float) and not isinstance(value, bool):
             if not isinstance(data_type, DecimalType):
                 yield path, pa.int64()
@@ -368,9 +371,7 @@ def _sampled_types(
     elif isinstance(data_type, StructType) and isinstance(value, dict):
         for each in data_type:
             inner = value.get(each.name)
-            yield from _sampled_types(
-                inner, each.dataType, encodings, child_path(path, each.name)
-            )
+            yield from _sampled_types(inner, each.dataType, encodings, child_path(path, each.name))
 
 
 def _struct_reading(fields: Sequence[tuple[str, bool, _Reading]]) -> _Reading:
@@ -512,7 +513,11 @@ def _bounded(numbers: Any, first: int, last: int, output: pa.DataType) -> Any:
 def _timestamps(numbers: Any, nanos: int, output: pa.DataType) -> Any:
     """Return timestamps of numbers in a unit of some nanoseconds."""
     first, last = FIRST_DAY * MICROS_PER_DAY, (LAST_DAY + 1) * MICROS_PER_DAY - 1
-    bounded = _bounded(numbers, first * 1_000 // nanos, last * 1_000 // nanos, pa.int64()) if nanos > 1 else numbers
+    bounded = (
+        _bounded(numbers, first * 1_000 // nanos, last * 1_000 // nanos, pa.int64())
+        if nanos > 1
+        else numbers
+    )
     counts = bounded.fill_null(0).to_numpy()
     micros = counts * (nanos // 1_000) if nanos >= 1_000 else counts // 1_000
     return pa.array(micros, pa.int64(), mask=_to_numpy(bounded.is_null())).view(output)

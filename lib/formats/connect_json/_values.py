@@ -220,9 +220,7 @@ class ValueReader:
         self, value: Any, kind: str | None, data_type: DecimalType, path: str
     ) -> Decimal | None:
         decimals = self.encodings.decimals
-        if kind == VARIABLE_DECIMAL:
-            if not isinstance(value, dict):
-                return None
+        if isinstance(value, dict) and kind in (None, VARIABLE_DECIMAL):
             return _from_unscaled(value.get("value"), value.get("scale"))
         if isinstance(value, JsonNumber):
             return None if kind is not None and kind != PLAIN else _to_number(value)
@@ -234,7 +232,8 @@ class ValueReader:
             return _from_unscaled(value, data_type.scale)
         if kind is None and decimals is None and _BASE64.fullmatch(value):
             raise ValueFault(f"encoding not known: {path}; set decimals to 'precise' or 'string'")
-        return None if kind is None and decimals == "double" else _to_number(value)
+        is_number = kind == PLAIN or (kind is None and decimals != "double")
+        return _to_number(value) if is_number else None
 
     def _to_micros(self, value: Any, kind: str | None, path: str) -> int | None:
         if isinstance(value, JsonNumber):
@@ -274,7 +273,9 @@ def parse_object(value: bytes) -> Any:
         return _DECODER.decode(text)
     except json.JSONDecodeError as fault:
         is_trailing = fault.msg == "Extra data"
-        raise ValueFault("text after the JSON object" if is_trailing else "malformed JSON") from None
+        raise ValueFault(
+            "text after the JSON object" if is_trailing else "malformed JSON"
+        ) from None
     except (ValueError, RecursionError):
         raise ValueFault("malformed JSON") from None
 
