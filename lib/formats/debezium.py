@@ -89,9 +89,9 @@ def debezium_format(
 
     | column | JSON with a schema part | without a schema part |
     |---|---|---|
-    | DECIMAL | decimal.handling.mode "precise", "string" or "double" | a number; text by `decimals` |
+    | DECIMAL | bytes, text or a number, in every mode | a number; text by `decimals` |
     | DATE | days, ISO 8601 text | a number is days; text |
-    | TIMESTAMP, TIMESTAMP_NTZ | milli-, micro- or nanoseconds, text | number by `timestamps`; text |
+    | TIMESTAMP, TIMESTAMP_NTZ | a number in any unit, text | a number by `timestamps`; text |
     | BINARY | base64 | base64 |
     | DOUBLE, FLOAT | a number, "NaN", "Infinity" or "-Infinity" | the same |
     | STRING | text; the JSON text of other values | the same |

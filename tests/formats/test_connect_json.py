@@ -31,7 +31,7 @@ from tidegate.formats._casts import nullable_type
 from tidegate.formats.connect_json._reader import ConnectJsonReader
 from tidegate.formats.connect_json._values import (
     Encodings,
-    ValueFault,
+    UndecodableError,
     ValueReader,
     parse_object,
     value_kinds,
@@ -115,12 +115,12 @@ def by_value(value: bytes | None, encodings: Encodings, *, has_schema: bool) -> 
     paths: list[str] = []
     try:
         if value is None:
-            raise ValueFault("null value")
+            raise UndecodableError("null value")
         parsed = parse_object(value)
         record = ValueReader(kinds, encodings, paths).read(
             parsed["payload"] if has_schema else parsed, SCHEMA
         )
-    except ValueFault as fault:
+    except UndecodableError as fault:
         return str(fault)
     typed = pa.array([record], to_arrow_type(nullable_type(SCHEMA)))
     return typed.to_pylist()[0], paths or None

@@ -52,7 +52,7 @@ from ._values import (
     PLAIN,
     VARIABLE_DECIMAL,
     Encodings,
-    ValueFault,
+    UndecodableError,
     ValueReader,
     child_path,
     declared_fields,
@@ -94,9 +94,7 @@ class ConnectJsonReader:
     _sampled: dict[str, pa.DataType] = field(default_factory=dict)
 
     def read(self, values: Any) -> tuple[Any, Any, Any]:
-        """Return the records as structs, null for invalid values; the paths of their placeholders;
-        and the reasons of invalid values.
-        """
+        """Return the records, null for invalid values; the paths of placeholders; the reasons."""
         if pa.types.is_large_binary(values.type):
             values = values.cast(pa.binary())
         parts: list[list[tuple[Any, Any]]] = [[], [], []]
@@ -212,11 +210,11 @@ class _GroupReader:
             paths: list[str] = []
             try:
                 if payload is None:
-                    raise ValueFault(NO_VALUE)
+                    raise UndecodableError(NO_VALUE)
                 reader = ValueReader(self.kinds, self.encodings, paths)
                 objects[number] = reader.read(parse_object(payload), self.schema)
                 unavailable[number] = paths or None
-            except ValueFault as fault:
+            except UndecodableError as fault:
                 reasons[number] = str(fault)
         read = np.setdiff1d(np.arange(count), unread, assume_unique=True)
         records = combine_rows(

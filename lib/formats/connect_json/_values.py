@@ -108,7 +108,7 @@ class JsonNumber(str):
     """A number, as JSON spells it."""
 
 
-class ValueFault(ValueError):
+class UndecodableError(ValueError):
     """A value that is not of the type of its column; the text is the reason."""
 
 
@@ -163,10 +163,10 @@ class ValueReader:
     unavailable: list[str]
 
     def read(self, value: Any, data_type: DataType, path: str = "", required: bool = False) -> Any:
-        """Return a value; raise ValueFault if it is not of its type."""
+        """Return a value; raise UndecodableError if it is not of its type."""
         if value is None:
             if required:
-                raise ValueFault(f"missing field: {path}")
+                raise UndecodableError(f"missing field: {path}")
             return None
         if self.encodings.is_placeholder(value):
             self.unavailable.append(path)
@@ -177,12 +177,12 @@ class ValueReader:
             return [self.read(element, data_type.elementType, path) for element in value]
         found = self._read_scalar(value, data_type, path)
         if found is None:
-            raise ValueFault(f"wrong type: {path}")
+            raise UndecodableError(f"wrong type: {path}")
         return found
 
     def _read_struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise ValueFault(f"wrong type: {path}")
+            raise UndecodableError(f"wrong type: {path}")
         return {
             field.name: self.read(
                 value.get(field.name),
@@ -231,7 +231,9 @@ class ValueReader:
         if kind is None and decimals == "precise":
             return _from_unscaled(value, data_type.scale)
         if kind is None and decimals is None and _BASE64.fullmatch(value):
-            raise ValueFault(f"encoding not known: {path}; set decimals to 'precise' or 'string'")
+            raise UndecodableError(
+                f"encoding not known: {path}; set decimals to 'precise' or 'string'"
+            )
         is_number = kind == PLAIN or (kind is None and decimals != "double")
         return _to_number(value) if is_number else None
 
@@ -240,7 +242,7 @@ class ValueReader:
             unit = self.encodings.timestamps if kind is None else kind
             if unit is None:
                 units = ", ".join(map(repr, NANOS_PER_UNIT))
-                raise ValueFault(f"unit not known: {path}; set timestamps to one of {units}")
+                raise UndecodableError(f"unit not known: {path}; set timestamps to one of {units}")
             number = _to_number(value)
             if number is None or unit not in NANOS_PER_UNIT or number != int(number):
                 return None
@@ -260,24 +262,24 @@ class ValueReader:
 
 
 def parse_object(value: bytes) -> Any:
-    """Return the value of a JSON object, its numbers as `JsonNumber`; raise ValueFault."""
+    """Return the value of a JSON object, its numbers as `JsonNumber`; raise UndecodableError."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        raise ValueFault("invalid UTF-8") from None
+        raise UndecodableError("invalid UTF-8") from None
     if not text.strip(" \t\r\n"):
-        raise ValueFault("empty value")
+        raise UndecodableError("empty value")
     if not text.lstrip(" \t\r\n").startswith("{"):
-        raise ValueFault("not a JSON object")
+        raise UndecodableError("not a JSON object")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as fault:
         is_trailing = fault.msg == "Extra data"
-        raise ValueFault(
+        raise UndecodableError(
             "text after the JSON object" if is_trailing else "malformed JSON"
         ) from None
     except (ValueError, RecursionError):
-        raise ValueFault("malformed JSON") from None
+        raise UndecodableError("malformed JSON") from None
 
 
 def _refuse_constant(text: str) -> Any:
@@ -297,7 +299,7 @@ def _to_text(value: Any, path: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueFault(f"lone surrogate: {path}") from None
+        raise UndecodableError(f"lone surrogate: {path}") from None
     return str(value)
 
 
