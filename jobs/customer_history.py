@@ -20,7 +20,7 @@ class ChangesSection(InputSection):
     """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
     `position` orders the changes by the log of the source database, or by the topic's offsets.
-    `decimals`, `timestamps` and `unavailable_value` are those of `debezium_format`.
+    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
     """
 
     time: Literal["event_time"] = "event_time"
@@ -31,6 +31,7 @@ class ChangesSection(InputSection):
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
+    shape: Literal["envelope", "flattened"] = "envelope"
 
     def changelog_format(self) -> Format:
         """Return the format of the changes."""
@@ -43,6 +44,7 @@ class ChangesSection(InputSection):
             decimals=self.decimals,
             timestamps=self.timestamps,
             unavailable_value=self.unavailable_value,
+            shape=self.shape,
         )
 
 

@@ -168,6 +168,8 @@ class ChangeFormat:
         missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
         no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
         placeholders = self._unavailable_names()
+        required = [column.name for column in self.columns if not column.nullable]
+        nulls = _join_names((name, after.getField(name).isNull()) for name in required)
         fault = (
             F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
@@ -178,6 +180,7 @@ class ChangeFormat:
             .when(has_row & after.isNull(), "missing row after the change")
             .when(no_key, _with_value("missing key: ", missing))
             .when(has_row & (placeholders != ""), _with_value("unavailable value: ", placeholders))
+            .when(has_row & (nulls != ""), _with_value("missing field: ", nulls))
         )
         if self.position == "log":
             # The offset of a truncate does not order it among the changes of other partitions.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,7 +19,8 @@ from ..changelogs.change_schema import (
     change_type,
     row_type,
 )
-from ..errors import ArgumentError
+from ..columns import require_choice
+from ..errors import ArgumentError, ColumnError
 from ._change_envelope import ChangeFormat, Dialect, Position
 from ._log_positions import DEBEZIUM_SOURCE, debezium_position
 from .connect_json import ConnectJson, Decimals, Timestamps
@@ -25,6 +28,9 @@ from .format import Format
 
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 """Debezium's default of unavailable.value.placeholder."""
+_FLAT_PREFIXES = ("__source_", "__")
+"""The beginnings of the names of the source's fields in a flattened row."""
+Shape: TypeAlias = Literal["envelope", "flattened"]
 _OP_BY_CODE = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
 
@@ -37,6 +43,7 @@ def debezium_format(
     decimals: Decimals | None = None,
     timestamps: Timestamps | None = None,
     unavailable_value: str = UNAVAILABLE_VALUE,
+    shape: Shape = "envelope",
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
@@ -114,6 +121,10 @@ def debezium_format(
         timestamps: the unit of timestamps in records without a schema part: "milliseconds",
             "microseconds" or "nanoseconds". None accepts text only.
         unavailable_value: the connector's property unavailable.value.placeholder.
+        shape: "envelope", or "flattened" for rows that the transform ExtractNewRecordState has
+            taken out of their envelopes: columns at the top, with `__deleted` and other fields that
+            it can add. Without `__op` an insert is an "update"; without `__source_ts_ms` or
+            `__ts_ms` the time is that of the record.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -132,24 +143,20 @@ def debezium_format(
             f"unavailable_value={UNAVAILABLE_VALUE!r}",
         )
     json_values = ConnectJson(decimals, timestamps, unavailable_value)
+    require_choice(shape, "shape", Shape)
     change_schema = change_type(row_schema, keys)
-    envelope = StructType(
-        [
-            StructField("op", StringType()),
-            StructField("before", change_schema["before"].dataType),
-            StructField("after", row_schema),
-            StructField("source", DEBEZIUM_SOURCE),
-            StructField("ts_ms", LongType()),
-        ]
-    )
+    rows = change_schema["before"].dataType
+    assert isinstance(rows, StructType)
+    is_flat = shape == "flattened"
     dialect = Dialect(
-        plan_name="debezium",
-        envelope=envelope,
+        plan_name="debezium_flattened" if is_flat else "debezium",
+        envelope=_flat_envelope(rows) if is_flat else _envelope(rows, row_schema),
         key_schema=change_schema["key"].dataType,  # type: ignore[arg-type]
-        extract_parts=_extract_parts,
+        extract_parts=_FlatParts(rows) if is_flat else _extract_parts,
         extract_key=_extract_key,
         op_by_code=_OP_BY_CODE,
         ignored_codes=("m",),
+        row_path="" if is_flat else "after",
     )
     return ChangeFormat(
         row_schema,
@@ -161,20 +168,89 @@ def debezium_format(
     )
 
 
+def _envelope(before: StructType, after: StructType) -> StructType:
+    return (
+        StructType()
+        .add("op", StringType())
+        .add("before", before)
+        .add("after", after)
+        .add("source", DEBEZIUM_SOURCE)
+        .add("ts_ms", LongType())
+    )
+
+
 def _extract_parts(record: Column) -> dict[str, Column]:
     source = record["source"]
-    times = [
-        _null_if_zero(source["ts_us"]),
-        _to_micros(_null_if_zero(source["ts_ms"])),
-        _to_micros(record["ts_ms"]),
-    ]
     return {
         "code": record["op"],
         "before": record["before"],
         "after": record["after"],
-        "micros": F.coalesce(*times),
+        "micros": _time_of_change(source, record["ts_ms"]),
         "source_position": debezium_position(source),
     }
+
+
+def _time_of_change(source: Column, ts_ms: Column) -> Column:
+    return F.coalesce(
+        _null_if_zero(source["ts_us"]),
+        _to_micros(_null_if_zero(source["ts_ms"])),
+        _to_micros(ts_ms),
+    )
+
+
+def _flat_envelope(rows: StructType) -> StructType:
+    """Return the columns of the row with the fields that ExtractNewRecordState can add."""
+    envelope = StructType([*rows])
+    reserved = {"__deleted", "__op", "__ts_ms"}
+    added = [StructField(name, StringType()) for name in ("__deleted", "__op")]
+    added.append(StructField("__ts_ms", LongType()))
+    for prefix in _FLAT_PREFIXES:
+        fields = [field for field in DEBEZIUM_SOURCE if f"{prefix}{field.name}" not in reserved]
+        added += [StructField(f"{prefix}{field.name}", field.dataType) for field in fields]
+    for field in added:
+        if field.name in envelope.names:
+            raise ColumnError(
+                f"invalid column: {field.name!r}",
+                "names other than those of the fields that the transform adds",
+                "add.fields.prefix has its default, __",
+            )
+        envelope = envelope.add(field)
+    return envelope
+
+
+@dataclass(frozen=True)
+class _FlatParts:
+    """Returns the parts of a change in a row that ExtractNewRecordState has flattened."""
+
+    rows: StructType
+
+    def __call__(self, record: Column) -> dict[str, Column]:
+        row = F.struct(*[record[name].alias(name) for name in self.rows.names])
+        row = F.when(record.isNotNull(), row)
+        is_deleted = record["__deleted"] == F.lit("true")
+        written = F.coalesce(record["__op"], F.lit("u"))
+        code = F.when(record.isNotNull(), F.when(is_deleted, F.lit("d")).otherwise(written))
+        is_row = code != F.lit("d")
+        source = F.struct(
+            *[
+                F.coalesce(*[record[name] for name in self._names(field.name)]).alias(field.name)
+                for field in DEBEZIUM_SOURCE
+            ]
+        )
+        # Without these fields, the time of the record is the best known.
+        time = _time_of_change(source, record["__ts_ms"])
+        return {
+            "code": code,
+            "before": F.when(~is_row, row),
+            "after": F.when(is_row, row),
+            "micros": F.coalesce(time, F.unix_micros("timestamp")),
+            "source_position": debezium_position(source),
+        }
+
+    def _names(self, name: str) -> list[str]:
+        names = [f"{prefix}{name}" for prefix in _FLAT_PREFIXES]
+        # That of the connector, not of the source.
+        return [each for each in names if each != "__ts_ms"]
 
 
 def _extract_key(record: Column, name: str) -> Column:

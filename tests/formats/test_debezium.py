@@ -197,7 +197,7 @@ BAD: list[tuple[Record, str]] = [
     ((KEY, event("c", None, {"id": 1})), "missing field: after.name"),
     ((KEY, with_schema(event("c", None, {"id": 1}))), "missing field: after.name"),
     ((KEY, {}), "missing operation"),
-    ((KEY, {"schema": None, "payload": None}), "missing operation"),
+    ((KEY, {"schema": None, "payload": None}), "not a JSON object"),
     ((KEY, event("m")), "not a row change: m"),
     ((KEY, event("x")), "unknown operation: x"),
     ((KEY, event("C", None, ANN)), "unknown operation: C"),
@@ -299,3 +299,47 @@ def test_a_stream_is_decoded_like_a_batch(spark: SparkSession, by_source: Change
         assert_df_equality(
             stream.results(), decoded(records), ignore_row_order=True, ignore_nullable=True
         )
+
+
+FLAT: list[tuple[Record, str, str | None, int]] = [
+    ((KEY, ANN), "update", "Ann", MS * 1000),
+    ((KEY, {**ANN, "__op": "c", "__source_ts_ms": MS + 1}), "create", "Ann", (MS + 1) * 1000),
+    ((KEY, {**BOB, "__deleted": "false", "__ts_ms": MS + 2}), "update", "Bob", (MS + 2) * 1000),
+    ((KEY, {"id": 1, "name": None, "__deleted": "true"}), "delete", None, MS * 1000),
+    ((KEY, {"id": 1, "__op": "d", "__deleted": "true"}), "delete", None, MS * 1000),
+    ((KEY, None), "tombstone", None, MS * 1000),
+]
+
+
+def test_flattened_rows_are_changes_and_their_deletes_delete(spark: SparkSession) -> None:
+    flat = debezium_format(COLUMNS, key="id", shape="flattened")
+    rows = read(spark, flat, [record for record, *_ in FLAT])
+    found = [(row.op, row.after and row.after.name, micros(row)) for row in rows]
+    assert found == [tuple(expected) for _, *expected in FLAT]
+    assert [row.bad for row in rows] == [False] * len(FLAT)
+    assert {row.key.id for row in rows} == {1}
+
+
+def test_flattened_rows_have_positions_and_the_documented_reasons(spark: SparkSession) -> None:
+    flat = debezium_format(COLUMNS, key="id", shape="flattened", position="source")
+    records: list[Record] = [
+        (KEY, {**ANN, "__lsn": 7}),
+        (KEY, {**ANN, "__source_lsn": 8}),
+        (KEY, ANN),
+        (KEY, {"id": 1, "__lsn": 7}),
+        (KEY, {**ANN, "name": LARGE, "__lsn": 7}),
+        (KEY, {"name": "Ann", "__lsn": 7}),
+    ]
+    assert [row.position for row in read(spark, flat, records)[:2]] == [[7], [8]]
+    assert reasons(spark, flat, records) == [
+        None,
+        None,
+        "missing source position",
+        "missing field: name",
+        "unavailable value: name",
+        "missing key: id",
+    ]
+    with pytest.raises(ColumnError, match="invalid column: '__op'"):
+        debezium_format("id INT, __op STRING", key="id", shape="flattened")
+    with pytest.raises(ArgumentError, match="invalid shape: 'flat'"):
+        debezium_format("id INT", key="id", shape="flat")  # type: ignore[arg-type]

@@ -23,7 +23,6 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
-    IntegralType,
     StringType,
     StructType,
 )
@@ -256,21 +255,23 @@ class _GroupReader:
             return _struct_reading(fields)
         if isinstance(data_type, ArrayType):
             element = self._reading(data_type.elementType, path)
-            is_numbers = isinstance(data_type.elementType, IntegralType)
-            bytes_of = (self.encodings.placeholder or "").encode() if is_numbers else b""
-            return None if element is None else _list_reading(element, bytes_of)
+            if element is None:
+                return None
+            placeholder = self.encodings.placeholder or ""
+            is_numbers = pa.types.is_integer(element[0])
+            return _list_reading(element, placeholder.encode() if is_numbers else b"")
         shared_type = shared_arrow_type(data_type)
         if isinstance(data_type, StringType):
             return pa.string(), pa.string(), self._without_placeholders
         return None if shared_type is None else (shared_type, shared_type, with_odd_numbers)
 
     def _without_placeholders(self, texts: Any) -> tuple[Any, Mask]:
-        """Return texts, and a mask of placeholders and of JSON objects that hold one."""
-        placeholder = self.encodings.placeholder
-        if placeholder is None:
-            return texts, np.zeros(len(texts), bool)
-        is_placeholder = pc.is_in(texts, pa.array(self.encodings.placeholder_texts()))
-        return texts, _to_numpy(is_placeholder)
+        return texts, self._is_placeholder(texts)
+
+    def _is_placeholder(self, column: Any) -> Mask:
+        if self.encodings.placeholder is None or not pa.types.is_string(column.type):
+            return np.zeros(len(column), bool)
+        return _to_numpy(pc.is_in(column, pa.array(self.encodings.placeholder_texts())))
 
     def _logical_reading(self, data_type: DataType, path: str) -> _Reading:
         kind = None if self.kinds is None else self.kinds.get(path)
@@ -280,7 +281,8 @@ class _GroupReader:
 
         def convert_values(column: Any) -> tuple[Any, Mask]:
             values = convert(column)
-            return values, _to_numpy(column.is_valid()) & _to_numpy(values.is_null())
+            differs = _to_numpy(column.is_valid()) & _to_numpy(values.is_null())
+            return values, differs | self._is_placeholder(column)
 
         return parsed_type, output_type, convert_values
 
