@@ -57,6 +57,7 @@ class ConnectJson:
 class ConnectJsonFormat:
     """The format that `ConnectJson` makes; see there for its rules."""
 
+    plan_name: ClassVar[str] = "connect_json"
     schema: StructType
     encodings: Encodings
     required_columns: ClassVar[tuple[str, ...]] = ()

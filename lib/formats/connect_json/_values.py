@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation, localcontext
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pyspark.sql.types import (
     ArrayType,
@@ -79,6 +79,7 @@ class Encodings:
     placeholder: the text that stands for a value that was not sent.
     """
 
+    plan_name: ClassVar[str] = "json_encodings"
     decimals: Decimals | None = None
     timestamps: Timestamps | None = None
     placeholder: str | None = None
