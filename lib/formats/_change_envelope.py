@@ -9,18 +9,24 @@ from typing import ClassVar, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    StringType,
+    StructType,
+)
 
 from ..changelogs.change_schema import DELETE, ROW_OPS, TOMBSTONE, TRUNCATE, change_type
 from ..columns import quoted_column, require_choice
 from ..event_time.timestamps import epoch_to_timestamp
+from .connect_json import UNAVAILABLE, child_path
 from .format import Format
 
 Position = Literal["log", "source"]
 
 _PREFIX = "__tidegate_change_"
-# Debezium sends this text for a value that the database did not log.
-_PLACEHOLDER = "__debezium_unavailable_value"
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Dialect:
     extract_key: returns a key column from the key of a record.
     op_by_code: the operations by code.
     ignored_codes: codes of records that do not change a row.
+    row_path: the path of the row after the change in the envelope; "" if the envelope is the row.
     """
 
     plan_name: str
@@ -45,6 +52,7 @@ class Dialect:
     extract_key: Callable[[Column, str], Column] = field(compare=False)
     op_by_code: Mapping[str, str] = field(compare=False)
     ignored_codes: tuple[str, ...] = field(compare=False)
+    row_path: str = field(default="after", compare=False)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class ChangeFormat:
     dialect: Dialect
     value_format: Callable[[StructType], Format]
     position: Position
+    placeholder: str | None = None
     required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
 
     def __post_init__(self) -> None:
@@ -96,6 +105,10 @@ class ChangeFormat:
         decoded = self._envelope_format.decode(raw)
         unreadable = F.coalesce(F.col("bad") & F.col("value").isNotNull(), F.lit(True))
         parts = self.dialect.extract_parts(F.col("record")) | {"unreadable": unreadable}
+        if UNAVAILABLE in decoded.columns:
+            parts["unavailable"] = F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>"))
+        else:
+            parts["unavailable"] = F.array_compact(F.array(*self._placeholders(parts["after"])))
         added_columns = [part.alias(f"{_PREFIX}{name}") for name, part in parts.items()]
         return self._with_key(decoded.select(*map(quoted_column, raw.columns), *added_columns))
 
@@ -154,7 +167,9 @@ class ChangeFormat:
         has_row = op.isin(*ROW_OPS)
         missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
         no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
-        placeholders = _join_names(self._placeholders())
+        placeholders = self._unavailable_names()
+        required = [column.name for column in self.columns if not column.nullable]
+        nulls = _join_names((name, after.getField(name).isNull()) for name in required)
         fault = (
             F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
@@ -165,6 +180,7 @@ class ChangeFormat:
             .when(has_row & after.isNull(), "missing row after the change")
             .when(no_key, _with_value("missing key: ", missing))
             .when(has_row & (placeholders != ""), _with_value("unavailable value: ", placeholders))
+            .when(has_row & (nulls != ""), _with_value("missing field: ", nulls))
         )
         if self.position == "log":
             # The offset of a truncate does not order it among the changes of other partitions.
@@ -172,13 +188,37 @@ class ChangeFormat:
         has_no_position = (op != F.lit(TOMBSTONE)) & _part("source_position").isNull()
         return fault.when(has_no_position, "missing source position")
 
-    def _placeholders(self) -> Iterable[tuple[str, Column]]:
-        """Yield the columns of placeholder types, and whether they hold Debezium's placeholder."""
-        texts = {StringType: F.lit(_PLACEHOLDER), BinaryType: F.lit(_PLACEHOLDER.encode())}
+    def _placeholders(self, row: Column) -> Iterable[Column]:
+        """Yield the path of each column that holds the placeholder, else null."""
+        if self.placeholder is None:
+            return
+        content = self.placeholder.encode()
+        numbers = F.array(*[F.lit(byte) for byte in content])
+        of_type: dict[type[DataType], Column] = {
+            StringType: F.lit(self.placeholder),
+            BinaryType: F.lit(content),
+        }
         for column in self.columns:
-            placeholder = texts.get(type(column.dataType))
-            if placeholder is not None:
-                yield column.name, _part("after").getField(column.name) == placeholder
+            value = row.getField(column.name)
+            data_type = column.dataType
+            expected = of_type.get(type(data_type))
+            if isinstance(data_type, ArrayType):
+                expected = of_type.get(type(data_type.elementType))
+                expected = None if expected is None else F.array(expected)
+                if isinstance(data_type.elementType, IntegralType):
+                    expected = numbers.cast(data_type)
+            if expected is not None:
+                path = child_path(self.dialect.row_path, column.name)
+                yield F.when(value == expected, F.lit(path))
+
+    def _unavailable_names(self) -> Column:
+        """Return the names of the columns of the row whose values were not sent, with commas."""
+        prefix = child_path(self.dialect.row_path, "")
+        names = F.transform(
+            F.filter(_part("unavailable"), lambda path: path.startswith(prefix)),
+            lambda path: F.substring_index(F.substring(path, len(prefix) + 1, 2**31 - 1), ".", 1),
+        )
+        return F.array_join(F.array_distinct(names), ", ")
 
 
 def _with_value(text: str, value: Column) -> Column:

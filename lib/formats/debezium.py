@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,12 +19,18 @@ from ..changelogs.change_schema import (
     change_type,
     row_type,
 )
-from ..errors import ColumnError
+from ..columns import require_choice
+from ..errors import ArgumentError, ColumnError
 from ._change_envelope import ChangeFormat, Dialect, Position
 from ._log_positions import DEBEZIUM_SOURCE, debezium_position
+from .connect_json import ConnectJson, Decimals, Timestamps
 from .format import Format
-from .json import json_format
 
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+"""Debezium's default of unavailable.value.placeholder."""
+_FLAT_PREFIXES = ("__source_", "__")
+"""The beginnings of the names of the source's fields in a flattened row."""
+Shape: TypeAlias = Literal["envelope", "flattened"]
 _OP_BY_CODE = {"c": CREATE, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE}
 
 
@@ -32,6 +40,10 @@ def debezium_format(
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
     position: Position = "log",
+    decimals: Decimals | None = None,
+    timestamps: Timestamps | None = None,
+    unavailable_value: str = UNAVAILABLE_VALUE,
+    shape: Shape = "envelope",
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
@@ -70,30 +82,49 @@ def debezium_format(
     | a key column that is null | dead letter "missing key: <columns>" |
     | op "m" (a message, not a row) | dead letter "not a row change: m" |
     | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
-    | `__debezium_unavailable_value` in a column | dead letter "unavailable value: <columns>" |
+    | the placeholder of an unavailable value | dead letter "unavailable value: <columns>" |
     | truncate | with position="source" a change without a key, otherwise a dead letter |
     | no valid source position | with position="source" dead letter "missing source position" |
     | unreadable bytes, values of other types | dead letter with the reason of the value format |
 
-    Debezium sends `__debezium_unavailable_value` for an unchanged large value, unless the
-    PostgreSQL table has REPLICA IDENTITY FULL.
+    Debezium sends a placeholder for an unchanged large value, unless the PostgreSQL table has
+    REPLICA IDENTITY FULL. It is recognized in text, binary and logical types, and in arrays, where
+    it is the only element; in an array of integers each byte of it is an element.
 
-    Not decoded:
+    JSON values are decoded by the schema part of their record. Without one (schemas.enable=false),
+    the arguments say what is ambiguous:
 
-    - Decimals as bytes. Set decimal.handling.mode to string and declare DECIMAL; some of the base64
-      texts of the default mode consist only of digits and would be read as numbers.
-    - Days, milliseconds and microseconds since 1970. Declare INT or BIGINT and convert them; a
-      number in a TIMESTAMP column would be read as seconds. A `timestamp with time zone` is text
-      and can be declared TIMESTAMP.
-    - Geometry types and MongoDB documents.
+    | column | JSON with a schema part | without a schema part |
+    |---|---|---|
+    | DECIMAL | bytes, text or a number, in every mode | a number; text by `decimals` |
+    | DATE | days, ISO 8601 text | a number is days; text |
+    | TIMESTAMP, TIMESTAMP_NTZ | a number in any unit, text | a number by `timestamps`; text |
+    | BINARY | base64 | base64 |
+    | DOUBLE, FLOAT | a number, "NaN", "Infinity" or "-Infinity" | the same |
+    | STRING | text; the JSON text of other values | the same |
+
+    Times without a zone are UTC; nanoseconds are truncated to microseconds. A value that is not of
+    its column's type, such as a decimal with more digits or the time `infinity`, is a dead letter
+    "wrong type: <column>"; a text or number whose encoding is not known is a dead letter that names
+    the argument. Other columns take the underlying value: a time of day is a number in BIGINT.
+    Geometry types and MongoDB documents are not decoded.
 
     Args:
         columns: the columns of the table, as DDL text or StructType, without maps and variants.
-        key: the columns of the primary key. A key column cannot be named "payload", which is the
-            name in which Debezium may wrap the key of a record.
+        key: the columns of the primary key.
         value_format: function from a schema to the format of keys and values, such as
-            `json_format` (default) or `avro_format`.
+            `avro_format`; by default the JSON of Kafka Connect, with or without a schema part.
         position: what orders the changes of a key.
+        decimals: decimal.handling.mode of records without a schema part: "precise" (base64 of the
+            bytes, with the scale of the column), "string" or "double". None accepts text only if it
+            cannot be base64.
+        timestamps: the unit of timestamps in records without a schema part: "milliseconds",
+            "microseconds" or "nanoseconds". None accepts text only.
+        unavailable_value: the connector's property unavailable.value.placeholder.
+        shape: "envelope", or "flattened" for rows that the transform ExtractNewRecordState has
+            taken out of their envelopes: columns at the top, with `__deleted` and other fields that
+            it can add. Without `__op` an insert is an "update"; without `__source_ts_ms` or
+            `__ts_ms` the time is that of the record.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -105,57 +136,125 @@ def debezium_format(
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
     row_schema, keys = row_type(columns, key)
-    for name in keys:
-        if name.lower() == "payload":
-            raise ColumnError(
-                f"invalid key: {name!r}",
-                "other column names; Debezium may wrap the key of a record in payload",
-                "rename the column in the connector, with Debezium's transform ReplaceField",
-            )
+    if not isinstance(unavailable_value, str) or not unavailable_value:
+        raise ArgumentError(
+            f"invalid unavailable_value: {unavailable_value!r}",
+            "the text of Debezium's property unavailable.value.placeholder",
+            f"unavailable_value={UNAVAILABLE_VALUE!r}",
+        )
+    json_values = ConnectJson(decimals, timestamps, unavailable_value)
+    require_choice(shape, "shape", Shape)
     change_schema = change_type(row_schema, keys)
-    envelope = StructType(
-        [
-            StructField("op", StringType()),
-            StructField("before", change_schema["before"].dataType),
-            StructField("after", row_schema),
-            StructField("source", DEBEZIUM_SOURCE),
-            StructField("ts_ms", LongType()),
-        ]
-    )
-    key_schema = change_schema["key"].dataType
+    rows = change_schema["before"].dataType
+    assert isinstance(rows, StructType)
+    is_flat = shape == "flattened"
     dialect = Dialect(
-        plan_name="debezium",
-        envelope=StructType([*envelope, StructField("payload", envelope)]),
-        key_schema=StructType([*key_schema, StructField("payload", key_schema)]),  # type: ignore[misc]
-        extract_parts=_extract_parts,
+        plan_name="debezium_flattened" if is_flat else "debezium",
+        envelope=_flat_envelope(rows) if is_flat else _envelope(rows, row_schema),
+        key_schema=change_schema["key"].dataType,  # type: ignore[arg-type]
+        extract_parts=_FlatParts(rows) if is_flat else _extract_parts,
         extract_key=_extract_key,
         op_by_code=_OP_BY_CODE,
         ignored_codes=("m",),
+        row_path="" if is_flat else "after",
     )
-    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
+    return ChangeFormat(
+        row_schema,
+        tuple(keys),
+        dialect,
+        value_format or json_values,
+        position,
+        unavailable_value,
+    )
+
+
+def _envelope(before: StructType, after: StructType) -> StructType:
+    return (
+        StructType()
+        .add("op", StringType())
+        .add("before", before)
+        .add("after", after)
+        .add("source", DEBEZIUM_SOURCE)
+        .add("ts_ms", LongType())
+    )
 
 
 def _extract_parts(record: Column) -> dict[str, Column]:
-    def field(name: str) -> Column:
-        return F.coalesce(record["payload"][name], record[name])
-
-    source = field("source")
-    times = [
-        _null_if_zero(source["ts_us"]),
-        _to_micros(_null_if_zero(source["ts_ms"])),
-        _to_micros(field("ts_ms")),
-    ]
+    source = record["source"]
     return {
-        "code": field("op"),
-        "before": field("before"),
-        "after": field("after"),
-        "micros": F.coalesce(*times),
+        "code": record["op"],
+        "before": record["before"],
+        "after": record["after"],
+        "micros": _time_of_change(source, record["ts_ms"]),
         "source_position": debezium_position(source),
     }
 
 
+def _time_of_change(source: Column, ts_ms: Column) -> Column:
+    return F.coalesce(
+        _null_if_zero(source["ts_us"]),
+        _to_micros(_null_if_zero(source["ts_ms"])),
+        _to_micros(ts_ms),
+    )
+
+
+def _flat_envelope(rows: StructType) -> StructType:
+    """Return the columns of the row with the fields that ExtractNewRecordState can add."""
+    envelope = StructType([*rows])
+    reserved = {"__deleted", "__op", "__ts_ms"}
+    added = [StructField(name, StringType()) for name in ("__deleted", "__op")]
+    added.append(StructField("__ts_ms", LongType()))
+    for prefix in _FLAT_PREFIXES:
+        fields = [field for field in DEBEZIUM_SOURCE if f"{prefix}{field.name}" not in reserved]
+        added += [StructField(f"{prefix}{field.name}", field.dataType) for field in fields]
+    for field in added:
+        if field.name in envelope.names:
+            raise ColumnError(
+                f"invalid column: {field.name!r}",
+                "names other than those of the fields that the transform adds",
+                "add.fields.prefix has its default, __",
+            )
+        envelope = envelope.add(field)
+    return envelope
+
+
+@dataclass(frozen=True)
+class _FlatParts:
+    """Returns the parts of a change in a row that ExtractNewRecordState has flattened."""
+
+    rows: StructType
+
+    def __call__(self, record: Column) -> dict[str, Column]:
+        row = F.struct(*[record[name].alias(name) for name in self.rows.names])
+        row = F.when(record.isNotNull(), row)
+        is_deleted = record["__deleted"] == F.lit("true")
+        written = F.coalesce(record["__op"], F.lit("u"))
+        code = F.when(record.isNotNull(), F.when(is_deleted, F.lit("d")).otherwise(written))
+        is_row = code != F.lit("d")
+        source = F.struct(
+            *[
+                F.coalesce(*[record[name] for name in self._names(field.name)]).alias(field.name)
+                for field in DEBEZIUM_SOURCE
+            ]
+        )
+        # Without these fields, the time of the record is the best known.
+        time = _time_of_change(source, record["__ts_ms"])
+        return {
+            "code": code,
+            "before": F.when(~is_row, row),
+            "after": F.when(is_row, row),
+            "micros": F.coalesce(time, F.unix_micros("timestamp")),
+            "source_position": debezium_position(source),
+        }
+
+    def _names(self, name: str) -> list[str]:
+        names = [f"{prefix}{name}" for prefix in _FLAT_PREFIXES]
+        # That of the connector, not of the source.
+        return [each for each in names if each != "__ts_ms"]
+
+
 def _extract_key(record: Column, name: str) -> Column:
-    return F.coalesce(record["payload"].getField(name), record.getField(name))
+    return record.getField(name)
 
 
 def _to_micros(milliseconds: Column) -> Column:

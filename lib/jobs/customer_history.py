@@ -6,18 +6,19 @@ from typing import Literal
 
 from ..config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
 from ..formats import debezium_format, maxwell_format
+from ..formats.debezium import UNAVAILABLE_VALUE
+from ..formats.format import Format
 from ..job.job import Job
 from ..sinks import CurrentTable, FanOut, HistoryTable
 
 DESCRIPTION = "Maintain a table and its history from its changelog, from Kafka to Delta."
-
-FORMATS = {"debezium": debezium_format, "maxwell": maxwell_format}
 
 
 class ChangesSection(InputSection):
     """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
     `position` orders the changes by the log of the source database, or by the topic's offsets.
+    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
     """
 
     time: Literal["event_time"] = "event_time"
@@ -25,6 +26,24 @@ class ChangesSection(InputSection):
     key: Names
     format: Literal["debezium", "maxwell"] = "debezium"  # type: ignore[assignment]
     position: Literal["source", "log"] = "source"
+    decimals: Literal["precise", "string", "double"] | None = None
+    timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
+    unavailable_value: str = UNAVAILABLE_VALUE
+    shape: Literal["envelope", "flattened"] = "envelope"
+
+    def changelog_format(self) -> Format:
+        """Return the format of the changes."""
+        if self.format == "maxwell":
+            return maxwell_format(self.event_schema, key=self.key, position=self.position)
+        return debezium_format(
+            self.event_schema,
+            key=self.key,
+            position=self.position,
+            decimals=self.decimals,
+            timestamps=self.timestamps,
+            unavailable_value=self.unavailable_value,
+            shape=self.shape,
+        )
 
 
 class Tables(OutputSection):
@@ -45,9 +64,7 @@ def job(config: CustomerHistory) -> Job:
     """Return the job of a configuration, which merges each batch of changes into the tables."""
     section = config.changes
     output = config.output
-    make_format = FORMATS[section.format]
-    changelog_format = make_format(section.event_schema, key=section.key, position=section.position)
     return config.as_job(
-        inputs={"changes": config.as_input(section, format=changelog_format)},
+        inputs={"changes": config.as_input(section, format=section.changelog_format())},
         sink=FanOut(CurrentTable(output.table), other_sinks=[HistoryTable(output.history)]),
     )

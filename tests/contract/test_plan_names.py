@@ -40,8 +40,10 @@ from tidegate import (
 )
 from tidegate import aggregates as agg
 from tidegate.aggregates import Aggregate
+from tidegate.columns import as_schema
 from tidegate.config.loading import load_config
 from tidegate.delta.table_layout import TableLayout
+from tidegate.formats.connect_json import ConnectJson
 from tidegate.job.fingerprint import describe_value, job_fingerprint
 from tidegate.jobs import BUILT_IN_JOBS
 from tidegate.joins import IntervalJoin, LookupJoin
@@ -151,6 +153,7 @@ def all_formats() -> dict[str, Any]:
         "protobuf": formats.protobuf_format(descriptor_set(), "shop.Click"),
         "schema_header": formats.with_schema_header(formats.json_format("page STRING")),
         "debezium": formats.debezium_format(row, key="id"),
+        "connect json": ConnectJson("precise", "milliseconds", "unset")(as_schema(row)),
         "debezium with another format": formats.debezium_format(
             row, key="id", value_format=partial(formats.avro_format, registry=registry)
         ),

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from tests.support.changelog_frames import Record, raw
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
-from tidegate.formats import debezium_format, json_format
+from tidegate.formats import debezium_format
 from tidegate.formats._change_envelope import ChangeFormat
 from tidegate.sources import Input, KafkaSource
 from tidegate.testing import StreamDriver
@@ -34,12 +34,12 @@ KEY = {"id": 1}
 
 @pytest.fixture(scope="module")
 def by_source(spark: SparkSession) -> ChangeFormat:
-    return debezium_format(COLUMNS, key="id", value_format=json_format, position="source")
+    return debezium_format(COLUMNS, key="id", position="source")
 
 
 @pytest.fixture(scope="module")
 def by_log(spark: SparkSession) -> ChangeFormat:
-    return debezium_format(COLUMNS, key="id", value_format=json_format)
+    return debezium_format(COLUMNS, key="id")
 
 
 def event(
@@ -193,11 +193,11 @@ BAD: list[tuple[Record, str]] = [
     ((KEY, b"[]"), "not a JSON object"),
     ((KEY, json.dumps(event("c", None, ANN))[:-9].encode()), "malformed JSON"),
     ((KEY, json.dumps(event("c", None, ANN)).encode() + b"{}"), "text after the JSON object"),
-    ((KEY, event("c", None, {"id": "one", "name": "Ann"})), "wrong type: after"),
+    ((KEY, event("c", None, {"id": "one", "name": "Ann"})), "wrong type: after.id"),
     ((KEY, event("c", None, {"id": 1})), "missing field: after.name"),
-    ((KEY, with_schema(event("c", None, {"id": 1}))), "missing field: payload.after.name"),
+    ((KEY, with_schema(event("c", None, {"id": 1}))), "missing field: after.name"),
     ((KEY, {}), "missing operation"),
-    ((KEY, {"schema": None, "payload": None}), "missing operation"),
+    ((KEY, {"schema": None, "payload": None}), "not a JSON object"),
     ((KEY, event("m")), "not a row change: m"),
     ((KEY, event("x")), "unknown operation: x"),
     ((KEY, event("C", None, ANN)), "unknown operation: C"),
@@ -245,20 +245,24 @@ def test_a_record_is_parsed_once_in_the_plan(spark: SparkSession, by_source: Cha
     good = kafka_input._good_rows(decoded, "o")
     assert good.columns == ["op", "key", "before", "after", "position", "place", "event_time"]
     plan = good._jdf.queryExecution().optimizedPlan().toString()
-    assert plan.count("columnNameOfCorruptRecord") == 2, "once for the value, once for the key"
+    assert plan.count("ArrowEvalPython") == 2, "once for the value, once for the key"
 
 
 def test_invalid_columns_and_keys_are_rejected(spark: SparkSession) -> None:
     def build(columns: str, key: Any = "id", **others: Any) -> ChangeFormat:
-        return debezium_format(columns, key=key, value_format=json_format, **others)
+        return debezium_format(columns, key=key, **others)
 
     with pytest.raises(ColumnError, match="invalid key: 'nr'"):
         build("id INT", "nr")
     with pytest.raises(ColumnError, match=r"invalid key: \[\]"):
         build("id INT", [])
-    with pytest.raises(ColumnError, match="invalid key: 'Payload'"):
-        build("Payload INT", "Payload")
-    assert build("id INT, payload STRING").schema.names[0] == "op"
+    assert build("payload INT", "payload").schema.names[0] == "op"
+    with pytest.raises(ArgumentError, match="invalid decimals: 'base64'"):
+        build("id INT", decimals="base64")
+    with pytest.raises(ArgumentError, match="invalid timestamps: 'ms'"):
+        build("id INT", timestamps="ms")
+    with pytest.raises(ArgumentError, match="invalid unavailable_value: ''"):
+        build("id INT", unavailable_value="")
     with pytest.raises(ColumnError, match="valid_from"):
         build("id INT, valid_from TIMESTAMP")
     with pytest.raises(ColumnTypeError, match="invalid type of column 'tags': map"):
@@ -275,9 +279,7 @@ def test_the_default_value_format_is_json(by_log: ChangeFormat) -> None:
 
 
 def test_column_names_with_dots_and_composite_keys_are_read(spark: SparkSession) -> None:
-    change_format = debezium_format(
-        "`a.b` INT, id STRING, n INT", key=["id", "a.b"], value_format=json_format
-    )
+    change_format = debezium_format("`a.b` INT, id STRING, n INT", key=["id", "a.b"])
     key = {"id": "x", "a.b": 2}
     rows = read(spark, change_format, [(key, event("c", None, {**key, "n": 3})), (key, None)])
     assert [tuple(row.key) for row in rows] == [("x", 2), ("x", 2)]
@@ -297,3 +299,47 @@ def test_a_stream_is_decoded_like_a_batch(spark: SparkSession, by_source: Change
         assert_df_equality(
             stream.results(), decoded(records), ignore_row_order=True, ignore_nullable=True
         )
+
+
+FLAT: list[tuple[Record, str, str | None, int]] = [
+    ((KEY, ANN), "update", "Ann", MS * 1000),
+    ((KEY, {**ANN, "__op": "c", "__source_ts_ms": MS + 1}), "create", "Ann", (MS + 1) * 1000),
+    ((KEY, {**BOB, "__deleted": "false", "__ts_ms": MS + 2}), "update", "Bob", (MS + 2) * 1000),
+    ((KEY, {"id": 1, "name": None, "__deleted": "true"}), "delete", None, MS * 1000),
+    ((KEY, {"id": 1, "__op": "d", "__deleted": "true"}), "delete", None, MS * 1000),
+    ((KEY, None), "tombstone", None, MS * 1000),
+]
+
+
+def test_flattened_rows_are_changes_and_their_deletes_delete(spark: SparkSession) -> None:
+    flat = debezium_format(COLUMNS, key="id", shape="flattened")
+    rows = read(spark, flat, [record for record, *_ in FLAT])
+    found = [(row.op, row.after and row.after.name, micros(row)) for row in rows]
+    assert found == [tuple(expected) for _, *expected in FLAT]
+    assert [row.bad for row in rows] == [False] * len(FLAT)
+    assert {row.key.id for row in rows} == {1}
+
+
+def test_flattened_rows_have_positions_and_the_documented_reasons(spark: SparkSession) -> None:
+    flat = debezium_format(COLUMNS, key="id", shape="flattened", position="source")
+    records: list[Record] = [
+        (KEY, {**ANN, "__lsn": 7}),
+        (KEY, {**ANN, "__source_lsn": 8}),
+        (KEY, ANN),
+        (KEY, {"id": 1, "__lsn": 7}),
+        (KEY, {**ANN, "name": LARGE, "__lsn": 7}),
+        (KEY, {"name": "Ann", "__lsn": 7}),
+    ]
+    assert [row.position for row in read(spark, flat, records)[:2]] == [[7], [8]]
+    assert reasons(spark, flat, records) == [
+        None,
+        None,
+        "missing source position",
+        "missing field: name",
+        "unavailable value: name",
+        "missing key: id",
+    ]
+    with pytest.raises(ColumnError, match="invalid column: '__op'"):
+        debezium_format("id INT, __op STRING", key="id", shape="flattened")
+    with pytest.raises(ArgumentError, match="invalid shape: 'flat'"):
+        debezium_format("id INT", key="id", shape="flat")  # type: ignore[arg-type]

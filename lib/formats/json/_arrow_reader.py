@@ -66,7 +66,7 @@ _SAME_IN_BOTH_PARSERS = (
     DoubleType(),
     FloatType(),
 )
-"""Types that both parsers read identically, except for values that `_odd_numbers` finds."""
+"""Types that both parsers read identically, except for values that `odd_numbers` finds."""
 _DATE_PATTERN = r"^\d{4}-\d\d-\d\d$"
 _ZONE_PATTERN = r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)"
 _TIMESTAMP_PATTERN = rf"^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{{1,6}})?{_ZONE_PATTERN}?$"
@@ -96,23 +96,23 @@ def arrow_json_reader(schema: StructType) -> ArrowJsonReader | None:
     """
     fields = []
     for field in schema.fields:
-        shared_type = _shared_arrow_type(field.dataType)
-        conversion = _TEXT_TYPES.get(field.dataType, (shared_type, shared_type, _with_odd_numbers))
+        shared_type = shared_arrow_type(field.dataType)
+        conversion = _TEXT_TYPES.get(field.dataType, (shared_type, shared_type, with_odd_numbers))
         if conversion[0] is None:
             return None
         fields.append(JsonField(field.name, not field.nullable, *conversion))
     return ArrowJsonReader(tuple(fields))
 
 
-def _shared_arrow_type(data_type: DataType) -> pa.DataType | None:
+def shared_arrow_type(data_type: DataType) -> pa.DataType | None:
     """Return the Arrow type that is read as Spark reads it, or None."""
     if isinstance(data_type, DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, ArrayType):
-        element = _shared_arrow_type(data_type.elementType)
+        element = shared_arrow_type(data_type.elementType)
         return None if element is None else pa.list_(element)
     if isinstance(data_type, StructType):
-        inner = [(field.name, _shared_arrow_type(field.dataType)) for field in data_type.fields]
+        inner = [(field.name, shared_arrow_type(field.dataType)) for field in data_type.fields]
         is_required = not all(field.nullable for field in data_type.fields)
         is_unshared = not inner or any(field_type is None for _, field_type in inner)
         return None if is_required or is_unshared else pa.struct(inner)
@@ -295,11 +295,11 @@ def _to_mask(flags: Any) -> Mask:
     return mask
 
 
-def _with_odd_numbers(column: Any) -> tuple[Any, Mask]:
-    return column, _odd_numbers(column)
+def with_odd_numbers(column: Any) -> tuple[Any, Mask]:
+    return column, odd_numbers(column)
 
 
-def _odd_numbers(column: Any) -> Mask:
+def odd_numbers(column: Any) -> Mask:
     """Return a mask of numbers that Spark reads differently: out of range, and -0 as a double."""
     arrow_type = column.type
     odd = np.zeros(len(column), bool)
@@ -314,14 +314,14 @@ def _odd_numbers(column: Any) -> Mask:
             odd = np.array([number is not None and abs(number) >= limit for number in numbers])
     elif pa.types.is_struct(arrow_type):
         for inner in column.flatten():
-            odd |= _odd_numbers(inner)
+            odd |= odd_numbers(inner)
     elif pa.types.is_list(arrow_type):
         parents = pc.list_parent_indices(column).to_numpy()
-        odd[parents[_odd_numbers(column.flatten())]] = True
+        odd[parents[odd_numbers(column.flatten())]] = True
     return odd
 
 
-def _to_timestamps(texts: Any) -> tuple[Any, Mask]:
+def to_timestamps(texts: Any) -> tuple[Any, Mask]:
     fitting = _matching_texts(texts, _TIMESTAMP_PATTERN)
     # A time without an offset is UTC.
     has_zone = pc.match_substring_regex(fitting, f"{_ZONE_PATTERN}$")
@@ -330,14 +330,14 @@ def _to_timestamps(texts: Any) -> tuple[Any, Mask]:
     return timestamps, _is_lost(texts, timestamps, _TIMESTAMP_BOUNDS)
 
 
-def _to_dates(texts: Any) -> tuple[Any, Mask]:
+def to_dates(texts: Any) -> tuple[Any, Mask]:
     dates = _cast_texts(_matching_texts(texts, _DATE_PATTERN), pa.date32())
     return dates, _is_lost(texts, dates, _DATE_BOUNDS)
 
 
 _TEXT_TYPES: dict[DataType, tuple[pa.DataType, pa.DataType, Callable[[Any], tuple[Any, Mask]]]] = {
-    TimestampType(): (pa.string(), pa.timestamp("us", "UTC"), _to_timestamps),
-    DateType(): (pa.string(), pa.date32(), _to_dates),
+    TimestampType(): (pa.string(), pa.timestamp("us", "UTC"), to_timestamps),
+    DateType(): (pa.string(), pa.date32(), to_dates),
 }
 """Types that are parsed as texts, so that their format can be checked before the cast."""
 

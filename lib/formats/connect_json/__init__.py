@@ -1,0 +1,13 @@
+"""JSON as Kafka Connect's JsonConverter writes it: with or without its schema part."""
+
+from ._format import UNAVAILABLE, ConnectJson, ConnectJsonFormat
+from ._values import Decimals, Timestamps, child_path
+
+__all__ = [
+    "UNAVAILABLE",
+    "ConnectJson",
+    "ConnectJsonFormat",
+    "Decimals",
+    "Timestamps",
+    "child_path",
+]

@@ -1,0 +1,379 @@
+"""Values in Connect's JSON, one by one: logical types, and the reasons of values without a type.
+
+The kind of a value is how the schema part of its record says that it is encoded; None without one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation, localcontext
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+Decimals: TypeAlias = Literal["string", "precise", "double"]
+Timestamps: TypeAlias = Literal["milliseconds", "microseconds", "nanoseconds"]
+
+DAYS = "days"
+VARIABLE_DECIMAL = "variable_decimal"
+PLAIN = "plain"
+"""The kind of a text or number without a logical type."""
+BYTES = "bytes"
+DECIMAL = "decimal:"
+"""The beginning of the kind of a decimal; its scale follows."""
+_LOGICAL_KINDS = {
+    "org.apache.kafka.connect.data.Date": DAYS,
+    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
+    "io.debezium.time.Date": DAYS,
+    "io.debezium.time.Timestamp": "milliseconds",
+    "io.debezium.time.MicroTimestamp": "microseconds",
+    "io.debezium.time.NanoTimestamp": "nanoseconds",
+    "io.debezium.data.VariableScaleDecimal": VARIABLE_DECIMAL,
+}
+LOGICAL_TYPES = (DecimalType, DateType, TimestampType, TimestampNTZType, BinaryType)
+"""The types of columns whose values have several encodings."""
+
+NANOS_PER_UNIT = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The days of the years 1 to 9999, since 1970."""
+MICROS_PER_DAY = 86_400_000_000
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
+BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_BASE64 = re.compile(BASE64)
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)Z?")
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-](?:0\d|1[0-8]):?[0-5]\d)?"
+)
+_NON_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = LongType()
+_EXACT = Context(prec=100)
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """How values are encoded in records without a schema part; None if that is not known.
+
+    placeholder: the text that stands for a value that was not sent.
+    """
+
+    plan_name: ClassVar[str] = "json_encodings"
+    decimals: Decimals | None = None
+    timestamps: Timestamps | None = None
+    placeholder: str | None = None
+
+    def placeholder_texts(self) -> tuple[str, ...]:
+        """Return the placeholder as text and as base64 of its bytes."""
+        if self.placeholder is None:
+            return ()
+        return self.placeholder, base64.b64encode(self.placeholder.encode()).decode()
+
+    def is_placeholder(self, value: Any) -> bool:
+        """Return whether a value, as JSON has it, stands for one that was not sent.
+
+        That of an array is its only element; in an array of numbers each byte is an element.
+        """
+        if self.placeholder is None:
+            return False
+        if isinstance(value, list):
+            numbers = [str(byte) for byte in self.placeholder.encode()]
+            return value == numbers or (len(value) == 1 and self.is_placeholder(value[0]))
+        if isinstance(value, dict):
+            return list(value) == [self.placeholder]
+        return not isinstance(value, JsonNumber) and value in self.placeholder_texts()
+
+
+class JsonNumber(str):
+    """A number, as JSON spells it."""
+
+
+class UndecodableError(ValueError):
+    """A value that is not of the type of its column; the text is the reason."""
+
+
+def child_path(path: str, name: str) -> str:
+    """Return the path of a field. The elements of an array have the path of the array."""
+    return f"{path}.{name}" if path else name
+
+
+def value_kinds(declaration: Any, data_type: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and the kind of the values that a schema part declares."""
+    if not isinstance(declaration, Mapping):
+        return
+    if isinstance(data_type, LOGICAL_TYPES):
+        yield path, _kind(declaration)
+    elif isinstance(data_type, ArrayType):
+        yield from value_kinds(declaration.get("items"), data_type.elementType, path)
+    elif isinstance(data_type, StructType):
+        for name, field in declared_fields(declaration).items():
+            if name in data_type.names:
+                yield from value_kinds(field, data_type[name].dataType, child_path(path, name))
+
+
+def declared_fields(declaration: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the fields of a struct in a schema part, by name."""
+    fields = declaration.get("fields")
+    return {
+        str(field.get("field")): field
+        for field in (fields if isinstance(fields, list) else [])
+        if isinstance(field, Mapping)
+    }
+
+
+def _kind(declaration: Mapping[str, Any]) -> str:
+    if declaration.get("name") == "org.apache.kafka.connect.data.Decimal":
+        parameters = declaration.get("parameters")
+        scale = parameters.get("scale") if isinstance(parameters, Mapping) else None
+        return f"{DECIMAL}{scale}"
+    plain = BYTES if declaration.get("type") == "bytes" else PLAIN
+    return _LOGICAL_KINDS.get(str(declaration.get("name")), plain)
+
+
+@dataclass
+class ValueReader:
+    """Reads one record: a JSON value as Python objects of the declared types.
+
+    kinds: the kinds of values by path; None without a schema part.
+    unavailable: the paths of the values that are placeholders, which are read as None.
+    """
+
+    kinds: Mapping[str, str] | None
+    encodings: Encodings
+    unavailable: list[str]
+
+    def read(self, value: Any, data_type: DataType, path: str = "", required: bool = False) -> Any:
+        """Return a value; raise UndecodableError if it is not of its type."""
+        if value is None:
+            if required:
+                raise UndecodableError(f"missing field: {path}")
+            return None
+        if self.encodings.is_placeholder(value):
+            self.unavailable.append(path)
+            return None
+        if isinstance(data_type, StructType):
+            return self._read_struct(value, data_type, path)
+        if isinstance(data_type, ArrayType) and isinstance(value, list):
+            return [self.read(element, data_type.elementType, path) for element in value]
+        found = self._read_scalar(value, data_type, path)
+        if found is None:
+            raise UndecodableError(f"wrong type: {path}")
+        return found
+
+    def _read_struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise UndecodableError(f"wrong type: {path}")
+        return {
+            field.name: self.read(
+                value.get(field.name),
+                field.dataType,
+                child_path(path, field.name),
+                required=not field.nullable,
+            )
+            for field in data_type
+        }
+
+    def _read_scalar(self, value: Any, data_type: DataType, path: str) -> Any:
+        """Return a value; None if it is not of its type."""
+        is_number = isinstance(value, JsonNumber)
+        if isinstance(data_type, StringType):
+            return _to_text(value, path)
+        if isinstance(data_type, BooleanType):
+            return value if isinstance(value, bool) else None
+        if isinstance(data_type, IntegralType):
+            return _to_integer(value, data_type) if is_number else None
+        if isinstance(data_type, FloatType | DoubleType):
+            return _to_float(value)
+        kind = None if self.kinds is None else self.kinds.get(path, PLAIN)
+        if isinstance(data_type, DecimalType):
+            number = self._to_decimal(value, kind, data_type, path)
+            return None if number is None else _fitting(number, data_type)
+        if isinstance(data_type, BinaryType):
+            return None if is_number else _from_base64(value)
+        if isinstance(data_type, DateType):
+            return _to_date(value, kind)
+        if isinstance(data_type, TimestampType | TimestampNTZType):
+            return self._to_micros(value, kind, path)
+        return None
+
+    def _to_decimal(
+        self, value: Any, kind: str | None, data_type: DecimalType, path: str
+    ) -> Decimal | None:
+        decimals = self.encodings.decimals
+        if isinstance(value, dict) and kind in (None, VARIABLE_DECIMAL):
+            return _from_unscaled(value.get("value"), value.get("scale"))
+        if isinstance(value, JsonNumber):
+            return None if kind is not None and kind != PLAIN else _to_number(value)
+        if not isinstance(value, str):
+            return None
+        if kind is not None and kind.startswith(DECIMAL):
+            return _from_unscaled(value, kind.removeprefix(DECIMAL))
+        if kind is None and decimals == "precise":
+            return _from_unscaled(value, data_type.scale)
+        if kind is None and decimals is None and _BASE64.fullmatch(value):
+            raise UndecodableError(
+                f"encoding not known: {path}; set decimals to 'precise' or 'string'"
+            )
+        is_number = kind == PLAIN or (kind is None and decimals != "double")
+        return _to_number(value) if is_number else None
+
+    def _to_micros(self, value: Any, kind: str | None, path: str) -> int | None:
+        if isinstance(value, JsonNumber):
+            unit = self.encodings.timestamps if kind is None else kind
+            if unit is None:
+                units = ", ".join(map(repr, NANOS_PER_UNIT))
+                raise UndecodableError(f"unit not known: {path}; set timestamps to one of {units}")
+            number = _to_number(value)
+            if number is None or unit not in NANOS_PER_UNIT or number != int(number):
+                return None
+            micros = int(number) * NANOS_PER_UNIT[unit] // 1_000
+            in_range = FIRST_DAY <= micros // MICROS_PER_DAY <= LAST_DAY
+            return micros if in_range else None
+        match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            return None
+        day, time, fraction, zone = match.groups()
+        text = f"{day}T{time}.{(fraction or '').ljust(6, '0')}{zone or '+00:00'}"
+        try:
+            micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+        except (ValueError, OverflowError):
+            return None
+        return micros if FIRST_DAY <= micros // MICROS_PER_DAY <= LAST_DAY else None
+
+
+def parse_object(value: bytes) -> Any:
+    """Return the value of a JSON object, its numbers as `JsonNumber`; raise UndecodableError."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise UndecodableError("invalid UTF-8") from None
+    if not text.strip(" \t\r\n"):
+        raise UndecodableError("empty value")
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        raise UndecodableError("not a JSON object")
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as fault:
+        is_trailing = fault.msg == "Extra data"
+        raise UndecodableError(
+            "text after the JSON object" if is_trailing else "malformed JSON"
+        ) from None
+    except (ValueError, RecursionError):
+        raise UndecodableError("malformed JSON") from None
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=_refuse_constant
+)
+
+
+def _to_text(value: Any, path: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return _to_json(value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UndecodableError(f"lone surrogate: {path}") from None
+    return str(value)
+
+
+def _to_json(value: Any) -> str:
+    """Return the text of a JSON value, with its numbers as they were spelled."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_to_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_to_json, value)) + "]"
+    return value if isinstance(value, JsonNumber) else json.dumps(value, ensure_ascii=False)
+
+
+def _to_integer(text: str, data_type: IntegralType) -> int | None:
+    if not text.lstrip("-").isdigit() or len(text) > 20:
+        return None
+    number = int(text)
+    bits = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}[data_type.simpleString()]
+    return number if -(2**bits) <= number < 2**bits else None
+
+
+def _to_float(value: Any) -> float | None:
+    if isinstance(value, JsonNumber):
+        number = float(value)
+        return None if number in (float("inf"), float("-inf")) else number
+    is_named = isinstance(value, str) and value in _NON_FINITE
+    return float(_NON_FINITE[value]) if is_named else None
+
+
+def _to_number(text: str) -> Decimal | None:
+    return Decimal(text) if len(text) <= 400 and _NUMBER.fullmatch(text) else None
+
+
+def _from_unscaled(text: Any, scale: Any) -> Decimal | None:
+    """Return the decimal of an unscaled integer in base64; None if it is not one."""
+    content = _from_base64(text)
+    try:
+        digits = int(str(scale))
+    except ValueError:
+        return None
+    if not content or len(content) > 16 or abs(digits) > 38:
+        return None
+    return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-digits, _EXACT)
+
+
+def _from_base64(text: Any) -> bytes | None:
+    if not isinstance(text, str) or not _BASE64.fullmatch(text):
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
+
+
+def _fitting(number: Decimal, data_type: DecimalType) -> Decimal | None:
+    """Return a number with the scale of a type; None if it has more digits."""
+    try:
+        with localcontext(_EXACT):
+            fitting = number.quantize(Decimal(1).scaleb(-data_type.scale))
+    except InvalidOperation:
+        return None
+    is_small = abs(fitting) < Decimal(10) ** (data_type.precision - data_type.scale)
+    return fitting if is_small and fitting == number else None
+
+
+def _to_date(value: Any, kind: str | None) -> int | None:
+    """Return the days since 1970; None if the value is no date."""
+    if isinstance(value, JsonNumber):
+        days = _to_integer(value, _LONG) if kind in (None, DAYS) else None
+        return days if days is not None and FIRST_DAY <= days <= LAST_DAY else None
+    match = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        return (date.fromisoformat(match[1]) - _EPOCH.date()).days
+    except ValueError:
+        return None
