@@ -1,5 +1,4 @@
-"""`tidegate rescale`, killed while Spark rewrites the state or at any other step, is finished by its
-next call."""
+"""`tidegate rescale`, killed at any of its steps, is finished by its next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in a process of its own that is killed with SIGKILL, JVM and all, at one of its steps."""
+"""A program in a process of its own that is killed with SIGKILL at one of its steps."""
 
 from __future__ import annotations
 
