@@ -75,6 +75,16 @@ _RULES = (
     ),
     _Rule(
         SetupError,
+        "Spark ran out of memory",
+        "raise spark.executor.memory, or spark.driver.memory for a local master, or read fewer "
+        "records per batch (max_records_per_batch), then restart the job; it resumes",
+        conditions=("UNABLE_TO_ACQUIRE_MEMORY",),
+        # Spark ends an executor without memory with 52; an operating system kills it with 137.
+        text_pattern=r"java\.lang\.OutOfMemoryError|exceeding (physical |virtual )?memory limits"
+        r"|ExecutorLostFailure[^\n]*\b(code|status:?) (52|137)\b",
+    ),
+    _Rule(
+        SetupError,
         "cached rows of a batch were lost with their executors",
         "find out why executors are lost, then restart the job; it resumes",
         conditions=(LOST_ROWS_CONDITION,),

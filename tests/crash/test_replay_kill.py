@@ -29,7 +29,8 @@ from tidegate.process.exit_codes import run_with_exit_code
 
 servers, topic, root, direction = sys.argv[1:]
 files = JobFiles(SimpleNamespace(bootstrap_servers=servers), topic, Path(root), Path(root))
-swap = lambda: run_swap(files.job(), spark_session("local[1]"), back=direction == "back")
+spark = spark_session("swap", master="local[2]")
+swap = lambda: run_swap(files.job(), spark, back=direction == "back")
 sys.exit(run_with_exit_code(swap))
 """
 OWN_CLAIMED = Step("tidegate.operations.offline_lease:OfflineLease.acquire")
