@@ -51,7 +51,7 @@ def test_the_jvm_s_message_is_the_cause_without_its_wrapping(message: str) -> No
     [
         "java.lang.OutOfMemoryError: Java heap space",
         "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent "
-        "failure: Lost task 0.3 in stage 3.0 (10.0.0.7 executor 3): ExecutorLostFailure (executor 3 "
+        "failure: Lost task 0.3 in stage 3.0: ExecutorLostFailure (executor 3 "
         "exited caused by one of the running tasks) Reason: Command exited with code 52",
         "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: The "
         "executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
