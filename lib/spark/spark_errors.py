@@ -119,6 +119,12 @@ _RULES = (
     ),
     _Rule(
         ConflictError,
+        "another thread of this process has started the same query",
+        "start the job again in a new process: Spark does not start the query again in this one",
+        conditions=("CONCURRENT_QUERY",),
+    ),
+    _Rule(
+        ConflictError,
         _PLAN_CONFLICT,
         "run one driver, and start it again; if no other driver runs, tidegate doctor JOB names "
         "checksum files that a killed driver has left",

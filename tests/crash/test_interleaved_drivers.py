@@ -56,12 +56,16 @@ while True:
 
 @dataclass(frozen=True)
 class Pause:
-    """The moment before or after a call of a method, by the number of the call."""
+    """The moment before or after a call of a method, by the number of the call.
+
+    is_claimed: whether the driver has claimed its epoch, so that another one fences it.
+    """
 
     owner: type
     method: str
     call: int = 1
     before: bool = False
+    is_claimed: bool = True
 
     def __str__(self) -> str:
         """Return the pause as a text for messages."""
@@ -70,6 +74,7 @@ class Pause:
 
 
 PAUSES = [
+    Pause(DriverLease, "acquire", before=True, is_claimed=False),
     Pause(DriverLease, "acquire"),
     *(Pause(LineageFiles, "write", call, before) for call in (1, 2) for before in (True, False)),
     Pause(_StreamingJob, "_start_query", before=True),
@@ -181,7 +186,7 @@ def pausing(pause: Pause, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Eve
 
 @pytest.mark.draws(
     "pauses",
-    short=[random.Random(SEED).sample(PAUSES, 4)],
+    short=[random.Random(SEED).sample(PAUSES, 3)],
     long=[PAUSES],
     ids=lambda pauses: f"{len(pauses)} pauses",
 )
@@ -213,10 +218,13 @@ def test_a_driver_that_pauses_while_another_one_finishes_its_batch_is_fenced(
                 rounds.add()
                 may_continue.set()
                 driver.wait()
-            assert isinstance(driver.error, FencedError), f"{pause}: {driver.error!r}"
+            is_fenced = isinstance(driver.error, FencedError)
+            assert is_fenced if pause.is_claimed else driver.error is None, (
+                f"{pause}: {driver.error!r}"
+            )
             run(rounds.job, spark)
             rounds.require_each_once()
-            print(f"{pause}: fenced")
+            print(f"{pause}: fenced {is_fenced}")
 
 
 def test_four_drivers_that_start_at_the_same_instant_write_each_row_once(
@@ -234,6 +242,7 @@ def test_four_drivers_that_start_at_the_same_instant_write_each_row_once(
             driver.wait()
             assert driver.error is None or isinstance(driver.error, FencedError | ConflictError)
         assert end_of_other() in (0, 8, 9), other.log()
-    rounds.add()
-    run(rounds.job, spark)
+        # Spark may not start the query again in the process of the threads.
+        rounds.add()
+        assert other.start()() == 0, other.log()
     rounds.require_each_once()
