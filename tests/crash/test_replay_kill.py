@@ -121,6 +121,7 @@ def test_a_swap_and_a_swap_back_are_finished_after_a_kill_at_each_step(
             swap_tables(job, spark, back=direction == "back")
         send_records(broker.bootstrap_servers, topic, THIRD if direction == "in" else [111])
         run(job, spark)
-        newest = {} if direction == "in" else {100: 1}
-        assert job_files.window_counts() == {**WINDOWS, **newest}
+        # To the replay, which is one batch, only the late record of the third run is late.
+        difference = {0: 3} if direction == "in" else {100: 1}
+        assert job_files.window_counts() == {**WINDOWS, **difference}
         assert not list(job_files.root.glob("*.swap.json"))
