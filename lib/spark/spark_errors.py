@@ -26,7 +26,7 @@ from ..errors import (
     SourceError,
     TidegateError,
 )
-from ..jvm import LOST_ROWS_CONDITION, condition_names, error_text
+from ..jvm import JVM_ENDED, LOST_ROWS_CONDITION, condition_names, error_text
 from ..paths import local_path
 from .jars import SPARK_SUBMIT_HINT
 
@@ -79,9 +79,15 @@ _RULES = (
         "raise spark.executor.memory, or spark.driver.memory for a local master, or read fewer "
         "records per batch (max_records_per_batch), then restart the job; it resumes",
         conditions=("UNABLE_TO_ACQUIRE_MEMORY",),
-        # Spark ends an executor without memory with 52; an operating system kills it with 137.
+        # A JVM without memory ends with 52; the operating system kills it with 137.
         text_pattern=r"java\.lang\.OutOfMemoryError|exceeding (physical |virtual )?memory limits"
-        r"|ExecutorLostFailure[^\n]*\b(code|status:?) (52|137)\b",
+        rf"|(ExecutorLostFailure|{JVM_ENDED})[^\n]*\b(code|status:?) (52|137)\b",
+    ),
+    _Rule(
+        RunTimeError,
+        "Spark has ended during the run",
+        "find the reason at the end of its log, then restart the job; it resumes",
+        text_pattern=JVM_ENDED,
     ),
     _Rule(
         SetupError,
@@ -230,7 +236,8 @@ def translate_error(error: BaseException) -> TidegateError:
     conditions = [name for step in errors for name in condition_names(step)]
     # Spark passes failures inside a batch as text only, which starts with the condition.
     conditions += _CONDITION.findall(text)
-    sentence = _short_message(error)
+    sentence = next((line for line in text.splitlines() if line.startswith(JVM_ENDED)), None)
+    sentence = sentence or _short_message(error)
     registry = _REGISTRY_ERROR.search(text)
     if registry is not None:
         return RegistryError(*map(str.strip, registry.groups(default="")))
