@@ -128,10 +128,9 @@ class Windows(World):
 
 
 class CheckedViews(Windows):
-    """Page views of which a condition and a rule reject some, and another rule drops some.
+    """Page views whose sizes violate a condition and two rules; the second rule drops rows.
 
-    The sizes of the page views select them. The dead letters have three stages: the format, where
-    and rule.
+    The dead letters have three stages: the format, where and rule.
     """
 
     def options(self, batches: int) -> dict[str, object]:
