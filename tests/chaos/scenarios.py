@@ -127,32 +127,6 @@ class Windows(World):
         }
 
 
-class CheckedViews(Windows):
-    """Page views whose sizes violate a condition and two rules; the second rule drops rows.
-
-    The dead letters have three stages: the format, where and rule.
-    """
-
-    def options(self, batches: int) -> dict[str, object]:
-        rules = (
-            '{ name = "divisible", condition = "1 / (bytes % 52) IS NOT NULL" }, '
-            '{ name = "wanted", condition = "bytes % 53 <> 0", on_error = "drop" }'
-        )
-        checks = {"window.where": "1 / (bytes % 51) IS NOT NULL", "input.rules": f"[{rules}]"}
-        return super().options(batches) | checks
-
-    def expected(self, root: Path) -> Contents:
-        remaining = []
-        for sent in self.ledger:
-            click = sent.click
-            if click.fault is None and (click.size % 51 == 0 or click.size % 52 == 0):
-                remaining.append(replace(sent, click=replace(click, fault="wrong type")))
-            elif click.fault is not None or click.size % 53 != 0:
-                remaining.append(sent)
-        self.ledger = remaining
-        return super().expected(root)
-
-
 class Updates(Windows):
     """Page views, emitted as changes after each batch and corrected by late rows."""
 
@@ -353,7 +327,6 @@ class EnrichedActivity(World):
 
 WORLDS: Mapping[str, type[World]] = {
     "page_views": Windows,
-    "checked_views": CheckedViews,
     "updates": Updates,
     "click_through": ClickThrough,
     "timelines": Timelines,
