@@ -91,7 +91,7 @@ def test_a_command_killed_between_its_targets_publishes_each_version_once(
     assert done == ([0, 1], [0]), f"the kill came too late:\n{process.tail(30)}"
 
     code, output = invoke(*changed.command)
-    assert (code, "now at version 3" in output or output) == (0, True)
+    assert code == 0, output
     changed.require_each_version_once()
 
 
