@@ -123,7 +123,7 @@ class ErasureIncompleteError(RunTimeError):
 
 
 class SetupError(RunTimeError):
-    """An external requirement is missing: Java, jars, a port or disk space."""
+    """An external requirement is missing: Java, jars, a port, disk space or memory."""
 
 
 class ConflictError(RunTimeError):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +23,7 @@ from ..columns import nested_names, require_storable_names
 from ..commit.batch import UNIX_EPOCH
 from ..commit.driver_lease import DriverLease
 from ..durations import interval_text, microseconds
-from ..errors import CheckpointError, ConflictError
+from ..errors import ConflictError, SetupError, TidegateError
 from ..job.dataflow import build_query
 from ..job.job import Job, require_job
 from ..jvm import (
@@ -118,7 +120,7 @@ def run(
         topics = ", ".join(
             name for job_input in job.inputs.values() for name in job_input.source.topic_names
         )
-        with stop_on_signals(stop), signals, metrics_server, display:
+        with stop_on_signals(stop), signals, metrics_server, display, _explain_fencing(lease):
             first_batch = logs.last_committed + 1
             display.show_line(format_start(job.name, first_batch, topics, job.sink.path))
             run_backfill(job, spark, lease, logs.last_planned, run_metrics)
@@ -143,6 +145,21 @@ def run(
         summary.seconds = round(time.monotonic() - started, 3)
         summary.stopped = stop.is_requested
         return summary
+
+
+@contextmanager
+def _explain_fencing(lease: DriverLease) -> Iterator[None]:
+    """Raise FencedError instead of a failure that a later driver has caused.
+
+    Its commits, and the files that it deletes, make a batch of this driver fail in many ways.
+    """
+    try:
+        yield
+    except TidegateError as error:
+        # A full disk may also hold the epochs.
+        if not isinstance(error, SetupError):
+            lease.require_newest_epoch()
+        raise
 
 
 @dataclass(frozen=True)
@@ -179,6 +196,7 @@ class _StreamingJob:
             except ConflictError as error:
                 if not is_plan_conflict(error):
                     raise
+                self.lease.require_newest_epoch()
                 _LOG.warning("%s: %s; starting the query again", self.job.name, error.problem)
         return self._run_query()
 
@@ -202,7 +220,7 @@ class _StreamingJob:
                     self._on_progress, query, topic_monitor, heartbeat_sender, lag_monitor
                 )
                 _watch(query, self.stop, on_progress)
-            except PySparkException as error:
+            except (PySparkException, Py4JJavaError) as error:
                 self._raise_failure(processor, error)
 
     def _start_query(
@@ -260,12 +278,10 @@ class _StreamingJob:
         if query.isActive and not self.stop.is_requested:
             heartbeat_sender.tick(query, progress, self.spark)
 
-    def _raise_failure(self, processor: MicroBatchProcessor, error: PySparkException) -> None:
+    def _raise_failure(self, processor: MicroBatchProcessor, error: Exception) -> None:
         if isinstance(processor.failure, StopRequestedError):
             return
         failure = query_error(processor.failure, error)
-        if isinstance(failure, CheckpointError | ConflictError):
-            self.lease.require_newest_epoch()
         topic_error = missing_topic_error(self.job, self.spark) if is_topic_error(failure) else None
         # Not as the cause, because Python would print its trace before the message.
         _LOG.debug("%s failed", self.job.name, exc_info=processor.failure or error)

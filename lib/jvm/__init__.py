@@ -23,6 +23,7 @@ from .settings import (
     with_settings,
 )
 from .spark_internals import (
+    JVM_ENDED,
     LOST_ROWS_CONDITION,
     PIN_THREAD,
     UNPINNED_EFFECT,
@@ -59,6 +60,7 @@ from .streaming_queries import (
 
 __all__ = [
     "CHANGE_FEED",
+    "JVM_ENDED",
     "LOST_ROWS_CONDITION",
     "PIN_THREAD",
     "TRANSACTION_RETENTION",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -9,7 +10,7 @@ from typing import Any
 
 from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.java_gateway import is_instance_of, java_import  # type: ignore[import-untyped]
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -277,18 +278,42 @@ def handle_jvm_signals(
             signals.handle(name, previous_handler)
 
 
+JVM_ENDED = "Spark's JVM has ended"
+_JVM_END_SECONDS = 10.0
+
+
 def error_text(error: Exception) -> str:
-    """Return the text of an error.
+    """Return the text of an error, which begins with JVM_ENDED if there is no JVM to ask for it.
 
     `str` of Delta's errors raises another error, because Spark does not know their classes.
     """
+    if isinstance(error, Py4JError) and (exit_code := _jvm_exit_code()) is not None:
+        return f"{JVM_ENDED} with exit code {exit_code}"
     return str(getattr(error, "_desc", None) or error)
+
+
+def _jvm_exit_code() -> int | None:
+    """Return the exit code of the JVM that this process has started; None while it runs.
+
+    A JVM that does not respond is waited for, because it ends in a moment.
+    """
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return None
+    try:
+        gateway.jvm.System.nanoTime()
+    except (Py4JError, OSError):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_JVM_END_SECONDS)
+    code: int | None = process.poll()
+    return code
 
 
 def condition_names(error: BaseException) -> list[str]:
     """Return Spark's condition names of an error and of its causes, the outermost first."""
     gateway = SparkContext._gateway
-    if gateway is None:
+    if gateway is None or (isinstance(error, Py4JError) and _jvm_exit_code() is not None):
         return []
     conditions = [
         cause.getCondition()

@@ -56,7 +56,7 @@ EXIT_CODES: dict[type[BaseException], tuple[int, str]] = {
     TableMismatchError: (5, "the table and the checkpoint do not match"),
     CheckpointError: (5, "the table and the checkpoint do not match"),
     AccountingError: (6, "the row counts of a batch do not add up; the batch was not written"),
-    SetupError: (7, "the environment is incomplete: Java, jars, disk space"),
+    SetupError: (7, "the environment is incomplete: Java, jars, disk space, memory"),
     ConflictError: (8, "concurrent writers of a table won every retry"),
     FencedError: (9, "another driver has claimed the checkpoint"),
     ComparisonError: (10, "--compare or --replay has found rows that differ or are missing"),

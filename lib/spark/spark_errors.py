@@ -26,7 +26,7 @@ from ..errors import (
     SourceError,
     TidegateError,
 )
-from ..jvm import LOST_ROWS_CONDITION, cause_texts, condition_names, error_text
+from ..jvm import JVM_ENDED, LOST_ROWS_CONDITION, cause_texts, condition_names, error_text
 from ..paths import local_path
 from .jars import SPARK_SUBMIT_HINT
 
@@ -75,6 +75,22 @@ _RULES = (
     ),
     _Rule(
         SetupError,
+        "Spark ran out of memory",
+        "raise spark.executor.memory, or spark.driver.memory for a local master, or read fewer "
+        "records per batch (max_records_per_batch), then restart the job; it resumes",
+        conditions=("UNABLE_TO_ACQUIRE_MEMORY",),
+        # A JVM without memory ends with 52; the operating system kills it with 137.
+        text_pattern=r"java\.lang\.OutOfMemoryError|exceeding (physical |virtual )?memory limits"
+        rf"|(ExecutorLostFailure|{JVM_ENDED})[^\n]*\b(code|status:?) (52|137)\b",
+    ),
+    _Rule(
+        RunTimeError,
+        "Spark has ended during the run",
+        "find the reason at the end of its log, then restart the job; it resumes",
+        text_pattern=JVM_ENDED,
+    ),
+    _Rule(
+        SetupError,
         "cached rows of a batch were lost with their executors",
         "find out why executors are lost, then restart the job; it resumes",
         conditions=(LOST_ROWS_CONDITION,),
@@ -106,6 +122,12 @@ _RULES = (
         "the checkpoint has another number of streams",
         "use the inputs and watermarks= of the checkpoint's first start",
         text_pattern=r"There are \[\d+\] sources in the checkpoint",
+    ),
+    _Rule(
+        ConflictError,
+        "another thread of this process has started the same query",
+        "start the job again in a new process: Spark does not start the query again in this one",
+        conditions=("CONCURRENT_QUERY",),
     ),
     _Rule(
         ConflictError,
@@ -215,7 +237,8 @@ def translate_error(error: BaseException) -> TidegateError:
     conditions = [name for step in errors for name in condition_names(step)]
     # Spark passes failures inside a batch as text only, which starts with the condition.
     conditions += _CONDITION.findall(text)
-    sentence = _short_message(error)
+    sentence = next((line for line in text.splitlines() if line.startswith(JVM_ENDED)), None)
+    sentence = sentence or _short_message(error)
     registry = _REGISTRY_ERROR.search(text)
     if registry is not None:
         return RegistryError(*map(str.strip, registry.groups(default="")))

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.cli.test_cli import invoke
 from tests.support.delta_tables import rows
 from tests.support.erasure_scenario import paths_with_subject
+from tests.support.killed_steps import Step, kill_at
 from tests.support.raw_records import produce
 from tidegate import Input, Job, Limits, erase, run
 from tidegate.checkpoint.lineage_files import LineageFiles
@@ -28,6 +29,16 @@ from tidegate.testing import Broker, CrashError
 ANNA = "anna.b-77"
 AT = '"event_time": "2026-01-02T03:04:05Z"'
 WHERE = [f"user_id={ANNA}"]
+STEPS = (
+    Step("tidegate.operations.offline_lease:OfflineLease.acquire"),
+    Step("tidegate.operations.erasure.erase:delete_subject_rows"),
+    Step("tidegate.operations.erasure.purge:_start_purge"),
+    Step("tidegate.operations.erasure.purge:_rewrite_stamps"),
+    Step("tidegate.operations.erasure.purge:checkpoint_table"),
+    Step("tidegate.operations.erasure.purge:_finish_purge"),
+    Step("tidegate.operations.erasure.inventory:Root.delete", 3),
+    Step("tidegate.operations.erasure.erase:purge_table", 2),
+)
 
 
 def views(broker: Broker, topic: str, root: Path) -> Job:
@@ -130,3 +141,46 @@ def test_a_killed_erasure_is_finished_and_the_job_resumes(
     clear_table_cache(spark)
     with pytest.raises(TableMismatchError):
         run(job, spark)
+
+
+@pytest.mark.crash
+@pytest.mark.broker
+@pytest.mark.timeout(900)
+@pytest.mark.draws(
+    "steps", short=[STEPS[3:4]], long=[STEPS], ids=lambda steps: f"{len(steps)} kills"
+)
+def test_an_erasure_is_finished_after_a_kill_at_each_step_though_its_job_runs_in_between(
+    steps: tuple[Step, ...], spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    root, job = tmp_path / "root", views(broker, topic, tmp_path / "root")
+    sent(broker, topic, ANNA, "ben")
+    produce(broker.bootstrap_servers, topic, [f"#{ANNA}".encode(), b"#carl"])
+    run(job, spark)
+    command = ("erase", str(root), "--where", WHERE[0])
+    users = ["ben"]
+    for number, step in enumerate(steps):
+        kill_at(step, *command, log=tmp_path / "log")
+        clear_table_cache(spark)
+        # The job may start between two calls; otherwise its error names the command to run again.
+        sent(broker, topic, f"user{number}", ANNA)
+        users.append(f"user{number}")
+        refusal = None
+        try:
+            run(job, spark)
+        except TableMismatchError as error:
+            refusal = error
+        assert refusal is None or "run tidegate erase again" in refusal.remedy, step
+    code, output = invoke(*command)
+    assert code == 0, output
+    clear_table_cache(spark)
+    run(job, spark)
+    # Records of the subject that the job has read after the last erasure are rows again.
+    assert [user for user in left(root) if user != ANNA] == sorted(users)
+    code, output = invoke(*command)
+    assert code == 0, output
+    assert paths_with_subject(root) == []
+    assert left(root) == sorted(users)
+    sent(broker, topic, "dora")
+    run(job, spark)
+    assert left(root) == sorted([*users, "dora"])

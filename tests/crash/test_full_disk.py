@@ -1,4 +1,4 @@
-"""A full disk under the tables or the checkpoint: a clear error, and a restart that continues."""
+"""A disk that is full or read-only: a clear error, and a restart that continues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.delta_tables import rows
 from tests.support.kafka_topics import pages_input, send_records
+from tests.support.record_rounds import Rounds
 from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.errors import SetupError
@@ -99,3 +101,41 @@ def test_a_full_disk_is_an_error_and_the_job_resumes_when_there_is_space(
     wanted = Counter(second // 4 * 4 for second in SECONDS if second < 36)
     found = {row["window"]["start"].second: row["n"] for row in rows(places["tables"] / "counts")}
     assert found == wanted
+
+
+FOLDERS = ("views", "views.dead_letters", "views.late", "views.checkpoint",
+           "views.checkpoint/offsets", "views.checkpoint/commits", "views.checkpoint/state",
+           "views.checkpoint/tidegate", "views/_delta_log", "views.late/_delta_log")  # fmt: skip
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Make a folder read-only, which modes of files are not for root."""
+    bind = ["mount", "--bind", str(folder), str(folder)]
+    if os.getuid() != 0 or subprocess.run(bind, capture_output=True).returncode != 0:
+        pytest.skip("a folder can be mounted by root alone, and not in every container")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.draws("folders", short=[FOLDERS[1:4]], long=[FOLDERS], ids=lambda all: f"{len(all)}")
+def test_a_read_only_folder_is_an_error_and_the_job_resumes_when_it_is_writable(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, folders: tuple[str, ...]
+) -> None:
+    rounds = Rounds(spark, broker, topic, tmp_path)
+    rounds.add()
+    run(rounds.job, spark)
+    for name in folders:
+        rounds.add()
+        folder = tmp_path / name
+        with read_only(folder), pytest.raises(SetupError) as refused:
+            run(rounds.job, spark)
+        assert exit_code(refused.value) == 7
+        assert refused.value.problem.startswith("a folder is not writable"), name
+        assert str(folder) in str(refused.value), name
+        run(rounds.job, spark)
+        rounds.require_each_once()

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tests.cli.test_cli import invoke
 from tests.cli.test_redrive import views
 from tests.support.crash_leftovers import written
+from tests.support.killed_steps import Step, kill_at
 from tests.support.raw_records import produce
 from tidegate import run
 from tidegate.testing import Broker
@@ -24,6 +25,10 @@ from tidegate.testing.child_process import GuardedProcess, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 COUNT = 3_000
+SENDING = Step("tidegate.kafka.redrive:RedriveLog._produce_letter", 2 * COUNT // 3)
+SETTLED = Step("tidegate.kafka.redrive:RedriveLog.append_entries")
+SENT_NOT_LOGGED = Step("tidegate.kafka.redrive:RedriveLog._send_in_transaction")
+NOT_SETTLED = Step("tidegate.kafka.redrive:RedriveLog.append_entries", before=True)
 AT = '"event_time": "2026-01-02T03:04:05Z"'
 
 
@@ -96,4 +101,22 @@ def test_a_redrive_paused_while_another_ran_sends_no_more_letters(
         assert (code, "0 remain in" in output) == (0, True), output
         os.killpg(process.pid, signal.SIGCONT)
         wait_until(lambda: not process.is_alive, timeout=120, event="the end of the first one")
+    redrive.require_each_once()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.draws(
+    "steps",
+    short=[(SENT_NOT_LOGGED,)],
+    long=[(SENDING, SETTLED, SENT_NOT_LOGGED, NOT_SETTLED, SETTLED)],
+    ids=lambda steps: f"{len(steps)} kills",
+)
+def test_a_redrive_that_is_killed_at_each_step_sends_each_letter_once(
+    steps: tuple[Step, ...], spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    redrive = Redrive(broker, topic, tmp_path, spark)
+    for step in steps:
+        kill_at(step, *redrive.command, log=redrive.log)
+    code, output = invoke(*redrive.command)
+    assert (code, "0 remain in" in output) == (0, True), output
     redrive.require_each_once()

@@ -9,12 +9,36 @@ from pyspark.sql import SparkSession
 
 from tests.support.checkpoint_files import THIRD, WINDOWS, JobFiles
 from tests.support.kafka_topics import send_records
+from tests.support.killed_steps import Step, kill_at
 from tidegate import replay, run
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.operations.replay.swap import swap_tables
 from tidegate.testing import Broker, CrashError, crash_after
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
+
+SWAP = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from tests.support.checkpoint_files import JobFiles
+from tidegate import spark_session
+from tidegate.jobs.job_command import run_swap
+from tidegate.process.exit_codes import run_with_exit_code
+
+servers, topic, root, direction = sys.argv[1:]
+files = JobFiles(SimpleNamespace(bootstrap_servers=servers), topic, Path(root), Path(root))
+spark = spark_session("swap", master="local[2]")
+swap = lambda: run_swap(files.job(), spark, back=direction == "back")
+sys.exit(run_with_exit_code(swap))
+"""
+OWN_CLAIMED = Step("tidegate.operations.offline_lease:OfflineLease.acquire")
+BOTH_CLAIMED = Step("tidegate.operations.offline_lease:OfflineLease.acquire", 2)
+JOURNALED = Step("tidegate.operations.replay.swap:write_swap_journal")
+RENAMED = Step("pathlib:Path.rename")
+NOT_ENDED = Step("pathlib:Path.unlink", before=True)
+ENDED = Step("pathlib:Path.unlink")
 
 
 def test_a_killed_replay_resumes_and_a_killed_swap_is_finished(
@@ -67,3 +91,37 @@ def test_a_killed_replay_resumes_and_a_killed_swap_is_finished(
     run(new, spark)
     assert job_files.window_counts() == {**WINDOWS, 0: 3}
     assert job_files.side_rows("late") == {(0, 16): 1}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.draws(
+    "steps",
+    short=[(BOTH_CLAIMED,)],
+    long=[(OWN_CLAIMED, BOTH_CLAIMED, JOURNALED, RENAMED, RENAMED, NOT_ENDED, ENDED)],
+    ids=lambda steps: f"{len(steps)} kills",
+)
+def test_a_swap_and_a_swap_back_are_finished_after_a_kill_at_each_step(
+    steps: tuple[Step, ...], spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    job_files = JobFiles.create(spark, broker, topic, tmp_path)
+    job = job_files.job()
+    replay(job, spark)
+    for direction in ("in", "back"):
+        for step in steps:
+            kill_at(
+                step,
+                *(broker.bootstrap_servers, topic, str(job_files.root), direction),
+                log=tmp_path / "log",
+                program=SWAP,
+            )
+            if step in (JOURNALED, RENAMED, NOT_ENDED):
+                with pytest.raises(CheckpointError, match="is incomplete"):
+                    run(job, spark)
+        if steps[-1] != ENDED:
+            swap_tables(job, spark, back=direction == "back")
+        send_records(broker.bootstrap_servers, topic, THIRD if direction == "in" else [111])
+        run(job, spark)
+        # To the replay, which is one batch, only the late record of the third run is late.
+        difference = {0: 3} if direction == "in" else {100: 1}
+        assert job_files.window_counts() == {**WINDOWS, **difference}
+        assert not list(job_files.root.glob("*.swap.json"))

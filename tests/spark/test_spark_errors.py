@@ -46,6 +46,31 @@ def test_the_jvm_s_message_is_the_cause_without_its_wrapping(message: str) -> No
     assert (error.problem, error.detail) == ("the job failed", "a file is lost")
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent "
+        "failure: Lost task 0.3 in stage 3.0: ExecutorLostFailure (executor 3 "
+        "exited caused by one of the running tasks) Reason: Command exited with code 52",
+        "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: The "
+        "executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
+        "Container killed by YARN for exceeding physical memory limits. 5.5 GB of 5.5 GB used.",
+        "[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0.",
+    ],
+)
+def test_a_lack_of_memory_is_named_with_the_settings_to_raise(message: str) -> None:
+    error = translate_error(RuntimeError(message))
+    assert isinstance(error, SetupError)
+    assert error.problem == "Spark ran out of memory"
+    assert "spark.executor.memory" in error.remedy
+
+
+def test_an_executor_that_is_lost_for_another_reason_is_not_a_lack_of_memory() -> None:
+    message = "ExecutorLostFailure (executor 3 exited) Reason: Command exited with code 1"
+    assert translate_error(RuntimeError(message)).problem == "the job failed"
+
+
 def job(broker: Broker, topic: str, root: Path) -> Job:
     return Job(
         name="views",
