@@ -1,6 +1,6 @@
 """JSON as Kafka Connect's JsonConverter writes it: with or without its schema part."""
 
-from ._format import UNAVAILABLE, ConnectJson, ConnectJsonFormat
+from ._connect_json import UNAVAILABLE, ConnectJson, ConnectJsonFormat
 from ._values import Decimals, Timestamps, child_path
 
 __all__ = [
