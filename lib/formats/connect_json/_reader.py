@@ -1,8 +1,8 @@
 """Reads Connect's JSON in batches: Arrow parses what it reads as `_values` does, column by column.
 
 The records of a table have the same schema part, byte for byte. Each distinct one is parsed once,
-and tells how the values of its records are encoded; without one, a sample of the values tells their
-JSON types. Values that Arrow rejects, and those that it would read differently, are read one by
+and describes how the values of its records are encoded. Without one, the JSON types are those of a
+sample of the values. Values that Arrow rejects, and those that it would read differently, are read one by
 one, which also gives the reasons of dead letters.
 """
 
@@ -68,7 +68,7 @@ _SPACED = (
     r'\s*,\s*"payload"\s*:\s*(?P<payload>.*?)\s*\}\s*$'
 )
 _MAX_SCHEMAS = 1_000
-"""The number of distinct schema parts of which a reader remembers the kinds."""
+"""The number of distinct schema parts whose kinds a reader stores."""
 _SAMPLE = 20
 """The number of values without a schema part whose JSON types are looked at in each batch."""
 _VARIABLE_DECIMAL_TYPE = pa.struct([("scale", pa.int32()), ("value", pa.string())])

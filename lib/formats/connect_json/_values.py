@@ -366,7 +366,7 @@ def _fitting(number: Decimal, data_type: DecimalType) -> Decimal | None:
 
 
 def _to_date(value: Any, kind: str | None) -> int | None:
-    """Return the days since 1970; None if the value is no date."""
+    """Return the days since 1970; None if the value is not a date."""
     if isinstance(value, JsonNumber):
         days = _to_integer(value, _LONG) if kind in (None, DAYS) else None
         return days if days is not None and FIRST_DAY <= days <= LAST_DAY else None
