@@ -2,8 +2,10 @@
 
 The records of a table have the same schema part, byte for byte. Each distinct one is parsed once,
 and describes how the values of its records are encoded. Without one, the JSON types are those of a
-sample of the values. Values that Arrow rejects, and those that it would read differently, are read one by
-one, which also gives the reasons of dead letters.
+sample of the values.
+
+Values that Arrow rejects, and those that it would read differently, are read one by one, which also
+gives the reasons of dead letters.
 """
 
 from __future__ import annotations
