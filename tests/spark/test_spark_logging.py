@@ -110,6 +110,15 @@ def environment() -> dict[str, str]:
     return submit_environment({"PYTHONPATH": str(project_root())})
 
 
+def _read_terminal(terminal: int) -> str:
+    """Return the next part of the output; empty at its end."""
+    try:
+        return os.read(terminal, 65_536).decode(errors="replace")
+    except OSError:
+        # So Linux reports that the process has closed its side.
+        return ""
+
+
 def terminal_lines(script: Path, until: str) -> list[str]:
     """Run a script in a terminal, end its input after a text, and return its lines as printed."""
     terminal, side = pty.openpty()
@@ -119,9 +128,12 @@ def terminal_lines(script: Path, until: str) -> list[str]:
     os.close(side)
     output, deadline, is_answered = "", time.monotonic() + 300, False
     try:
-        while process.poll() is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             if select.select([terminal], [], [], 1)[0]:
-                output += os.read(terminal, 65_536).decode()
+                part = _read_terminal(terminal)
+                if not part:
+                    break
+                output += part
             if until in output and not is_answered:
                 os.write(terminal, b"\n")
                 is_answered = True

@@ -23,7 +23,9 @@ class PastWindows:
     `PastWindows(6)` is the previous six windows; `PastWindows(4, every="1 week")` the same window
     in each of the last four weeks. With a zone, distances are in local time: 10:00 is compared with
     10:00, also after a clock change. A local time that a clock change skipped is omitted; of an
-    ambiguous local time the first window is used.
+    ambiguous local time the first window is used. Where clocks shift by half an hour, as on Lord
+    Howe Island, hourly windows before and after a shift have no local time in common and are not
+    compared; windows of 30 minutes are.
 
     Windows without a row are omitted. With `zero_from`, a window without a row after that time
     counts as 0, and is itself compared. This detects a silent source in counts and sums.
