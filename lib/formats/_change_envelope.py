@@ -36,12 +36,12 @@ class Dialect:
     plan_name: the name in the fingerprint of a job, which determines the other attributes.
     envelope: the fields of the value of a record.
     key_schema: the fields of the key of a record.
-    extract_parts: returns the parts of the change in an envelope, null if missing: code, the
-        operation as the envelope spells it; before and after, the rows; micros, the time of the
-        change in microseconds since 1970; source_position, its position in the database log.
+    extract_parts: returns the parts of the change in an envelope, null if missing: skipped, whether
+        it is not of a row; code, the operation as the envelope spells it; before and after, the
+        rows; micros, the time of the change in microseconds since 1970; source_position, its
+        position in the database log.
     extract_key: returns a key column from the key of a record.
     op_by_code: the operations by code.
-    ignored_codes: codes of records that do not change a row.
     row_path: the path of the row after the change in the envelope; "" if the envelope is the row.
     """
 
@@ -51,7 +51,6 @@ class Dialect:
     extract_parts: Callable[[Column], dict[str, Column]] = field(compare=False)
     extract_key: Callable[[Column, str], Column] = field(compare=False)
     op_by_code: Mapping[str, str] = field(compare=False)
-    ignored_codes: tuple[str, ...] = field(compare=False)
     row_path: str = field(default="after", compare=False)
 
 
@@ -77,9 +76,14 @@ class ChangeFormat:
         return change_type(self.columns, self.keys)
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, the change, and `bad`, whether the record is a dead letter."""
-        bad = _part("unreadable") | self._fault().isNotNull()
-        added_columns = (self._change().alias("record"), bad.alias("bad"))
+        """Add `record`, the change, and the flags `bad` and `skipped`."""
+        is_readable = F.col("value").isNotNull() & ~_part("unreadable")
+        skipped = is_readable & F.coalesce(_part("skipped"), F.lit(False))
+        bad = _part("unreadable") | self._fault().isNotNull() | skipped
+        added_columns = [
+            column.alias(name)
+            for name, column in {"record": self._change(), "bad": bad, "skipped": skipped}.items()
+        ]
         return self._parse_envelope(raw).select(*map(quoted_column, raw.columns), *added_columns)
 
     def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
@@ -175,7 +179,6 @@ class ChangeFormat:
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
             .when(_part("unreadable"), F.lit(None))
             .when(~is_tombstone & code.isNull(), "missing operation")
-            .when(code.isin(*self.dialect.ignored_codes), _with_value("not a row change: ", code))
             .when(op.isNull(), _with_value("unknown operation: ", F.substring(code, 1, 40)))
             .when(has_row & after.isNull(), "missing row after the change")
             .when(no_key, _with_value("missing key: ", missing))

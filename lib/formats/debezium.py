@@ -80,7 +80,8 @@ def debezium_format(
     | delete without `before` | a row with the key of the record |
     | create, update or snapshot without `after` | dead letter "missing row after the change" |
     | a key column that is null | dead letter "missing key: <columns>" |
-    | op "m" (a message, not a row) | dead letter "not a row change: m" |
+    | op "m" (a logical message), a heartbeat | skipped, and counted as discarded |
+    | a schema change, the begin or end of a transaction | skipped, and counted as discarded |
     | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
     | the placeholder of an unavailable value | dead letter "unavailable value: <columns>" |
     | truncate | with position="source" a change without a key, otherwise a dead letter |
@@ -155,7 +156,6 @@ def debezium_format(
         extract_parts=_FlatParts(rows) if is_flat else _extract_parts,
         extract_key=_extract_key,
         op_by_code=_OP_BY_CODE,
-        ignored_codes=("m",),
         row_path="" if is_flat else "after",
     )
     return ChangeFormat(
@@ -176,12 +176,19 @@ def _envelope(before: StructType, after: StructType) -> StructType:
         .add("after", after)
         .add("source", DEBEZIUM_SOURCE)
         .add("ts_ms", LongType())
+        .add("status", StringType())
+        .add("ddl", StringType())
     )
 
 
 def _extract_parts(record: Column) -> dict[str, Column]:
     source = record["source"]
+    is_of_no_row = record["op"].isNull() & record["before"].isNull() & record["after"].isNull()
+    is_transaction = record["status"].isin("BEGIN", "END")
+    is_heartbeat = source.isNull() & record["ts_ms"].isNotNull()
+    is_other = is_transaction | is_heartbeat | record["ddl"].isNotNull()
     return {
+        "skipped": (record["op"] == F.lit("m")) | (is_of_no_row & is_other),
         "code": record["op"],
         "before": record["before"],
         "after": record["after"],
@@ -240,6 +247,7 @@ class _FlatParts:
         # Without these fields, the time of the record is the best known.
         time = _time_of_change(source, record["__ts_ms"])
         return {
+            "skipped": F.lit(False),
             "code": code,
             "before": F.when(~is_row, row),
             "after": F.when(is_row, row),

@@ -47,7 +47,11 @@ class Format(Protocol):
         """
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, a struct of the fields, and `bad`, whether the value is invalid."""
+        """Add `record`, a struct of the fields, and `bad`, whether the value is invalid.
+
+        A format can add the flag `skipped` as well, for bad values that are not a record, such as a
+        heartbeat: they are counted, and are not dead letters.
+        """
 
     def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
         """Add the text column `reason` to rows that `decode` marked as bad."""

@@ -56,8 +56,9 @@ def maxwell_format(
     The topic must contain only this table (kafka_topic = "%{database}.%{table}"); rows of other
     tables would be read as rows of this one.
 
-    Dead letters: bootstrap-start, bootstrap-complete and schema changes ("not a row change:
-    <type>"), unknown types, changes without `data` or key, tombstones with an unreadable key,
+    Skipped and counted: bootstrap-start, bootstrap-complete and schema changes.
+
+    Dead letters: unknown types, changes without `data` or key, tombstones with an unreadable key,
     missing source positions with position="source", and values that the value format rejects.
 
     Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
@@ -87,7 +88,7 @@ def maxwell_format(
             StructField("ts", LongType()),
             StructField("position", StringType()),
             StructField("xoffset", LongType()),
-            StructField("data", row_schema),
+            StructField("data", change_schema["before"].dataType),
             StructField("old", StringType()),
         ]
     )
@@ -101,7 +102,6 @@ def maxwell_format(
         extract_parts=lambda record: _extract_parts(record, change_schema["before"].dataType),  # type: ignore[arg-type]
         extract_key=lambda record, name: record.getField(f"pk.{name}"),
         op_by_code=_OP_BY_CODE,
-        ignored_codes=_IGNORED_TYPES,
     )
     return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
 
@@ -110,6 +110,7 @@ def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:
     data = record["data"].cast(row_schema)
     updated = _row_before(data, record["old"], row_schema)
     return {
+        "skipped": record["type"].isin(*_IGNORED_TYPES),
         "code": record["type"],
         "before": F.when(record["type"] == F.lit("delete"), data).otherwise(updated),
         "after": data,

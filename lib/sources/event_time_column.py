@@ -28,6 +28,8 @@ OnFuture: TypeAlias = Literal["reject", "clamp"]
 EVENT_TIME = "event_time"
 UNREADABLE = "__tidegate_unreadable"
 """Whether the format could not decode the record."""
+SKIPPED = "__tidegate_skipped"
+"""Whether the format skips the value, which is not a record."""
 DEAD_LETTER = "__tidegate_dead_letter"
 """Whether the record is not a good row: it is unreadable, its event time has a fault, or it fails
 a check. It is a dead letter unless it is DISCARDED."""

@@ -32,6 +32,7 @@ from .event_time_column import (
     FILTERED,
     LATE,
     REREAD,
+    SKIPPED,
     STOPPING,
     UNREADABLE,
     EventTime,
@@ -321,10 +322,15 @@ class Input:
         if FAILED_CHECK in checked.columns:
             is_bad = is_bad | quoted_column(FAILED_CHECK).isNotNull()
             checked = checked.withColumn(DEAD_LETTER, is_bad)
+        is_skipped = quoted_column(SKIPPED) if SKIPPED in checked.columns else None
         for flag, action in _ACTION_FLAGS.items():
-            if checks.has_action(action):
-                has_action = quoted_column(DEAD_LETTER) & checks.is_action(action)
-                checked = checked.withColumn(flag, has_action)
+            has_action = checks.is_action(action) if checks.has_action(action) else None
+            if is_skipped is not None:
+                is_dropped = action == "drop"
+                others = F.lit(False) if has_action is None else has_action
+                has_action = F.when(is_skipped, is_dropped).otherwise(others)
+            if has_action is not None:
+                checked = checked.withColumn(flag, quoted_column(DEAD_LETTER) & has_action)
         return checked
 
     def _decode_columns(self, raw: DataFrame, kafka_columns: Sequence[str]) -> DataFrame:
@@ -335,6 +341,7 @@ class Input:
             *map(_record_field, self.format.schema.fieldNames()),
             *[_renamed_column(name, self._kafka_column_name(name)) for name in kafka_columns],
             F.col("bad").alias(UNREADABLE),
+            *[F.col("skipped").alias(SKIPPED) for name in decoded.columns if name == "skipped"],
         )
         has_fault = self._event_time.fault().isNotNull()
         timed = self._event_time.with_event_time(flat)

@@ -198,7 +198,6 @@ BAD: list[tuple[Record, str]] = [
     ((KEY, with_schema(event("c", None, {"id": 1}))), "missing field: after.name"),
     ((KEY, {}), "missing operation"),
     ((KEY, {"schema": None, "payload": None}), "not a JSON object"),
-    ((KEY, event("m")), "not a row change: m"),
     ((KEY, event("x")), "unknown operation: x"),
     ((KEY, event("C", None, ANN)), "unknown operation: C"),
     ((KEY, event("u", ANN)), "missing row after the change"),
@@ -218,6 +217,54 @@ def test_invalid_records_have_the_documented_reasons(
     records = [record for record, _ in BAD]
     assert reasons(spark, by_source, records) == [reason for _, reason in BAD]
     assert reasons(spark, by_log, records) == [reason for _, reason in BAD]
+
+
+NO_ROW: list[Record] = [
+    (KEY, event("m", message={"prefix": "p", "content": "AA=="})),
+    ({"serverName": "shop"}, {"ts_ms": MS}),
+    ({"id": "571"}, {"status": "BEGIN", "id": "571", "event_count": None, "ts_ms": MS}),
+    ({"id": "571"}, {"status": "END", "id": "571", "event_count": 2, "ts_ms": MS}),
+    (None, {"source": POSTGRES, "ts_ms": MS, "databaseName": "d", "ddl": "ALTER TABLE t"}),
+    (KEY, with_schema(event("m"))),
+]
+
+
+def test_records_that_are_not_of_a_row_are_skipped_and_counted(
+    spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
+) -> None:
+    records = raw(spark, [*NO_ROW, (KEY, {}), (KEY, event("c", None, ANN)), (KEY, None)])
+    for change_format in (by_source, by_log):
+        flags = change_format.decode(records).orderBy("offset").select("bad", "skipped").collect()
+        assert [tuple(row) for row in flags[: len(NO_ROW)]] == [(True, True)] * len(NO_ROW)
+        assert [tuple(row) for row in flags[len(NO_ROW) :]] == [
+            (True, False),
+            (False, False),
+            (False, False),
+        ]
+        source = KafkaSource(bootstrap_servers="nowhere:9092", topics=["t"])
+        for on_error in ("dead_letter", "drop", "stop"):
+            changes = Input(
+                source,
+                change_format,
+                time="event_time",
+                watermark_delay="0 seconds",
+                on_error=on_error,
+            )
+            decoded = changes._decode(records)
+            metrics = changes._batch_metrics(decoded.columns)
+            counts = decoded.agg(*metrics).collect()[0].asDict()
+            stopping = counts.get("stopping", 0)
+            found = (counts["rows"], counts["dead_letters"], counts["discarded"], stopping)
+            # One of the others is a dead letter: the record without an operation.
+            skipped = len(NO_ROW)
+            assert (
+                found
+                == {
+                    "dead_letter": (skipped + 3, 1, skipped, 0),
+                    "drop": (skipped + 3, 0, skipped + 1, 0),
+                    "stop": (skipped + 3, 1, skipped, 1),
+                }[on_error]
+            )
 
 
 @pytest.mark.slow

@@ -50,12 +50,7 @@ GOOD: list[tuple[Record, tuple[str, Any, Any, Any]]] = [
     ((KEY, None), ("tombstone", None, None, None)),
 ]
 BAD: list[tuple[Record, str]] = [
-    ((KEY, event("bootstrap-start", {}, **log_position(1))), "missing field: data.id"),
-    ((KEY, {"type": "bootstrap-complete", "ts": 1}), "not a row change: bootstrap-complete"),
-    (
-        (KEY, {"type": "table-alter", "ts": 1, "old": {}, "def": {}}),
-        "not a row change: table-alter",
-    ),
+    ((KEY, event("insert", {}, **log_position(1))), "missing key: id"),
     ((KEY, event("upsert", ROW, **log_position(1))), "unknown operation: upsert"),
     ((KEY, event("update", None, **log_position(1))), "missing row after the change"),
     ((KEY, event("insert", ROW)), "missing source position"),
@@ -63,6 +58,19 @@ BAD: list[tuple[Record, str]] = [
     ((b"[]", None), "tombstone with an unreadable key"),
     ((KEY, b"{"), "malformed JSON"),
 ]
+
+
+NO_ROW: list[Record] = [
+    (KEY, event("bootstrap-start", {}, **log_position(1))),
+    (KEY, {"type": "bootstrap-complete", "ts": 1}),
+    (KEY, {"type": "table-alter", "ts": 1, "old": {}, "def": {}}),
+]
+
+
+def test_records_that_are_not_of_a_row_are_skipped(spark: SparkSession) -> None:
+    change_format = maxwell_format(COLUMNS, key="id")
+    flags = change_format.decode(raw(spark, NO_ROW)).select("bad", "skipped").collect()
+    assert [tuple(row) for row in flags] == [(True, True)] * len(NO_ROW)
 
 
 def test_records_become_changes_of_the_common_schema(spark: SparkSession) -> None:
