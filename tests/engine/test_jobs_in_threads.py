@@ -20,7 +20,7 @@ from tidegate.delta.commit_options import CommitOptions
 from tidegate.sinks import Append
 from tidegate.testing import Broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 NAMES = ("first", "second")
 

@@ -30,6 +30,8 @@ from tidegate.testing import Broker
 from tidegate.testing.child_process import wait_until
 from tidegate.testing.crash_points import crash_after
 
+pytestmark = pytest.mark.jobs
+
 
 def batch(start: dict[int, int], end: dict[int, int]) -> BatchPlan:
     return BatchPlan(

@@ -28,6 +28,8 @@ from tidegate.testing import Broker
 from tidegate.testing.child_process import wait_until
 from tidegate.windows import Tumbling, WindowAggregation
 
+pytestmark = pytest.mark.jobs
+
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 

@@ -13,7 +13,7 @@ from tidegate.errors import CheckpointError, ColumnTypeError, ComparisonError
 from tidegate.jobs.job_command import run_compare
 from tidegate.testing import Broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from tidegate.sinks import CorrectedWindows
 from tidegate.sinks.windows.corrected_windows import WindowChanges
 from tidegate.windows import Tumbling, WindowAggregation, tumbling
 
+pytestmark = pytest.mark.jobs
+
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 AGGS = {"n": count()}
 MINUTES = WindowAggregation(Tumbling("1 minute"), by="page", aggs=AGGS)

@@ -16,6 +16,8 @@ from tidegate.jvm.spark_internals import java_object
 from tidegate.sinks import CorrectedWindows
 from tidegate.windows import Tumbling, WindowAggregation, tumbling
 
+pytestmark = pytest.mark.jobs
+
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 AGGS = {"n": count()}
 METRICS = "org.apache.spark.metrics.source.CodegenMetrics"

@@ -58,8 +58,9 @@ def test_a_batch_with_state_and_a_commit_start_no_process(
     ):
         stream.feed([(START, 1)])
         assert stream.feed([(START + timedelta(seconds=30), 1)])
-        spark.range(3).write.format("delta").save(str(tmp_path / "table"))
-        spark.range(3).write.format("delta").mode("append").save(str(tmp_path / "table"))
+        with checkpoint_by_rename(spark, str(tmp_path)):
+            spark.range(3).write.format("delta").save(str(tmp_path / "table"))
+            spark.range(3).write.format("delta").mode("append").save(str(tmp_path / "table"))
     assert commands == []
 
 

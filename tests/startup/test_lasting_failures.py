@@ -18,6 +18,8 @@ from tidegate.process.exit_codes import EXIT_CODES, run_with_exit_code
 from tidegate.sinks import Append
 from tidegate.spark.spark_errors import translate_error
 
+pytestmark = pytest.mark.jobs
+
 DATA_ERROR_CODE = EXIT_CODES[DataError][0]
 
 

@@ -20,7 +20,7 @@ from tidegate.sources import Input, KafkaSource
 from tidegate.startup.start_checks import require_no_omitted_partitions
 from tidegate.testing import Broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 JobFactory = Callable[..., Job]
 
 

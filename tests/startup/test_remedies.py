@@ -28,7 +28,7 @@ from tidegate.operations.doctor import examine_job
 from tidegate.startup.preflight import Preflight
 from tidegate.windows import Tumbling, WindowAggregation
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 
 def require_complete(job_files: JobFiles) -> None:

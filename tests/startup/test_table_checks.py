@@ -21,7 +21,7 @@ from tidegate.errors import CheckpointError, TableMismatchError, TidegateError
 from tidegate.sinks import Append
 from tidegate.testing.crash_points import CrashError, crash_after
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 
 def test_a_job_without_its_checkpoint_resumes_from_a_restored_table(

@@ -19,7 +19,7 @@ from tidegate.errors import FencedError, TableError, TableMismatchError, Tidegat
 from tidegate.sinks import Append
 from tidegate.testing.crash_points import crash_after
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 
 def test_an_unfinished_batch_must_be_finished_before_the_schema_changes(
