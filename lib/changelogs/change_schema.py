@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     DataType,
     LongType,
     MapType,
+    StringType,
     StructField,
     StructType,
     VariantType,
@@ -33,10 +34,18 @@ ROW_OPS = (CREATE, UPDATE, SNAPSHOT)
 REMOVAL_OPS = (DELETE, TRUNCATE, TOMBSTONE)
 """Operations after which the row does not exist."""
 
-CHANGE_COLUMNS = ("op", "key", "before", "after", "position", "event_time", "place")
-LOG_POSITION_TYPE = (
-    StructType().add("topic", "string").add("partition", "integer").add("offset", "long")
+CHANGE_COLUMNS = ("op", "key", "before", "after", "unavailable", "position", "event_time")
+POSITION_TYPE = (
+    StructType()
+    .add("topic", "string")
+    .add("partition", "integer")
+    .add("offset", "long")
+    .add("written_at", "timestamp")
+    .add("server", "string")
+    .add("source", ArrayType(LongType()))
 )
+"""Where a change is in its topic, when its record was written, and where it is in the log of the
+database: the identity of that log and the position, null for a change without one."""
 RESERVED_COLUMNS = (
     "op",
     "position",
@@ -81,9 +90,9 @@ def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
         .add("key", StructType([nullable_columns[name] for name in keys]))
         .add("before", nullable_columns)
         .add("after", nullable_columns)
-        .add("position", ArrayType(LongType()))
+        .add("unavailable", ArrayType(StringType()))
+        .add("position", POSITION_TYPE, nullable=False)
         .add("event_time", "timestamp")
-        .add("place", LOG_POSITION_TYPE, nullable=False)
     )
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ..columns import quoted_column, same_key
+from .change_order import replaces
 from .change_schema import (
     TOMBSTONE,
     TRUNCATE,
@@ -22,19 +23,12 @@ VALIDITY_COLUMNS = ("valid_from", "valid_to", "is_current", "op", "position")
 _FIRST_TRUNCATE = "__tidegate_first_truncate"
 _NEW_ROW = "__tidegate_new_row"
 _PREVIOUS_ROW = "__tidegate_previous_row"
-_ARRIVAL = "__tidegate_arrival"
-_LAST = "__tidegate_last"
+_LOG_TIME = "__tidegate_log_time"
 _IS_REPEATED = "__tidegate_is_repeated"
 _RANK = "__tidegate_rank"
 _TRUNCATES = "__tidegate_truncates"
-_ARRIVAL_TYPE = "struct<age:int,topic:string,partition:int,offset:bigint>"
-"""A value that orders changes by arrival."""
-_TRUNCATES_TYPE = "array<struct<at:timestamp,position:array<bigint>>>"
-# Arrival order: changes from the table precede those of the batch. Among changes from the table,
-# tombstones are last, since they arrived after the changes that they end.
-_FROM_TABLE = 0
-_TOMBSTONE_FROM_TABLE = 1
-_FROM_BATCH = 2
+_LOG_ORDER = (_LOG_TIME, "position.topic", "position.partition", "position.offset")
+"""The columns that order the changes of a key, as `change_order` describes."""
 
 
 def history_rows(changes: DataFrame) -> DataFrame:
@@ -44,18 +38,16 @@ def history_rows(changes: DataFrame) -> DataFrame:
     its change (inclusive) to the time of the next change of its key (exclusive); a null `valid_to`
     marks the current version. Versions of a key neither overlap nor have gaps while the row exists,
     in whatever order changes arrive: a late change is inserted at its time. At one instant a key
-    has one version, that of the highest position. Every change creates a version, also one that
-    changes no value.
+    has one version, that of the last change in log order. Every change creates a version, also one
+    that changes no value; a change that is sent again creates none.
 
     A delete, truncate or tombstone is a row without values and with valid_to = valid_from. Late
     changes need these rows, and as-of joins never match them. The condition
     `valid_to IS NULL OR valid_from < valid_to` selects only the versions. A truncate is a row with
-    a null key; it ends all versions with a lower position that began at or before its time.
+    a null key; it ends all versions before it in log order that began at or before its time.
 
     A tombstone has no source time. After a delete it is redundant and dropped. Otherwise it ends
-    its key at its Kafka timestamp, or at the time of the next change if that is earlier. Changes
-    at equal positions are one change; the last to arrive wins. If it arrives after a tombstone
-    that ended the change, the tombstone was redelivered and is dropped.
+    its key at its Kafka timestamp, or at the time of the next change if that is earlier.
 
     Times are source times: if the source clock moves back between two changes of a key, the history
     follows the clock, and `latest_changes` follows the log. Changes without a key or a time have no
@@ -105,9 +97,7 @@ def history_updates(table: DataFrame, changes: DataFrame, *, has_truncate: bool)
     names = row_names(changes)
     versions = table.select(*map(quoted_column, names), *VALIDITY_COLUMNS)
     affected_rows = _affected_versions(versions, changes, keys, has_truncate=has_truncate)
-    age = F.when(_is_tombstone(), _TOMBSTONE_FROM_TABLE).otherwise(_FROM_TABLE)
-    arrival = F.struct(age, *[F.lit(None)] * 3).cast(_ARRIVAL_TYPE)
-    stored_rows = affected_rows.drop("valid_to", "is_current").withColumn(_ARRIVAL, arrival)
+    stored_rows = affected_rows.drop("valid_to", "is_current")
     validity = _validity(stored_rows.unionByName(_version_rows(changes)), keys, names)
     return _changed_versions(validity, affected_rows, keys, names)
 
@@ -159,21 +149,19 @@ def _version_rows(changes: DataFrame) -> DataFrame:
     """Return a row for each change, with the columns of the version that it creates."""
     timed_changes = with_deletes_of_old_keys(changes).where(F.col("event_time").isNotNull())
     relevant_changes = timed_changes.where(has_key(changes) | (F.col("op") == F.lit(TRUNCATE)))
-    arrival = F.struct(F.lit(_FROM_BATCH), "place.topic", "place.partition", "place.offset")
     return relevant_changes.select(
         *current_row(changes),
         F.col("event_time").alias("valid_from"),
         "op",
         "position",
-        arrival.cast(_ARRIVAL_TYPE).alias(_ARRIVAL),
     )
 
 
 def _validity(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
     """Return the versions of changes; the rules of `history_rows`, applied one after the other."""
     key = [quoted_column(name) for name in keys]
-    one_per_position = _last_per_position(_with_tombstone_positions(rows, key), key)
-    one_per_instant = _last_per_instant(_with_timed_tombstones(one_per_position, key), key)
+    effective = _without_repeats(_in_log_order(rows, key), key)
+    one_per_instant = _last_per_instant(_with_timed_tombstones(effective, key), key)
     with_truncates = one_per_instant.crossJoin(F.broadcast(_collected_truncates(rows)))
     with_validity = _with_valid_to(with_truncates, key)
     with_current_flag = with_validity.withColumn("is_current", F.col("valid_to").isNull())
@@ -184,29 +172,36 @@ def _is_tombstone() -> Column:
     return F.col("op") == F.lit(TOMBSTONE)
 
 
-def _with_tombstone_positions(rows: DataFrame, key: list[Column]) -> DataFrame:
-    """Set the position of a tombstone to the highest position of its key that arrived before it."""
-    by_arrival = Window.partitionBy(*key).orderBy(_ARRIVAL)
-    so_far = by_arrival.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    lowest = F.array().cast("array<bigint>")
-    position = F.coalesce("position", F.max("position").over(so_far), lowest)
-    return rows.withColumn("position", position)
+def _in_log_order(rows: DataFrame, key: list[Column]) -> DataFrame:
+    """Add the first of the columns _LOG_ORDER: the latest time of a record in its partition."""
+    by_offset = Window.partitionBy(*key, "position.topic", "position.partition").orderBy(
+        "position.offset"
+    )
+    so_far = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return rows.withColumn(_LOG_TIME, F.max("position.written_at").over(so_far))
 
 
-def _last_per_position(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Retain the last change at each position, and the tombstones that arrived after it."""
-    at_position = Window.partitionBy(*key, "position").orderBy(_is_tombstone(), _ARRIVAL)
-    same_position = at_position.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    last = F.max(F.when(~_is_tombstone(), F.col(_ARRIVAL))).over(same_position)
-    is_last = F.col(_ARRIVAL) == F.col(_LAST)
-    is_after = F.coalesce(F.col(_ARRIVAL) > F.col(_LAST), F.lit(True))
-    is_retained = F.when(_is_tombstone(), is_after).otherwise(is_last)
-    return changes.withColumn(_LAST, last).where(is_retained)
+def _without_repeats(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Drop changes that were sent again.
+
+    An earlier one has their position or a higher one, and their time or a later one.
+    """
+    same_log = Window.partitionBy(*key, "position.server").orderBy(*_LOG_ORDER)
+    earlier = same_log.rowsBetween(Window.unboundedPreceding, -1)
+    has_source = F.col("position.source").isNotNull()
+    time = F.when(has_source, F.col("valid_from"))
+    is_repeated = (
+        has_source
+        & (F.col("position.source") <= F.max("position.source").over(earlier))
+        & (F.col("valid_from") <= F.max(time).over(earlier))
+    )
+    flagged = changes.withColumn(_IS_REPEATED, F.coalesce(is_repeated, F.lit(False)))
+    return flagged.where(~F.col(_IS_REPEATED)).drop(_IS_REPEATED)
 
 
 def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
     """Drop redundant tombstones; limit the time of others to that of the next change in the log."""
-    log_order = Window.partitionBy(*key).orderBy("position", _is_tombstone(), _ARRIVAL)
+    log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
     follows_removal = F.coalesce(removes_row(F.lag("op").over(log_order)), F.lit(False))
     next_valid_from = F.min("valid_from").over(log_order.rowsBetween(1, Window.unboundedFollowing))
     time = F.when(_is_tombstone(), F.least("valid_from", next_valid_from))
@@ -220,10 +215,9 @@ def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
 
 
 def _last_per_instant(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Retain the change with the highest position at each instant."""
-    order = [F.desc("position"), _is_tombstone().desc()]
-    highest_first = Window.partitionBy(*key, "valid_from").orderBy(*order)
-    return changes.withColumn(_RANK, F.row_number().over(highest_first)).where(F.col(_RANK) == 1)
+    """Retain the last change in log order at each instant."""
+    last_first = Window.partitionBy(*key, "valid_from").orderBy(*map(F.desc, _LOG_ORDER))
+    return changes.withColumn(_RANK, F.row_number().over(last_first)).where(F.col(_RANK) == 1)
 
 
 def _with_valid_to(changes: DataFrame, key: list[Column]) -> DataFrame:
@@ -232,7 +226,8 @@ def _with_valid_to(changes: DataFrame, key: list[Column]) -> DataFrame:
     start = F.col("valid_from")
 
     def ends_it(truncate: Column) -> Column:
-        return (truncate["at"] >= start) & (truncate["position"] > F.col("position"))
+        follows = replaces(truncate["position"], truncate["at"], F.col("position"), start)
+        return (truncate["at"] >= start) & follows
 
     truncated_at = F.array_min(F.filter(F.col(_TRUNCATES), ends_it)["at"])
     next_valid_from = F.lead("valid_from").over(Window.partitionBy(*key).orderBy("valid_from"))
@@ -245,4 +240,4 @@ def _collected_truncates(rows: DataFrame) -> DataFrame:
     """Return one row with the times and positions of all truncates."""
     truncates = rows.where(F.col("op") == F.lit(TRUNCATE))
     truncate_set = F.collect_set(F.struct(F.col("valid_from").alias("at"), "position"))
-    return truncates.agg(truncate_set.cast(_TRUNCATES_TYPE).alias(_TRUNCATES))
+    return truncates.agg(truncate_set.alias(_TRUNCATES))

@@ -17,7 +17,7 @@ from .change_schema import (
     CHANGE_COLUMNS,
     CREATE,
     DELETE,
-    LOG_POSITION_TYPE,
+    POSITION_TYPE,
     SNAPSHOT,
     UPDATE,
     is_before,
@@ -34,7 +34,6 @@ _OLD_COUNT = "__tidegate_old_count"
 _NEW_COUNT = "__tidegate_new_count"
 _POSITION = "__tidegate_position"
 _EVENT_TIME = "__tidegate_event_time"
-_LOG_POSITION = "__tidegate_log_position"
 NOT_UNIQUE = "is the key of several rows, or is null"
 
 
@@ -62,7 +61,7 @@ def diff_snapshots(
         position: orders these changes after those of older snapshots, such as `[7]`.
         snapshot_time: the time of the newer snapshot, with a time zone; the `event_time` of its
             changes.
-        source_name: the value of `place.topic`, such as the name of the table.
+        source_name: the value of `position.topic`, such as the name of the table.
 
     Returns:
         Changes with `op` create, update or delete, in the schema of the changelog formats: input
@@ -107,9 +106,9 @@ def as_updates(rows: DataFrame, columns: StructType, keys: Sequence[str]) -> Dat
         F.struct(*key_columns).alias("key"),
         F.when(is_old, row).alias(_BEFORE),
         F.when(~is_old, row).alias(_AFTER),
-        _POSITION, _EVENT_TIME, _LOG_POSITION,
+        _POSITION, _EVENT_TIME,
     )  # fmt: skip
-    return before_and_after.groupBy("key", _POSITION, _EVENT_TIME, _LOG_POSITION).agg(
+    return before_and_after.groupBy("key", _POSITION, _EVENT_TIME).agg(
         F.first(_BEFORE, ignorenulls=True).alias(_BEFORE),
         F.first(_AFTER, ignorenulls=True).alias(_AFTER),
         F.count(_BEFORE).alias(_OLD_COUNT),
@@ -120,15 +119,16 @@ def as_updates(rows: DataFrame, columns: StructType, keys: Sequence[str]) -> Dat
 def with_position(
     rows: DataFrame, position: Column, event_time: Column, source_name: str
 ) -> DataFrame:
-    """Add the position, the event time and the log position of the commit of the rows."""
-    log_position = F.struct(F.lit(source_name), F.lit(0), F.element_at(position, -1))
-    return rows.withColumns(
-        {
-            _POSITION: position.cast("array<bigint>"),
-            _EVENT_TIME: event_time,
-            _LOG_POSITION: log_position.cast(LOG_POSITION_TYPE),
-        }
-    )
+    """Add the position and the event time of the commit of the rows.
+
+    position: an array of numbers, the last of which is the offset.
+    """
+    values = (F.lit(source_name), F.lit(0), F.element_at(position, -1), event_time, None, position)
+    fields = [
+        (F.lit(None) if value is None else value).cast(field.dataType).alias(field.name)
+        for value, field in zip(values, POSITION_TYPE, strict=True)
+    ]
+    return rows.withColumns({_POSITION: F.struct(*fields), _EVENT_TIME: event_time})
 
 
 def net_by_key(updates: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -145,16 +145,17 @@ def net_by_key(updates: DataFrame, keys: Sequence[str]) -> DataFrame:
     checked_rows = raise_if_not_unique(_first_and_last_update(updates), is_faulty)
     op = F.when(before.isNull(), CREATE).when(after.isNull(), DELETE).otherwise(UPDATE)
     changed = checked_rows.where(~before.eqNullSafe(after))
-    commit = (last[_POSITION], last[_EVENT_TIME], last[_LOG_POSITION])
-    values = zip(CHANGE_COLUMNS, (op, F.col("key"), before, after, *commit), strict=True)
+    commit = (last[_POSITION], last[_EVENT_TIME])
+    no_names = F.lit(None).cast("array<string>")
+    values = zip(CHANGE_COLUMNS, (op, F.col("key"), before, after, no_names, *commit), strict=True)
     return changed.select(*[value.alias(name) for name, value in values])
 
 
 def _first_and_last_update(updates: DataFrame) -> DataFrame:
     """Return the first and last update of each key, its most rows at once, and its net gain."""
-    order = F.col(_POSITION)
+    order = F.col(_POSITION)["source"]
     first = F.min_by(F.struct(_BEFORE, _OLD_COUNT), order)
-    last = F.max_by(F.struct(_AFTER, _NEW_COUNT, _POSITION, _EVENT_TIME, _LOG_POSITION), order)
+    last = F.max_by(F.struct(_AFTER, _NEW_COUNT, _POSITION, _EVENT_TIME), order)
     return updates.groupBy("key").agg(
         first.alias("first"),
         last.alias("last"),
@@ -221,7 +222,7 @@ def snapshot_as_changes(
             `[lsn]` for PostgreSQL, `[file, pos, row]` for MySQL; `[-1]` for changes that are
             ordered by topic offsets.
         snapshot_time: the time of the snapshot, with a time zone; the `event_time` of its rows.
-        source_name: the value of `place.topic`.
+        source_name: the value of `position.topic`.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: as `diff_snapshots`.
@@ -281,8 +282,8 @@ def drop_covered_by_snapshot(
         )
     if position is not None:
         snapshot = F.array(*map(F.lit, require_integers(position, "position")))
-        is_covered = F.col("position") <= snapshot.cast("array<bigint>")
+        is_covered = F.col("position")["source"] <= snapshot.cast("array<bigint>")
         return changes.where(~F.coalesce(is_covered, F.lit(False)))
-    place = F.col("place")
+    place = F.col("position")
     is_covered = is_before(offsets or {}, place["topic"], place["partition"], place["offset"])
     return changes.where(~is_covered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,13 +18,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ..changelogs.change_schema import DELETE, ROW_OPS, TOMBSTONE, TRUNCATE, change_type
-from ..columns import quoted_column, require_choice
+from ..changelogs.change_schema import (
+    DELETE,
+    POSITION_TYPE,
+    ROW_OPS,
+    SNAPSHOT,
+    TOMBSTONE,
+    TRUNCATE,
+    change_type,
+)
+from ..columns import quoted_column
 from ..event_time.timestamps import epoch_to_timestamp
 from .connect_json import UNAVAILABLE, child_path
 from .format import Format
-
-Position = Literal["log", "source"]
 
 _PREFIX = "__tidegate_change_"
 
@@ -38,8 +44,9 @@ class Dialect:
     key_schema: the fields of the key of a record.
     extract_parts: returns the parts of the change in an envelope, null if missing: skipped, whether
         it is not of a row; code, the operation as the envelope spells it; before and after, the
-        rows; micros, the time of the change in microseconds since 1970; source_position, its
-        position in the database log.
+        rows; micros, the time of the change in microseconds since 1970; source_position and server,
+        its position in the log of the database and the identity of that log; from_snapshot, whether
+        it was read from the table instead.
     extract_key: returns a key column from the key of a record.
     op_by_code: the operations by code.
     row_path: the path of the row after the change in the envelope; "" if the envelope is the row.
@@ -63,12 +70,8 @@ class ChangeFormat:
     keys: tuple[str, ...]
     dialect: Dialect
     value_format: Callable[[StructType], Format]
-    position: Position
     placeholder: str | None = None
     required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
-
-    def __post_init__(self) -> None:
-        require_choice(self.position, "position", Position)
 
     @cached_property
     def schema(self) -> StructType:
@@ -139,10 +142,15 @@ class ChangeFormat:
         sources = ("after", "before", "record_key")
         return F.coalesce(*[_part(source).getField(name) for source in sources])
 
-    def _log_position(self) -> Column:
-        if self.position == "log":
-            return F.array(F.col("offset"))
-        return F.when(F.col("value").isNotNull(), _part("source_position"))
+    def _position(self) -> Column:
+        """Return the position of the change; a row of a snapshot has none in the database's log."""
+        is_streamed = (self._operation() != F.lit(SNAPSHOT)) & ~_part("from_snapshot")
+        has_source = F.col("value").isNotNull() & F.coalesce(is_streamed, F.lit(True))
+        source = F.when(has_source, _part("source_position"))
+        server = F.when(source.isNotNull(), _part("server"))
+        in_topic = [F.col(name) for name in ("topic", "partition", "offset", "timestamp")]
+        values = zip([*in_topic, server, source], POSITION_TYPE, strict=True)
+        return F.struct(*[value.cast(field.dataType).alias(field.name) for value, field in values])
 
     def _change(self) -> Column:
         op = self._operation()
@@ -153,9 +161,9 @@ class ChangeFormat:
             "key": F.when(op != F.lit(TRUNCATE), key),
             "before": _part("before"),
             "after": F.when(op.isin(*ROW_OPS), _part("after")),
-            "position": self._log_position(),
+            "unavailable": F.lit(None),
+            "position": self._position(),
             "event_time": F.when(op == F.lit(TOMBSTONE), F.col("timestamp")).otherwise(changed_at),
-            "place": F.struct("topic", "partition", "offset"),
         }
         return F.struct(
             *[fields[each.name].cast(each.dataType).alias(each.name) for each in self.schema]
@@ -174,7 +182,7 @@ class ChangeFormat:
         placeholders = self._unavailable_names()
         required = [column.name for column in self.columns if not column.nullable]
         nulls = _join_names((name, after.getField(name).isNull()) for name in required)
-        fault = (
+        return (
             F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
             .when(_part("unreadable"), F.lit(None))
@@ -185,11 +193,6 @@ class ChangeFormat:
             .when(has_row & (placeholders != ""), _with_value("unavailable value: ", placeholders))
             .when(has_row & (nulls != ""), _with_value("missing field: ", nulls))
         )
-        if self.position == "log":
-            # The offset of a truncate does not order it among the changes of other partitions.
-            return fault.when(op == F.lit(TRUNCATE), "truncate cannot be ordered by offset")
-        has_no_position = (op != F.lit(TOMBSTONE)) & _part("source_position").isNull()
-        return fault.when(has_no_position, "missing source position")
 
     def _placeholders(self, row: Column) -> Iterable[Column]:
         """Yield the path of each column that holds the placeholder, else null."""

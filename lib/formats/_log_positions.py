@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-_NUMBER_FIELDS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no")
-_TEXT_FIELDS = ("file", "commit_lsn", "change_lsn", "scn")
+_NUMBER_FIELDS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no", "ssn", "server_id")
+_TEXT_FIELDS = ("name", "snapshot", "file", "gtid", "commit_lsn", "change_lsn", "scn")
 DEBEZIUM_SOURCE = StructType(
     [
         *[StructField(name, LongType()) for name in _NUMBER_FIELDS],
@@ -23,15 +23,41 @@ def debezium_position(source: Column) -> Column:
     """Return the position in Debezium's `source`, or null.
 
     PostgreSQL: [lsn]. MySQL and MariaDB: [number of the binlog file, pos, row]. SQL Server and Db2:
-    [*commit_lsn, *change_lsn, event_serial_no]. Oracle: [scn].
+    [*commit_lsn, *change_lsn, event_serial_no]. Oracle: [scn, ssn].
     """
     scn = source["scn"].try_cast("bigint")
+    ssn = F.coalesce(source["ssn"], F.lit(0))
     return F.coalesce(
         F.when(source["lsn"].isNotNull(), F.array(source["lsn"])),
         _binlog_position(source["file"], source["pos"], source["row"]),
         _sql_server_position(source),
-        F.when(scn.isNotNull(), F.array(scn)),
+        F.when(scn.isNotNull(), F.array(scn, ssn)),
     )
+
+
+def debezium_server(source: Column) -> Column:
+    """Return the identity of the log that the positions of Debezium's `source` are in.
+
+    MySQL and MariaDB: with the server, by its id and that of its GTIDs, because the numbers of the
+    binlog files of another one are others.
+    """
+    return F.concat_ws("/", source["name"], source["server_id"], _gtid_source(source["gtid"]))
+
+
+def is_debezium_snapshot(source: Column) -> Column:
+    """Return whether a change is a row of a snapshot: initial, incremental or ad hoc."""
+    return F.coalesce(~source["snapshot"].isin("", "false"), F.lit(False))
+
+
+def maxwell_server(server_id: Column, gtid: Column) -> Column:
+    """Return the identity of the log of Maxwell's positions; null if it is not written."""
+    parts = F.concat_ws("/", server_id, _gtid_source(gtid))
+    return F.nullif(parts, F.lit(""))
+
+
+def _gtid_source(gtid: Column) -> Column:
+    """Return the server of a MySQL GTID, uuid:number, or the domain of one of MariaDB, 0-1-270."""
+    return F.regexp_extract(gtid, r"^([0-9A-Fa-f-]{36}|\d+-\d+)[:-]", 1)
 
 
 def maxwell_position(position: Column, xoffset: Column) -> Column:

@@ -21,8 +21,13 @@ from ..changelogs.change_schema import (
 )
 from ..columns import require_choice
 from ..errors import ArgumentError, ColumnError
-from ._change_envelope import ChangeFormat, Dialect, Position
-from ._log_positions import DEBEZIUM_SOURCE, debezium_position
+from ._change_envelope import ChangeFormat, Dialect
+from ._log_positions import (
+    DEBEZIUM_SOURCE,
+    debezium_position,
+    debezium_server,
+    is_debezium_snapshot,
+)
 from .connect_json import ConnectJson, Decimals, Timestamps
 from .format import Format
 
@@ -39,7 +44,6 @@ def debezium_format(
     *,
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
-    position: Position = "log",
     decimals: Decimals | None = None,
     timestamps: Timestamps | None = None,
     unavailable_value: str = UNAVAILABLE_VALUE,
@@ -56,21 +60,21 @@ def debezium_format(
     | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t), "tombstone" |
     | key | struct of the key columns: from `after`, else `before`, else the key of the record |
     | before, after | structs of all columns; null if there is no row, or it was not logged |
-    | position | array of bigint that sorts in log order, see below |
+    | unavailable | the columns of `after` whose values were not sent |
+    | position | struct of topic, partition, offset, written_at, server and source, see below |
     | event_time | source.ts_us, else source.ts_ms, else ts_ms; for tombstones Kafka's timestamp |
-    | place | struct of topic, partition and offset |
 
-    `position="log"` uses the offset. Debezium writes all changes of a key to one partition, so
-    offsets order the changes of each key. After a restart a connector may send some changes again,
-    at later offsets: tables then return to an earlier state, and are correct again at the end of
-    the repeated changes.
+    The changes of a key are in the order of the topic, without those that are sent again. Offsets
+    order the changes of a partition. Where a key moves to another partition, because partitions
+    were added, its position in the log of the database decides (`source`: PostgreSQL lsn; MySQL and
+    MariaDB file, pos, row; SQL Server and Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn,
+    ssn), or else the time of the record (`written_at`).
 
-    `position="source"` uses the position in the log of the database (PostgreSQL lsn; MySQL and
-    MariaDB file, pos, row; SQL Server and Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn).
-    Repeated changes are then older than the current row and have no effect, the topic may get more
-    partitions, and truncates are ordered. Positions are not comparable across a restored database
-    or a MySQL server with another binlog. A tombstone has no source position; it follows the
-    newest preceding change of its key.
+    A connector sends changes again after a restart. A change whose `source` is lower than that of
+    an earlier one of its key, and whose time is not later, is one of them and has no effect. With a
+    later time it has: then positions have started again, as after a failover or a restore. `server`
+    identifies the log; positions in different ones are not compared. Rows of a snapshot (initial,
+    incremental or ad hoc) and tombstones have no `source`: they follow the change before them.
 
     | record | result |
     |---|---|
@@ -84,8 +88,7 @@ def debezium_format(
     | a schema change, the begin or end of a transaction | skipped, and counted as discarded |
     | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
     | the placeholder of an unavailable value | dead letter "unavailable value: <columns>" |
-    | truncate | with position="source" a change without a key, otherwise a dead letter |
-    | no valid source position | with position="source" dead letter "missing source position" |
+    | truncate | a change without a key, which ends all rows before it |
     | unreadable bytes, values of other types | dead letter with the reason of the value format |
 
     Debezium sends a placeholder for an unchanged large value, unless the PostgreSQL table has
@@ -115,7 +118,6 @@ def debezium_format(
         key: the columns of the primary key.
         value_format: function from a schema to the format of keys and values, such as
             `avro_format`; by default the JSON of Kafka Connect, with or without a schema part.
-        position: what orders the changes of a key.
         decimals: decimal.handling.mode of records without a schema part: "precise" (base64 of the
             bytes, with the scale of the column), "string" or "double". None accepts text only if it
             cannot be base64.
@@ -134,7 +136,7 @@ def debezium_format(
 
     >>> customers = debezium_format("id INT NOT NULL, name STRING", key="id")
     >>> customers.schema.names
-    ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
+    ['op', 'key', 'before', 'after', 'unavailable', 'position', 'event_time']
     """
     row_schema, keys = row_type(columns, key)
     if not isinstance(unavailable_value, str) or not unavailable_value:
@@ -163,7 +165,6 @@ def debezium_format(
         tuple(keys),
         dialect,
         value_format or json_values,
-        position,
         unavailable_value,
     )
 
@@ -194,6 +195,8 @@ def _extract_parts(record: Column) -> dict[str, Column]:
         "after": record["after"],
         "micros": _time_of_change(source, record["ts_ms"]),
         "source_position": debezium_position(source),
+        "server": debezium_server(source),
+        "from_snapshot": is_debezium_snapshot(source),
     }
 
 
@@ -253,6 +256,8 @@ class _FlatParts:
             "after": F.when(is_row, row),
             "micros": F.coalesce(time, F.unix_micros("timestamp")),
             "source_position": debezium_position(source),
+            "server": debezium_server(source),
+            "from_snapshot": is_debezium_snapshot(source),
         }
 
     def _names(self, name: str) -> list[str]:

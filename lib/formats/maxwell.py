@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ..changelogs.change_schema import CREATE, DELETE, SNAPSHOT, UPDATE, change_type, row_type
-from ._change_envelope import ChangeFormat, Dialect, Position
-from ._log_positions import maxwell_position
+from ._change_envelope import ChangeFormat, Dialect
+from ._log_positions import maxwell_position, maxwell_server
 from .format import Format
 from .json import inner_object_fields, json_format
 
@@ -32,7 +32,6 @@ def maxwell_format(
     *,
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
-    position: Position = "log",
 ) -> ChangeFormat:
     """Read the changes of one MySQL table, as Maxwell's daemon writes them.
 
@@ -88,6 +87,8 @@ def maxwell_format(
             StructField("ts", LongType()),
             StructField("position", StringType()),
             StructField("xoffset", LongType()),
+            StructField("server_id", LongType()),
+            StructField("gtid", StringType()),
             StructField("data", change_schema["before"].dataType),
             StructField("old", StringType()),
         ]
@@ -103,7 +104,7 @@ def maxwell_format(
         extract_key=lambda record, name: record.getField(f"pk.{name}"),
         op_by_code=_OP_BY_CODE,
     )
-    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
+    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format)
 
 
 def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:
@@ -116,6 +117,8 @@ def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:
         "after": data,
         "micros": F.try_multiply(record["ts"], F.lit(1_000_000)),
         "source_position": maxwell_position(record["position"], record["xoffset"]),
+        "server": maxwell_server(record["server_id"], record["gtid"]),
+        "from_snapshot": F.lit(False),
     }
 
 

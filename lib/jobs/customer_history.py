@@ -17,7 +17,6 @@ DESCRIPTION = "Maintain a table and its history from its changelog, from Kafka t
 class ChangesSection(InputSection):
     """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
-    `position` orders the changes by the log of the source database, or by the topic's offsets.
     `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
     """
 
@@ -25,7 +24,6 @@ class ChangesSection(InputSection):
     watermark_delay: NonNegativeDuration = "0 seconds"
     key: Names
     format: Literal["debezium", "maxwell"] = "debezium"  # type: ignore[assignment]
-    position: Literal["source", "log"] = "source"
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
@@ -34,11 +32,10 @@ class ChangesSection(InputSection):
     def changelog_format(self) -> Format:
         """Return the format of the changes."""
         if self.format == "maxwell":
-            return maxwell_format(self.event_schema, key=self.key, position=self.position)
+            return maxwell_format(self.event_schema, key=self.key)
         return debezium_format(
             self.event_schema,
             key=self.key,
-            position=self.position,
             decimals=self.decimals,
             timestamps=self.timestamps,
             unavailable_value=self.unavailable_value,

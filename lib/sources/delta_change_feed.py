@@ -147,8 +147,8 @@ class DeltaChangeFeed:
     They come from Delta's change data feed, so the table needs the property
     `delta.enableChangeDataFeed`, which `TableLayout(properties=...)` of a sink can set. Each
     version has at most one change per key: `op` is create, update or delete; `before` and `after`
-    are the rows; `position` is the version, `event_time` the time of its commit, and `place` has
-    the path of the table as topic and the version as offset. A commit that rewrites an equal row
+    are the rows; `position` has the path of the table as topic, and the version as offset and as
+    source; `event_time` is the time of its commit. A commit that rewrites an equal row
     is not a change. An update of the key is a delete and a create.
 
     Delta reads old versions with the newest columns: an added column is null before. A column that
@@ -222,8 +222,8 @@ class DeltaChangeFeed:
         """Return the net changes from one version of the table to a later one.
 
         Each key has at most one change, and none if its row is the same in both versions.
-        `position`, `event_time` and `place` are those of the key's last change. The cost depends on
-        all changes in between.
+        `position` and `event_time` are those of the key's last change. The cost depends on all
+        changes in between.
         """
         state = self.table_state(spark)
         self._require_version(state, "from_version", from_version)
@@ -340,8 +340,8 @@ def net_changes(
     and the errors. A key that is not unique is an error if the changes show it.
 
     Returns:
-        At most one change per key: op (create, update, delete), key, before, after, position (the
-        version of the key's last change), event_time, place.
+        At most one change per key, with the columns of a change: op (create, update, delete), key,
+        before, after, unavailable, position (of the version of the key's last change), event_time.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp()

@@ -49,8 +49,10 @@ def changes(spark: SparkSession, log: Sequence[Change], first: int = 0) -> DataF
     for offset, change in enumerate(log, first):
         key = None if change.key is None else (change.key,)
         after = None if change.op in ENDS else (change.key, change.value)
-        position = None if change.position is None else list(change.position)
-        rows.append((change.op, key, None, after, position, at(change.at), ("t", 0, offset)))
+        source = None if change.position is None else list(change.position)
+        server = None if source is None else "s"
+        position = ("t", 0, offset, at(offset), server, source)
+        rows.append((change.op, key, None, after, None, position, at(change.at)))
     return spark.createDataFrame(rows, SHAPE)
 
 

@@ -6,7 +6,7 @@ The table is computed change by change, and its history instant by instant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -16,13 +16,34 @@ ENDS = ("delete", "tombstone", "truncate")
 
 @dataclass(frozen=True)
 class Change:
-    """A change; `at` is in milliseconds, and `position` may be None for a tombstone."""
+    """A change; `at` is in milliseconds, and `position` is None for snapshot rows and tombstones."""
 
     op: str
     key: str | None
     value: str | None
     position: Position | None
     at: int
+
+
+@dataclass(frozen=True)
+class _State:
+    """The row of a key: the highest position so far, and the time of its last change."""
+
+    position: Position | None
+    at: int
+    value: str | None
+    lives: bool
+
+    def is_replaced_by(self, change: Change) -> bool:
+        """Return whether a later change in the log has an effect."""
+        if change.position is None or self.position is None:
+            return True
+        return change.position >= self.position or change.at > self.at
+
+    def after(self, change: Change) -> _State:
+        position = self.position if change.position is None else change.position
+        lives = change.op not in ENDS
+        return _State(position, change.at, change.value if lives else None, lives)
 
 
 @dataclass(frozen=True)
@@ -37,34 +58,55 @@ class Version:
 
 def current(log: Iterable[Change]) -> dict[str, str | None]:
     """Apply the changes one by one, in log order."""
-    state: dict[str, tuple[Position, str | None, bool]] = {}
-    floor: Position = ()
+    states: dict[str, _State] = {}
+    truncated: _State | None = None
+    nothing = _State(None, 0, None, False)
     for change in log:
         if change.key is None:
-            assert change.position is not None
-            floor = max(floor, change.position)
-            for key, (position, _, _) in list(state.items()):
-                if position < floor:
-                    state[key] = (floor, None, False)
+            if truncated is None or truncated.is_replaced_by(change):
+                truncated = (truncated or nothing).after(change)
+            for key, state in states.items():
+                if state.is_replaced_by(change):
+                    states[key] = state.after(change)
             continue
-        known = state[change.key][0] if change.key in state else floor
-        position = known if change.position is None else change.position
-        if position >= known:
-            state[change.key] = (position, change.value, change.op not in ENDS)
-    return {key: value for key, (_, value, lives) in state.items() if lives}
+        state = states.get(change.key, truncated or nothing)
+        is_redundant = change.op == "tombstone" and change.key in states and not state.lives
+        if state.is_replaced_by(change) and not is_redundant:
+            states[change.key] = state.after(change)
+    return {key: state.value for key, state in states.items() if state.lives}
+
+
+@dataclass(frozen=True)
+class _Logged:
+    """A change with its index in the log, and its time."""
+
+    change: Change
+    at: int
+    index: int
+
+    def follows(self, other: _Logged) -> bool:
+        """Return whether the change is after another one in the order of changes."""
+        position, other_position = self.change.position, other.change.position
+        if position is not None and other_position is not None:
+            if position >= other_position:
+                return True
+            if self.at <= other.at:
+                return False
+        return self.index >= other.index
 
 
 def history(log: Sequence[Change]) -> list[Version]:
     """Compute the valid change at each instant, and merge consecutive instants of one change."""
-    truncates = [change for change in log if change.key is None]
+    logged = [_Logged(change, change.at, index) for index, change in enumerate(log)]
+    truncates = [each for each in logged if each.change.key is None]
     versions = []
     for key in sorted({change.key for change in log if change.key is not None}):
-        effective = _effective_changes([change for change in log if change.key == key])
-        instants = sorted({change.at for change in [*effective, *truncates]})
+        effective = _effective_changes([each for each in logged if each.change.key == key])
+        instants = sorted({each.at for each in [*effective, *truncates]})
         valid = [(at, _valid_change(effective, truncates, at)) for at in instants]
         runs = [
-            (change, [at for at, _ in run])
-            for change, run in groupby(valid, key=lambda pair: pair[1])
+            (None if each is None else each.change, [at for at, _ in run])
+            for each, run in groupby(valid, key=lambda pair: pair[1])
         ]
         ends = [ats[0] for _, ats in runs[1:]] + [None]
         versions += [
@@ -76,57 +118,40 @@ def history(log: Sequence[Change]) -> list[Version]:
 
 
 def _valid_change(
-    effective: Sequence[Change], truncates: Sequence[Change], at: int
-) -> Change | None:
+    effective: Sequence[_Logged], truncates: Sequence[_Logged], at: int
+) -> _Logged | None:
     """Return the change of a key that is valid at an instant."""
-    before = [change for change in effective if change.at <= at]
+    before = [each for each in effective if each.at <= at]
     if not before:
         return None
-    last = max(before, key=lambda change: (change.at, change.position, change.op == "tombstone"))
-    cut = [
-        t for t in truncates if last.at <= t.at <= at and (t.position or ()) > (last.position or ())
-    ]
+    last = max(before, key=lambda each: (each.at, each.index))
+    cut = [t for t in truncates if last.at <= t.at <= at and t.follows(last)]
     return None if cut else last
 
 
-def _effective_changes(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes of a key without duplicates and redundant tombstones.
+def _effective_changes(changes: Sequence[_Logged]) -> list[_Logged]:
+    """Return the changes of a key without repeats and redundant tombstones.
 
-    Each tombstone gets a position and a time.
+    The time of a tombstone is at most that of the next change.
     """
-    placed: list[Change] = []
-    known: Position = ()
-    for change in changes:
-        position = known if change.position is None else change.position
-        known = max(known, position)
-        placed.append(Change(change.op, change.key, change.value, position, change.at))
-    plain = {
-        change.position: index for index, change in enumerate(placed) if change.op != "tombstone"
-    }
-    once = [
-        (change.position or (), change.op == "tombstone", index, change)
-        for index, change in enumerate(placed)
-        if (
-            index > plain.get(change.position, -1)
-            if change.op == "tombstone"
-            else index == plain[change.position]
-        )
-    ]
-    ordered = [change for *_, change in sorted(once, key=lambda entry: entry[:3])]
-    effective = [
-        change
-        for before, change in zip([None, *ordered], ordered, strict=False)
-        if not (change.op == "tombstone" and before is not None and before.op in ENDS)
-    ]
-    return [
-        Change(
-            c.op,
-            c.key,
-            c.value,
-            c.position,
-            min([c.at, *(later.at for later in ordered[ordered.index(c) + 1 :])]),
-        )
-        if c.op == "tombstone"
-        else c
-        for c in effective
-    ]
+    once: list[_Logged] = []
+    highest: Position | None = None
+    latest = 0
+    for each in changes:
+        position = each.change.position
+        if position is None:
+            once.append(each)
+            continue
+        is_repeated = highest is not None and position <= highest and each.at <= latest
+        highest, latest = max(highest or position, position), max(latest, each.at)
+        if not is_repeated:
+            once.append(each)
+    effective = []
+    for index, each in enumerate(once):
+        if each.change.op == "tombstone":
+            if index and once[index - 1].change.op in ENDS:
+                continue
+            time = min([each.at, *(later.at for later in once[index + 1 :])])
+            each = replace(each, at=time)
+        effective.append(each)
+    return effective

@@ -10,16 +10,23 @@ from operator import and_, or_
 from typing import ClassVar
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from ...changelogs import latest_changes
-from ...changelogs.change_schema import key_names
+from ...changelogs.change_order import replaces, with_inherited_source
+from ...changelogs.change_schema import POSITION_TYPE, key_names
+from ...changelogs.latest_changes import (
+    FALLBACK,
+    IS_TOMBSTONE,
+    STATE_COLUMNS,
+    UNAVAILABLE,
+    latest_states,
+)
 from ...columns import first_reason, quote_name, quoted_column, quoted_column_in, same_key
 from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
-from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, merge_assignments
+from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
 from ..base import TableSink, require_target
@@ -28,8 +35,7 @@ from .change_faults import change_faults
 PURGE_EVERY = 50
 """Number of batches between two that scan the table for expired tombstones and delete them."""
 
-_TOMBSTONE = "tombstone"
-_TRUNCATE_POSITION = "__tidegate_truncated"
+_TRUNCATE = "__tidegate_truncate"
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,8 @@ class CurrentTable(TableSink):
     """Keep the current rows of a changing table (SCD type 1), exactly once per batch of changes.
 
     A batch contains changes, as `debezium_format` and `maxwell_format` return them. A row replaces
-    the stored row of its key if its position is the same or higher. The result depends neither on
-    batch boundaries nor on changes that are sent again.
+    the stored row of its key if it follows it in the log. The result depends neither on batch
+    boundaries nor on changes that are sent again.
 
     Columns: those of the source table, `changed_at` (source time of the last change), `deleted` and
     `position`. A deleted key remains as a tombstone: a row with `deleted` true and null values, so
@@ -83,13 +89,11 @@ class CurrentTable(TableSink):
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         keys = key_names(rows)
-        latest = table.without_column_metadata(latest_changes(rows)).persist()
+        latest = table.without_column_metadata(latest_states(rows)).persist()
         try:
-            stored = latest.drop(_TOMBSTONE)
+            stored = latest.drop(*STATE_COLUMNS)
             if table.require_matching_schema(stored, self.path, self.layout, evolve=False) is None:
-                # A key without a position has only Kafka tombstones, which delete no stored row.
-                positioned = stored.where(F.col("position").isNotNull())
-                table.append(positioned, self.path, options, self.layout)
+                table.append(stored, self.path, options, self.layout)
             else:
                 is_purge_due = batch.plan.number % PURGE_EVERY == PURGE_EVERY - 1
                 self._merge(latest, keys, options, purge=is_purge_due)
@@ -107,27 +111,64 @@ class CurrentTable(TableSink):
         spark = rows.sparkSession
         # A new key is not inserted if the source was truncated after its change.
         truncates = DeltaTable.forPath(spark, self.path).toDF().where(_is_truncate(keys))
-        last_truncate = truncates.agg(F.max("position").alias(_TRUNCATE_POSITION))
-        source = rows.crossJoin(F.broadcast(last_truncate))
-        values = merge_assignments(name for name in rows.columns if name != _TOMBSTONE)
-        position = quoted_column_in(SOURCE_ALIAS, "position")
-        is_newer = position >= quoted_column_in(TARGET_ALIAS, "position")
-        tombstone = quoted_column_in(SOURCE_ALIAS, _TOMBSTONE)
-        is_tombstoned = tombstone.isNotNull() & ~quoted_column_in(TARGET_ALIAS, "deleted")
-        is_insertable = F.coalesce(
-            position >= quoted_column_in(SOURCE_ALIAS, _TRUNCATE_POSITION), position.isNotNull()
-        )
+        last_truncate = truncates.select(F.struct("position", "changed_at").alias(_TRUNCATE))
+        source = rows.join(F.broadcast(last_truncate), how="left")
+        truncate = quoted_column_in(SOURCE_ALIAS, _TRUNCATE)
+        last = F.struct(*[_source(name).alias(name) for name in rows.columns])
+        fallback = _source(FALLBACK)
+        is_inserted = truncate.isNull() | _replaces(last, truncate)
         merge = (
             table.start_merge(spark, self.path, source, same_key(keys))
-            .whenMatchedUpdate(condition=is_newer, set=values)
-            .whenMatchedUpdate(condition=is_tombstoned, set=_deletion_values(rows, keys, tombstone))
-            .whenNotMatchedInsert(condition=is_insertable, values=values)
+            .whenMatchedUpdate(condition=_is_newer(last), set=_updated_values(rows, last))
+            .whenMatchedUpdate(
+                condition=fallback.isNotNull() & _is_newer(fallback),
+                set=_updated_values(rows, fallback),
+            )
+            .whenNotMatchedInsert(condition=is_inserted, values=_values(rows, last))
         )
         if purge and self.delete_retention is not None:
             retention_micros = microseconds(self.delete_retention, "delete_retention")
             merge = _with_purge(merge, rows, keys, retention_micros)
         with options.apply_to_session(spark):
             _with_truncate(merge, rows, keys).execute()
+
+
+def _source(name: str) -> Column:
+    return quoted_column_in(SOURCE_ALIAS, name)
+
+
+def _target(name: str) -> Column:
+    return quoted_column_in(TARGET_ALIAS, name)
+
+
+def _replaces(state: Column, stored: Column) -> Column:
+    """Return whether a state of the batch follows a stored position and time."""
+    return replaces(
+        state["position"], state["changed_at"], stored["position"], stored["changed_at"]
+    )
+
+
+def _is_newer(state: Column) -> Column:
+    """Return whether a state of the batch replaces the stored row."""
+    names = ("position", "changed_at")
+    stored = F.struct(*[_target(name).alias(name) for name in names])
+    return _replaces(state, stored) & ~(state[IS_TOMBSTONE] & _target("deleted"))
+
+
+def _values(rows: DataFrame, state: Column) -> dict[str, str | Column]:
+    names = [name for name in rows.columns if name not in STATE_COLUMNS]
+    return {quote_name(name): state[name] for name in names}
+
+
+def _updated_values(rows: DataFrame, state: Column) -> dict[str, str | Column]:
+    """Return the values of a state of the batch; those that were not sent are the stored ones."""
+    values = _values(rows, state)
+    for name in rows.columns:
+        if name not in ("position", "changed_at", "deleted", *STATE_COLUMNS):
+            is_missing = F.array_contains(state[UNAVAILABLE], name)
+            values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state[name])
+    values[quote_name("position")] = with_inherited_source(state["position"], _target("position"))
+    return values
 
 
 def _with_purge(
@@ -151,18 +192,32 @@ def _with_truncate(
     truncate = rows.where(_is_truncate(keys)).select("position", "changed_at").head()
     if truncate is None:
         return merge
-    position = F.array(*[F.lit(number).cast("bigint") for number in truncate["position"]])
-    deletion_values = _deletion_values(rows, keys, F.lit(truncate["changed_at"]))
+    position = _literal_position(truncate["position"])
+    changed_at = F.lit(truncate["changed_at"])
+    follows = replaces(position, changed_at, _target("position"), _target("changed_at"))
     return merge.whenNotMatchedBySourceUpdate(
-        condition=quoted_column_in(TARGET_ALIAS, "position") < position,
-        set={**deletion_values, "position": position},
+        condition=follows,
+        set={**_deletion_values(rows, keys, changed_at), "position": position},
     )
+
+
+def _literal_position(position: Row) -> Column:
+    source = position["source"]
+    numbers = None if source is None else F.array(*map(F.lit, source))
+    values = {**position.asDict(), "source": numbers}
+    fields = [
+        (F.lit(None) if value is None else value if name == "source" else F.lit(value))
+        .cast(POSITION_TYPE[name].dataType)
+        .alias(name)
+        for name, value in values.items()
+    ]
+    return F.struct(*fields)
 
 
 def _deletion_values(
     rows: DataFrame, keys: Sequence[str], deleted_at: Column
 ) -> dict[str, str | Column]:
-    retained = {*keys, "position", "deleted", "changed_at", _TOMBSTONE}
+    retained = {*keys, "position", "deleted", "changed_at", *STATE_COLUMNS}
     nulls = {
         quote_name(field.name): F.lit(None).cast(field.dataType)
         for field in rows.schema
