@@ -23,7 +23,7 @@ def replaces(
     newer, older = position["source"], stored_position["source"]
     is_comparable = _is_same_log(position, stored_position)
     return (
-        F.when(is_comparable & (newer >= older), F.lit(True))
+        F.when(is_comparable & (newer > older), F.lit(True))
         .when(is_comparable & ~F.coalesce(event_time > stored_time, F.lit(False)), F.lit(False))
         .when(
             _is_same_partition(position, stored_position),

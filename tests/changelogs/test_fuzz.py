@@ -13,7 +13,7 @@ from tests.formats import test_debezium, test_maxwell
 from tests.support.changelog_frames import Record, raw
 from tidegate.changelogs import history_rows, latest_changes
 from tidegate.formats import debezium_format, maxwell_format
-from tidegate.formats._change_envelope import ChangeFormat, Position
+from tidegate.formats._change_envelope import ChangeFormat
 
 FORMATS = {
     "debezium": (
@@ -40,10 +40,7 @@ TOKENS = [
 
 
 RECORDS_PER_SEED = 3_000
-UNUSABLE = (
-    "(op not in ('tombstone', 'truncate') and position is null)"
-    " or (op <> 'truncate' and key.id is null)"
-)
+UNUSABLE = "position.offset is null or (op <> 'truncate' and key.id is null)"
 
 
 def mutated(chance: random.Random, value: bytes) -> bytes:
@@ -68,13 +65,10 @@ def corpus(seed: int, valid_records: list[Record], count: int) -> list[Record]:
     return [(damaged(key), damaged(value)) for key, value in chance.choices(valid_records, k=count)]
 
 
-POSITIONS: dict[str, Position] = {"debezium": "source", "maxwell": "log"}
-
-
 def decode_mutated(spark: SparkSession, name: str, seed: int, count: int) -> Counter[str]:
     """Decode damaged envelopes; return the numbers of changes and dead letters."""
     make, columns, valid_records = FORMATS[name]
-    form: ChangeFormat = make(columns, key="id", position=POSITIONS[name])
+    form: ChangeFormat = make(columns, key="id")
     decoded = form.decode(raw(spark, corpus(seed, valid_records, count))).persist()
     try:
         good = decoded.where("not bad").select("record.*")

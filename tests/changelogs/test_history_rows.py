@@ -54,13 +54,14 @@ def test_each_change_begins_a_version_and_ends_the_previous_one(spark: SparkSess
     )
 
 
-def test_a_late_change_is_inserted_at_its_time_and_ties_go_to_the_higher_position(
+def test_a_late_change_is_inserted_at_its_time_and_ties_go_to_the_later_change(
     spark: SparkSession,
 ) -> None:
     log = [
         Change("create", "a", "x", (1,), 10),
         Change("update", "a", "z", (2,), 30),
         Change("update", "a", "y", (3,), 20),
+        Change("create", "b", "first", (4,), 10),
         Change("update", "b", "second", (5,), 10),
         Change("create", "b", "first", (4,), 10),
     ]
@@ -97,7 +98,8 @@ def test_a_tombstone_without_delete_ends_a_key_and_a_redelivered_one_is_dropped(
             ("alone", None, 25, 25, False, "tombstone"),
             ("quick", "x", 10, 20, False, "create"),
             ("quick", "y", 20, None, True, "create"),
-            ("again", "x", 10, None, True, "create"),
+            ("again", "x", 10, 25, False, "create"),
+            ("again", None, 25, 25, False, "tombstone"),
         ],
     )
 

@@ -17,7 +17,7 @@ from tests.support.sink_batches import batch
 from tidegate import Input, Job, run, write_initial_snapshot
 from tidegate.changelogs import drop_covered_by_snapshot, latest_changes
 from tidegate.errors import TableMismatchError
-from tidegate.formats import debezium_format, json_format
+from tidegate.formats import debezium_format
 from tidegate.sinks import CurrentTable
 from tidegate.sources import KafkaSource
 from tidegate.testing import Broker
@@ -78,7 +78,7 @@ def test_a_log_that_begins_before_its_snapshot_restores_no_deleted_row(
     produce_debezium(broker.bootstrap_servers, topic, log[20:])
     changelog = Input(
         KafkaSource(broker.bootstrap_servers, topic),
-        debezium_format(COLUMNS, key="id", value_format=json_format, position="source"),
+        debezium_format(COLUMNS, key="id"),
         time="event_time",
         watermark_delay="0 seconds",
     )

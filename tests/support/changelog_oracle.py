@@ -16,7 +16,10 @@ ENDS = ("delete", "tombstone", "truncate")
 
 @dataclass(frozen=True)
 class Change:
-    """A change; `at` is in milliseconds, and `position` is None for snapshot rows and tombstones."""
+    """A change; `at` is in milliseconds, and `position` may be None.
+
+    Snapshot rows and tombstones have no position.
+    """
 
     op: str
     key: str | None
@@ -38,7 +41,7 @@ class _State:
         """Return whether a later change in the log has an effect."""
         if change.position is None or self.position is None:
             return True
-        return change.position >= self.position or change.at > self.at
+        return change.position > self.position or change.at > self.at
 
     def after(self, change: Change) -> _State:
         position = self.position if change.position is None else change.position
@@ -88,10 +91,7 @@ class _Logged:
         """Return whether the change is after another one in the order of changes."""
         position, other_position = self.change.position, other.change.position
         if position is not None and other_position is not None:
-            if position >= other_position:
-                return True
-            if self.at <= other.at:
-                return False
+            return position > other_position or self.at > other.at
         return self.index >= other.index
 
 

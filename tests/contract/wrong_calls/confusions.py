@@ -816,9 +816,9 @@ PARTS: dict[str, tuple[Call, str]] = {
         lambda g: formats.debezium_format("id int", key=F.col("id")),
         "invalid key",
     ),
-    "debezium_format, position unknown": (
-        lambda g: formats.debezium_format("id int", key="id", position="lsn"),
-        "invalid position: 'lsn'",
+    "debezium_format, shape unknown": (
+        lambda g: formats.debezium_format("id int", key="id", shape="flat"),
+        "invalid shape: 'flat'",
     ),
     "maxwell_format, columns a list": (
         lambda g: formats.maxwell_format(["id"], key="id"),
