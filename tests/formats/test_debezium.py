@@ -11,7 +11,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from tests.support.changelog_frames import Record, raw
+from tests.support.changelog_frames import START, Record, raw
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.formats import debezium_format
 from tidegate.formats._change_envelope import ChangeFormat
@@ -33,12 +33,7 @@ KEY = {"id": 1}
 
 
 @pytest.fixture(scope="module")
-def by_source(spark: SparkSession) -> ChangeFormat:
-    return debezium_format(COLUMNS, key="id", position="source")
-
-
-@pytest.fixture(scope="module")
-def by_log(spark: SparkSession) -> ChangeFormat:
+def customers(spark: SparkSession) -> ChangeFormat:
     return debezium_format(COLUMNS, key="id")
 
 
@@ -98,9 +93,9 @@ GOOD: list[tuple[Record, str, tuple[str | None, str | None]]] = [
 
 
 def test_events_with_and_without_a_schema_part_become_the_same_changes(
-    spark: SparkSession, by_source: ChangeFormat
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
-    rows = read(spark, by_source, [record for record, _, _ in GOOD])
+    rows = read(spark, customers, [record for record, _, _ in GOOD])
     names = [(row.before and row.before.name, row.after and row.after.name) for row in rows]
     assert [row.bad for row in rows] == [False] * len(GOOD)
     assert [(row.op, pair) for row, pair in zip(rows, names, strict=True)] == [
@@ -108,22 +103,44 @@ def test_events_with_and_without_a_schema_part_become_the_same_changes(
     ]
     assert {row.key.id for row in rows} == {1}
     assert rows[1].after.asDict() == {"id": 1, "name": "Bob", "credit": None, "photo": b"\xff\x00"}
-    assert (str(rows[0].after.credit), rows[0].place.offset, rows[-1].place.offset) == (
+    assert (str(rows[0].after.credit), rows[0].position.offset, rows[-1].position.offset) == (
         "12.50",
         0,
         len(GOOD) - 1,
     )
-    changes = [row for row in rows if row.op != "tombstone"]
-    assert {(tuple(row.position), micros(row)) for row in changes} == {((24023128,), MS * 1000 + 7)}
-    tombstones = [row for row in rows if row.op == "tombstone"]
-    assert {(row.position, micros(row)) for row in tombstones} == {(None, MS * 1000)}
+    assert [tuple(row.position)[:4] for row in rows] == [
+        ("t", 0, offset, START.replace(tzinfo=None)) for offset in range(len(GOOD))
+    ]
+    streamed = [row for row in rows if row.op not in ("tombstone", "snapshot")]
+    assert {(tuple(row.position.source), micros(row)) for row in streamed} == {
+        ((24023128,), MS * 1000 + 7)
+    }
+    # A snapshot row and a tombstone have no position in the log of the database.
+    others = [row for row in rows if row.op in ("tombstone", "snapshot")]
+    assert {row.position.source for row in others} == {None}
+    assert {micros(row) for row in others if row.op == "tombstone"} == {MS * 1000}
 
 
-def test_with_log_position_tombstones_have_their_offset(
-    spark: SparkSession, by_log: ChangeFormat
+def test_a_position_is_in_the_log_of_a_server_and_snapshot_rows_have_none(
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
-    rows = read(spark, by_log, [record for record, _, _ in GOOD])
-    assert [row.position for row in rows] == [[offset] for offset in range(len(GOOD))]
+    uuid = "3E11FA47-71CA-11E1-9E33-C80AA9429562"
+    sources = [
+        {"name": "shop", "lsn": 7},
+        {"name": "shop", "file": "b.000001", "pos": 4, "server_id": 5, "gtid": f"{uuid}:23"},
+        {"name": "shop", "file": "b.000001", "pos": 4, "server_id": 5, "gtid": "0-1-270"},
+        {"name": "shop", "lsn": 7, "snapshot": "incremental"},
+        {"name": "shop", "lsn": 7, "snapshot": "last"},
+    ]
+    records = [(KEY, event("u", None, ANN, {"ts_ms": MS, **source})) for source in sources]
+    found = [(row.position.server, row.position.source) for row in read(spark, customers, records)]
+    assert found == [
+        ("shop/", [7]),
+        (f"shop/5/{uuid}", [1, 4, 0]),
+        ("shop/5/0-1", [1, 4, 0]),
+        (None, None),
+        (None, None),
+    ]
 
 
 SOURCES: list[tuple[dict[str, Any], list[int] | None]] = [
@@ -139,7 +156,8 @@ SOURCES: list[tuple[dict[str, Any], list[int] | None]] = [
         [42, 1880, 5, 42, 1880, 3, 2],
     ),
     ({"commit_lsn": "0000002A:00000758:0005", "change_lsn": None}, [42, 1880, 5, 0]),
-    ({"scn": "2868546"}, [2868546]),
+    ({"scn": "2868546"}, [2868546, 0]),
+    ({"scn": "2868546", "ssn": 3}, [2868546, 3]),
     ({"scn": "x"}, None),
     ({"file": "none", "pos": 154}, None),
     ({"commit_lsn": "0000002A:0000G758"}, None),
@@ -150,14 +168,12 @@ SOURCES: list[tuple[dict[str, Any], list[int] | None]] = [
 
 @pytest.mark.slow
 def test_source_positions_of_all_databases_are_comparable_numbers(
-    spark: SparkSession, by_source: ChangeFormat
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
     records = [(KEY, event("c", None, ANN, {"ts_ms": MS, **source})) for source, _ in SOURCES]
-    assert [row.position for row in read(spark, by_source, records)] == [
+    assert [row.position.source for row in read(spark, customers, records)] == [
         position for _, position in SOURCES
     ]
-    expected = ["missing source position" if position is None else None for _, position in SOURCES]
-    assert reasons(spark, by_source, records) == expected
 
 
 TIMES: list[tuple[dict[str, Any], int | None]] = [
@@ -170,13 +186,13 @@ TIMES: list[tuple[dict[str, Any], int | None]] = [
 
 
 def test_the_time_of_the_source_precedes_that_of_the_connector(
-    spark: SparkSession, by_source: ChangeFormat
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
     records = [(KEY, event("c", None, ANN, {"lsn": 1, **source})) for source, _ in TIMES[:4]]
     records.append(
         (KEY, event("c", None, ANN, {"lsn": 1, **TIMES[4][0]}, ts_ms=9_000_000_000_000_000_000))
     )
-    rows = read(spark, by_source, records)
+    rows = read(spark, customers, records)
     assert [None if row.event_time is None else micros(row) for row in rows] == [
         expected for _, expected in TIMES
     ]
@@ -212,11 +228,10 @@ BAD: list[tuple[Record, str]] = [
 
 @pytest.mark.slow
 def test_invalid_records_have_the_documented_reasons(
-    spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
     records = [record for record, _ in BAD]
-    assert reasons(spark, by_source, records) == [reason for _, reason in BAD]
-    assert reasons(spark, by_log, records) == [reason for _, reason in BAD]
+    assert reasons(spark, customers, records) == [reason for _, reason in BAD]
 
 
 NO_ROW: list[Record] = [
@@ -230,10 +245,10 @@ NO_ROW: list[Record] = [
 
 
 def test_records_that_are_not_of_a_row_are_skipped_and_counted(
-    spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
     records = raw(spark, [*NO_ROW, (KEY, {}), (KEY, event("c", None, ANN)), (KEY, None)])
-    for change_format in (by_source, by_log):
+    for change_format in (customers,):
         flags = change_format.decode(records).orderBy("offset").select("bad", "skipped").collect()
         assert [tuple(row) for row in flags[: len(NO_ROW)]] == [(True, True)] * len(NO_ROW)
         assert [tuple(row) for row in flags[len(NO_ROW) :]] == [
@@ -267,30 +282,22 @@ def test_records_that_are_not_of_a_row_are_skipped_and_counted(
             )
 
 
-@pytest.mark.slow
-def test_only_source_positions_order_truncates(
-    spark: SparkSession, by_source: ChangeFormat, by_log: ChangeFormat
+def test_a_truncate_is_a_change_without_a_key(
+    spark: SparkSession, customers: ChangeFormat
 ) -> None:
-    records: list[Record] = [(None, event("t"))]
-    [row] = read(spark, by_source, records)
-    assert (row.bad, row.op, row.key, row.after, row.position) == (
-        False,
-        "truncate",
-        None,
-        None,
-        [24023128],
-    )
-    assert reasons(spark, by_log, records) == ["truncate cannot be ordered by offset"]
+    [row] = read(spark, customers, [(None, event("t"))])
+    assert (row.bad, row.op, row.key, row.after) == (False, "truncate", None, None)
+    assert (row.position.offset, row.position.source) == (0, [24023128])
 
 
-def test_a_record_is_parsed_once_in_the_plan(spark: SparkSession, by_source: ChangeFormat) -> None:
+def test_a_record_is_parsed_once_in_the_plan(spark: SparkSession, customers: ChangeFormat) -> None:
     source = KafkaSource(bootstrap_servers="nowhere:9092", topics=["t"])
     kafka_input = Input(
-        source=source, format=by_source, time="event_time", watermark_delay="0 seconds"
+        source=source, format=customers, time="event_time", watermark_delay="0 seconds"
     )
     decoded = kafka_input._decode(raw(spark, [(KEY, event("c", None, ANN))]))
     good = kafka_input._good_rows(decoded, "o")
-    assert good.columns == ["op", "key", "before", "after", "position", "place", "event_time"]
+    assert good.columns == ["op", "key", "before", "after", "unavailable", "position", "event_time"]
     plan = good._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count("ArrowEvalPython") == 2, "once for the value, once for the key"
 
@@ -314,15 +321,13 @@ def test_invalid_columns_and_keys_are_rejected(spark: SparkSession) -> None:
         build("id INT, valid_from TIMESTAMP")
     with pytest.raises(ColumnTypeError, match="invalid type of column 'tags': map"):
         build("id INT, tags ARRAY<MAP<STRING, STRING>>")
-    with pytest.raises(ArgumentError, match="invalid position: 'offset'"):
-        build("id INT", position="offset")
     key_type = build("id INT, `a.b` STRING", ["id", "a.b"]).schema["key"].dataType
     assert isinstance(key_type, StructType)
     assert key_type.names == ["id", "a.b"]
 
 
-def test_the_default_value_format_is_json(by_log: ChangeFormat) -> None:
-    assert debezium_format(COLUMNS, key="id") == by_log
+def test_the_default_value_format_is_json(customers: ChangeFormat) -> None:
+    assert debezium_format(COLUMNS, key="id") == customers
 
 
 def test_column_names_with_dots_and_composite_keys_are_read(spark: SparkSession) -> None:
@@ -334,9 +339,9 @@ def test_column_names_with_dots_and_composite_keys_are_read(spark: SparkSession)
 
 
 @pytest.mark.slow
-def test_a_stream_is_decoded_like_a_batch(spark: SparkSession, by_source: ChangeFormat) -> None:
+def test_a_stream_is_decoded_like_a_batch(spark: SparkSession, customers: ChangeFormat) -> None:
     def decoded(records: DataFrame) -> DataFrame:
-        return by_source.decode(records).select("record.*", "bad")
+        return customers.decode(records).select("record.*", "bad")
 
     records = raw(spark, [*[record for record, _, _ in GOOD], *[record for record, _ in BAD[:8]]])
     with StreamDriver(spark, records.schema, decoded, watermark_delay=None) as stream:
@@ -368,7 +373,7 @@ def test_flattened_rows_are_changes_and_their_deletes_delete(spark: SparkSession
 
 
 def test_flattened_rows_have_positions_and_the_documented_reasons(spark: SparkSession) -> None:
-    flat = debezium_format(COLUMNS, key="id", shape="flattened", position="source")
+    flat = debezium_format(COLUMNS, key="id", shape="flattened")
     records: list[Record] = [
         (KEY, {**ANN, "__lsn": 7}),
         (KEY, {**ANN, "__source_lsn": 8}),
@@ -377,11 +382,12 @@ def test_flattened_rows_have_positions_and_the_documented_reasons(spark: SparkSe
         (KEY, {**ANN, "name": LARGE, "__lsn": 7}),
         (KEY, {"name": "Ann", "__lsn": 7}),
     ]
-    assert [row.position for row in read(spark, flat, records)[:2]] == [[7], [8]]
+    positions = [row.position.source for row in read(spark, flat, records)[:3]]
+    assert positions == [[7], [8], None]
     assert reasons(spark, flat, records) == [
         None,
         None,
-        "missing source position",
+        None,
         "missing field: name",
         "unavailable value: name",
         "missing key: id",
