@@ -26,6 +26,7 @@ _PREVIOUS_ROW = "__tidegate_previous_row"
 _LOG_TIME = "__tidegate_log_time"
 _IS_REPEATED = "__tidegate_is_repeated"
 _RANK = "__tidegate_rank"
+_SOURCE = "__tidegate_source"
 _TRUNCATES = "__tidegate_truncates"
 _LOG_ORDER = (_LOG_TIME, "position.topic", "position.partition", "position.offset")
 """The columns that order the changes of a key, as `change_order` describes."""
@@ -38,8 +39,8 @@ def history_rows(changes: DataFrame) -> DataFrame:
     its change (inclusive) to the time of the next change of its key (exclusive); a null `valid_to`
     marks the current version. Versions of a key neither overlap nor have gaps while the row exists,
     in whatever order changes arrive: a late change is inserted at its time. At one instant a key
-    has one version, that of the last change in log order. Every change creates a version, also one
-    that changes no value; a change that is sent again creates none.
+    has one version, that of the last change by the log of the database, or else by the topic. Every
+    change creates a version, also one that changes no value; one that is sent again creates none.
 
     A delete, truncate or tombstone is a row without values and with valid_to = valid_from. Late
     changes need these rows, and as-of joins never match them. The condition
@@ -182,21 +183,11 @@ def _in_log_order(rows: DataFrame, key: list[Column]) -> DataFrame:
 
 
 def _without_repeats(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Drop changes that were sent again.
-
-    An earlier one has their position or a higher one, and their time or a later one.
-    """
-    same_log = Window.partitionBy(*key, "position.server").orderBy(*_LOG_ORDER)
-    earlier = same_log.rowsBetween(Window.unboundedPreceding, -1)
-    has_source = F.col("position.source").isNotNull()
-    time = F.when(has_source, F.col("valid_from"))
-    is_repeated = (
-        has_source
-        & (F.col("position.source") <= F.max("position.source").over(earlier))
-        & (F.col("valid_from") <= F.max(time).over(earlier))
-    )
-    flagged = changes.withColumn(_IS_REPEATED, F.coalesce(is_repeated, F.lit(False)))
-    return flagged.where(~F.col(_IS_REPEATED)).drop(_IS_REPEATED)
+    """Drop changes that were sent again: an earlier one has their position in the database's log."""
+    at_position = Window.partitionBy(*key, "position.server", "position.source")
+    number = F.row_number().over(at_position.orderBy(*_LOG_ORDER))
+    numbered = changes.withColumn(_RANK, number)
+    return numbered.where((F.col(_RANK) == 1) | F.col("position.source").isNull()).drop(_RANK)
 
 
 def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
@@ -215,9 +206,15 @@ def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
 
 
 def _last_per_instant(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Retain the last change in log order at each instant."""
-    last_first = Window.partitionBy(*key, "valid_from").orderBy(*map(F.desc, _LOG_ORDER))
-    return changes.withColumn(_RANK, F.row_number().over(last_first)).where(F.col(_RANK) == 1)
+    """Retain the last change at each instant: by the log of the database, or else by the topic."""
+    instant = Window.partitionBy(*key, "valid_from")
+    server, source = F.col("position.server"), F.col("position.source")
+    is_same_log = F.min(server).over(instant).eqNullSafe(F.max(server).over(instant))
+    is_comparable = F.min(source.isNotNull()).over(instant) & is_same_log
+    ordered = changes.withColumn(_SOURCE, F.when(is_comparable, source))
+    last_first = instant.orderBy(F.desc(_SOURCE), *map(F.desc, _LOG_ORDER))
+    ranked = ordered.withColumn(_RANK, F.row_number().over(last_first))
+    return ranked.where(F.col(_RANK) == 1).drop(_RANK, _SOURCE)
 
 
 def _with_valid_to(changes: DataFrame, key: list[Column]) -> DataFrame:

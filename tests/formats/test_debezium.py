@@ -282,9 +282,7 @@ def test_records_that_are_not_of_a_row_are_skipped_and_counted(
             )
 
 
-def test_a_truncate_is_a_change_without_a_key(
-    spark: SparkSession, customers: ChangeFormat
-) -> None:
+def test_a_truncate_is_a_change_without_a_key(spark: SparkSession, customers: ChangeFormat) -> None:
     [row] = read(spark, customers, [(None, event("t"))])
     assert (row.bad, row.op, row.key, row.after) == (False, "truncate", None, None)
     assert (row.position.offset, row.position.source) == (0, [24023128])

@@ -33,7 +33,7 @@ def log_position(pos: int, xoffset: int = 0) -> dict[str, Any]:
 
 GOOD: list[tuple[Record, tuple[str, Any, Any, Any]]] = [
     ((KEY, event("insert", ROW, **log_position(8))), ("create", None, ROW, [6, 8, 0])),
-    ((KEY, event("bootstrap-insert", ROW, **log_position(8))), ("snapshot", None, ROW, [6, 8, 0])),
+    ((KEY, event("bootstrap-insert", ROW, **log_position(8))), ("snapshot", None, ROW, None)),
     (
         (KEY, event("update", ROW, {"m": 1.0, "note": None}, **log_position(9, 3))),
         ("update", {"id": 1, "m": 1.0, "note": None}, ROW, [6, 9, 3]),
@@ -47,14 +47,14 @@ GOOD: list[tuple[Record, tuple[str, Any, Any, Any]]] = [
         ("update", {**ROW, "m": None}, ROW, [6, 9, 0]),
     ),
     ((KEY, event("delete", ROW, **log_position(10))), ("delete", ROW, None, [6, 10, 0])),
+    ((KEY, event("update", ROW, {})), ("update", ROW, ROW, None)),
+    ((KEY, event("update", ROW, {}, position="master:x")), ("update", ROW, ROW, None)),
     ((KEY, None), ("tombstone", None, None, None)),
 ]
 BAD: list[tuple[Record, str]] = [
     ((KEY, event("insert", {}, **log_position(1))), "missing key: id"),
     ((KEY, event("upsert", ROW, **log_position(1))), "unknown operation: upsert"),
     ((KEY, event("update", None, **log_position(1))), "missing row after the change"),
-    ((KEY, event("insert", ROW)), "missing source position"),
-    ((KEY, event("insert", ROW, position="master:x")), "missing source position"),
     ((b"[]", None), "tombstone with an unreadable key"),
     ((KEY, b"{"), "malformed JSON"),
 ]
@@ -74,7 +74,7 @@ def test_records_that_are_not_of_a_row_are_skipped(spark: SparkSession) -> None:
 
 
 def test_records_become_changes_of_the_common_schema(spark: SparkSession) -> None:
-    change_format = maxwell_format(COLUMNS, key="id", value_format=json_format, position="source")
+    change_format = maxwell_format(COLUMNS, key="id", value_format=json_format)
     records = [record for record, _ in GOOD]
     rows = (
         change_format.decode(raw(spark, records))
@@ -83,7 +83,7 @@ def test_records_become_changes_of_the_common_schema(spark: SparkSession) -> Non
         .collect()
     )
     changes = [
-        (r.op, r.before and r.before.asDict(), r.after and r.after.asDict(), r.position)
+        (r.op, r.before and r.before.asDict(), r.after and r.after.asDict(), r.position.source)
         for r in rows
     ]
     assert changes == [expected for _, expected in GOOD]
@@ -92,9 +92,18 @@ def test_records_become_changes_of_the_common_schema(spark: SparkSession) -> Non
     assert {row.event_time.timestamp() for row in rows[:-1]} == {1477053217}
 
 
+def test_a_position_is_in_the_log_of_a_server(spark: SparkSession) -> None:
+    uuid = "3E11FA47-71CA-11E1-9E33-C80AA9429562"
+    more: list[dict[str, Any]] = [{}, {"server_id": 23}, {"server_id": 23, "gtid": f"{uuid}:9"}]
+    records = [(KEY, event("insert", ROW, **log_position(8), **each)) for each in more]
+    decoded = maxwell_format(COLUMNS, key="id").decode(raw(spark, records))
+    rows = decoded.orderBy("offset").select("record.position.server").collect()
+    assert [row.server for row in rows] == [None, "23", f"23/{uuid}"]
+
+
 @pytest.mark.slow
 def test_invalid_records_have_the_documented_reasons(spark: SparkSession) -> None:
-    change_format = maxwell_format(COLUMNS, key="id", value_format=json_format, position="source")
+    change_format = maxwell_format(COLUMNS, key="id", value_format=json_format)
     decoded = change_format.decode(raw(spark, [record for record, _ in BAD]))
     reasons = (
         change_format.explain_failures(decoded.where("bad"))

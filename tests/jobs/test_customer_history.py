@@ -17,7 +17,7 @@ def test_the_shipped_configuration_is_valid_and_a_key_is_required(spark: SparkSe
     }
     assert job(config).inputs["changes"].format.schema.names[:2] == ["op", "key"]
     assert job(configured(CustomerHistory, {}, "changes.format=maxwell")).one_to_one
-    with pytest.raises(ConfigError, match="position"):
-        configured(CustomerHistory, {}, "changes.position=time")
+    with pytest.raises(ConfigError, match="decimals"):
+        configured(CustomerHistory, {}, "changes.decimals=text")
     with pytest.raises(ConfigError, match="history"):
         configured(CustomerHistory, {}, "output.history=customers")

@@ -40,7 +40,6 @@ FAULTS = (
     "wrong type",
     "no key",
     "unknown op",
-    "no position",
     "large value left out",
     "no record",
 )
@@ -110,8 +109,6 @@ def _damaged(record: dict[str, Any], fault: str) -> bytes:
         ).encode()
     if fault == "unknown op":
         return json.dumps(record | {"op": "?"}).encode()
-    if fault == "no position":
-        return json.dumps(record | {"source": {"ts_ms": record["ts_ms"]}}).encode()
     return json.dumps(
         record | {"after": record["after"] | {"email": "__debezium_unavailable_value"}}
     ).encode()

@@ -118,7 +118,7 @@ def test_the_changes_of_any_history_rebuild_the_same_table(
     log = spark.read.format("delta").load(changelog.path).persist()
     assert state_of(latest_changes(log).where("NOT deleted").collect()) == as_text(history[-1])
     periods = history_rows(log).where("valid_to IS NULL OR valid_from < valid_to").collect()
-    past = [(row.id, row.position[0], repr((row.v, row.x))) for row in periods]
+    past = [(row.id, row.position.offset, repr((row.v, row.x))) for row in periods]
     expected = [(key, 0, value) for key, value in as_text(history[0]).items()]
     for version in range(1, 4):
         changed = expected_changes(history[version - 1], history[version]).items()
@@ -194,14 +194,16 @@ def test_two_snapshots_have_the_changes_between_them_and_a_history(spark: SparkS
     new = spark.createDataFrame([(1, "a"), (3, "c"), (4, None)], "id int, v string")
     at = datetime(2026, 1, 2, tzinfo=UTC)
     found = diff_snapshots(old, new, key="id", position=[7], snapshot_time=at)
-    flat = found.select("op", "key.id", "before.v", F.col("after.v").alias("now"), "position")
+    flat = found.select(
+        "op", "key.id", "before.v", F.col("after.v").alias("now"), "position.source"
+    )
     expected = spark.createDataFrame(
         [
             ("delete", 2, "b", None, [7]),
             ("update", 3, None, "c", [7]),
             ("create", 4, None, None, [7]),
         ],
-        "op string, id int, v string, now string, position array<bigint>",
+        "op string, id int, v string, now string, source array<bigint>",
     )
     assert_df_equality(flat, expected, ignore_row_order=True, ignore_nullable=True)
     first = snapshot_as_changes(

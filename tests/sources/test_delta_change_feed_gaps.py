@@ -144,7 +144,7 @@ def test_a_replaced_table_is_refused_also_while_it_is_followed(
     source = DeltaChangeFeed(str(table), key="id")
     with pytest.raises(TableMismatchError, match="was replaced while it was read"):
         follow(source, MapRows(rows=replaced, sink=target), spark, job="out")
-    assert {row.position[0] for row in rows(spark, target.path)} == {0}
+    assert {row.position.offset for row in rows(spark, target.path)} == {0}
     with pytest.raises(TableMismatchError, match="the changes of another table"):
         follow(source, target, spark, job="out")
 
@@ -188,7 +188,7 @@ def test_the_changelog_of_any_history_rebuilds_the_table_in_any_batches(
 
         # Replay the changelog in random batches, each with some rows of the previous one.
         written = spark.read.format("delta").load(log.path)
-        ordered = written.sort("position").collect()
+        ordered = written.sort("position.offset").collect()
         rebuilt = CurrentTable(f"{root}/rebuilt")
         ends = sorted(min(cut, len(ordered)) for cut, _ in cuts)
         for number, (start, stop) in enumerate(pairwise([0, *ends, len(ordered)])):

@@ -124,7 +124,10 @@ def _valid_change(
     before = [each for each in effective if each.at <= at]
     if not before:
         return None
-    last = max(before, key=lambda each: (each.at, each.index))
+    latest = max(each.at for each in before)
+    at_once = [each for each in before if each.at == latest]
+    by_log = all(each.change.position is not None for each in at_once)
+    last = max(at_once, key=lambda each: (each.change.position or ()) if by_log else (each.index,))
     cut = [t for t in truncates if last.at <= t.at <= at and t.follows(last)]
     return None if cut else last
 
@@ -135,17 +138,12 @@ def _effective_changes(changes: Sequence[_Logged]) -> list[_Logged]:
     The time of a tombstone is at most that of the next change.
     """
     once: list[_Logged] = []
-    highest: Position | None = None
-    latest = 0
+    known: set[Position] = set()
     for each in changes:
         position = each.change.position
-        if position is None:
+        if position is None or position not in known:
             once.append(each)
-            continue
-        is_repeated = highest is not None and position <= highest and each.at <= latest
-        highest, latest = max(highest or position, position), max(latest, each.at)
-        if not is_repeated:
-            once.append(each)
+        known |= set() if position is None else {position}
     effective = []
     for index, each in enumerate(once):
         if each.change.op == "tombstone":
