@@ -183,7 +183,7 @@ def _in_log_order(rows: DataFrame, key: list[Column]) -> DataFrame:
 
 
 def _without_repeats(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Drop changes that were sent again: an earlier one has their position in the database's log."""
+    """Drop changes that were sent again: an earlier one is at the same place in the log."""
     at_position = Window.partitionBy(*key, "position.server", "position.source")
     number = F.row_number().over(at_position.orderBy(*_LOG_ORDER))
     numbered = changes.withColumn(_RANK, number)
