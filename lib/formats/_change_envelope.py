@@ -21,7 +21,8 @@ from pyspark.sql.types import (
 from ..changelogs.change_schema import DELETE, ROW_OPS, TOMBSTONE, TRUNCATE, change_type
 from ..columns import quoted_column, require_choice
 from ..event_time.timestamps import epoch_to_timestamp
-from .connect_json import UNAVAILABLE, child_path
+from ._arrow.cursors import child_path
+from .connect_json import UNAVAILABLE
 from .format import Format
 
 Position = Literal["log", "source"]
