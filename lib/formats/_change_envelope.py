@@ -29,7 +29,8 @@ from ..changelogs.change_schema import (
 )
 from ..columns import quoted_column
 from ..event_time.timestamps import epoch_to_timestamp
-from .connect_json import UNAVAILABLE, child_path
+from ._arrow.cursors import child_path
+from .connect_json import UNAVAILABLE
 from .format import Format
 
 _PREFIX = "__tidegate_change_"

@@ -145,6 +145,11 @@ def debezium_format(
             "the text of Debezium's property unavailable.value.placeholder",
             f"unavailable_value={UNAVAILABLE_VALUE!r}",
         )
+    if value_format is not None and (decimals is not None or timestamps is not None):
+        raise ArgumentError(
+            f"invalid decimals and timestamps: {decimals!r}, {timestamps!r} with value_format",
+            "None: they say how JSON is encoded, and the value format says it for other values",
+        )
     json_values = ConnectJson(decimals, timestamps, unavailable_value)
     require_choice(shape, "shape", Shape)
     change_schema = change_type(row_schema, keys)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from ..config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
+from ..errors import ConfigError
 from ..formats import debezium_format, maxwell_format
 from ..formats.debezium import UNAVAILABLE_VALUE
 from ..formats.format import Format
@@ -28,6 +31,16 @@ class ChangesSection(InputSection):
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
     shape: Literal["envelope", "flattened"] = "envelope"
+
+    @model_validator(mode="after")
+    def _require_debezium(self) -> ChangesSection:
+        given = self.model_fields_set & {"decimals", "timestamps", "unavailable_value", "shape"}
+        if given and self.format == "maxwell":
+            raise ConfigError(
+                f"invalid changes.{min(given)} with format = 'maxwell'",
+                "the keys of Debezium's records only with format = 'debezium'",
+            )
+        return self
 
     def changelog_format(self) -> Format:
         """Return the format of the changes."""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from tests.support.changelog_frames import START, Record, raw
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
-from tidegate.formats import debezium_format
+from tidegate.formats import debezium_format, json_format
 from tidegate.formats._change_envelope import ChangeFormat
 from tidegate.sources import Input, KafkaSource
 from tidegate.testing import StreamDriver
@@ -313,6 +313,8 @@ def test_invalid_columns_and_keys_are_rejected(spark: SparkSession) -> None:
         build("id INT", decimals="base64")
     with pytest.raises(ArgumentError, match="invalid timestamps: 'ms'"):
         build("id INT", timestamps="ms")
+    with pytest.raises(ArgumentError, match="invalid decimals and timestamps"):
+        build("id INT", decimals="string", value_format=json_format)
     with pytest.raises(ArgumentError, match="invalid unavailable_value: ''"):
         build("id INT", unavailable_value="")
     with pytest.raises(ColumnError, match="valid_from"):

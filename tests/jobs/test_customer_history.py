@@ -19,5 +19,7 @@ def test_the_shipped_configuration_is_valid_and_a_key_is_required(spark: SparkSe
     assert job(configured(CustomerHistory, {}, "changes.format=maxwell")).one_to_one
     with pytest.raises(ConfigError, match="decimals"):
         configured(CustomerHistory, {}, "changes.decimals=text")
+    with pytest.raises(ConfigError, match=r"changes\.shape with format = 'maxwell'"):
+        configured(CustomerHistory, {}, "changes.format=maxwell", "changes.shape=flattened")
     with pytest.raises(ConfigError, match="history"):
         configured(CustomerHistory, {}, "output.history=customers")

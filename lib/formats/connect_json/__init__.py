@@ -1,7 +1,7 @@
 """JSON as Kafka Connect's JsonConverter writes it: with or without its schema part."""
 
 from ._connect_json import UNAVAILABLE, ConnectJson, ConnectJsonFormat
-from ._values import Decimals, Timestamps, child_path
+from ._values import Decimals, Timestamps
 
 __all__ = [
     "UNAVAILABLE",
@@ -9,5 +9,4 @@ __all__ = [
     "ConnectJsonFormat",
     "Decimals",
     "Timestamps",
-    "child_path",
 ]

@@ -30,7 +30,8 @@ from pyspark.sql.types import (
 )
 
 from .._arrow.arrow_types import to_arrow_type
-from .._arrow.cursors import Faults, combine_rows, make_cursors
+from .._arrow.cursors import Faults, child_path, combine_rows, make_cursors
+from .._arrow.decode_udf import NO_VALUE
 from .._casts import nullable_type
 from ..json._arrow_reader import (
     ArrowJsonReader,
@@ -38,6 +39,7 @@ from ..json._arrow_reader import (
     Mask,
     shared_arrow_type,
     to_dates,
+    to_mask,
     to_timestamps,
     with_odd_numbers,
 )
@@ -55,13 +57,11 @@ from ._values import (
     Encodings,
     UndecodableError,
     ValueReader,
-    child_path,
     declared_fields,
     parse_object,
     value_kinds,
 )
 
-NO_VALUE = "null value"
 _START = b'{"schema":'
 _MIDDLE = b',"payload":'
 _SPACED_START = r'^\s*\{\s+"schema"|^\s*\{\s*"schema"(\s+:|:\s)'
@@ -162,7 +162,7 @@ class ConnectJsonReader:
 def _split(values: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield rows with a schema part, their schema parts and their payloads."""
     is_compact = pc.and_(pc.starts_with(values, _START), pc.ends_with(values, b"}"))
-    compact = np.flatnonzero(_to_numpy(is_compact.fill_null(False)))
+    compact = np.flatnonzero(to_mask(is_compact.fill_null(False)))
     if len(compact):
         selected = values.take(pa.array(compact))
         middle = pc.find_substring(selected, _MIDDLE).to_numpy().astype(np.int64)
@@ -175,10 +175,10 @@ def _split(values: Any) -> Iterator[tuple[Any, Any, Any]]:
         payloads = cursors.byte_array(payload_starts, cursors.end - 1 - payload_starts)
         yield rows, schemas, payloads
     is_spaced = pc.match_substring_regex(values, _SPACED_START).fill_null(False)
-    spaced = np.flatnonzero(_to_numpy(is_spaced))
+    spaced = np.flatnonzero(to_mask(is_spaced))
     if len(spaced):
         parts = pc.extract_regex(values.take(pa.array(spaced)), _SPACED)
-        found = np.flatnonzero(_to_numpy(parts.is_valid()))
+        found = np.flatnonzero(to_mask(parts.is_valid()))
         schemas, payloads = parts.take(pa.array(found)).flatten()
         yield spaced[found], schemas, payloads
 
@@ -203,7 +203,7 @@ class _GroupReader:
         records = pa.nulls(count, record_type)
         if self._reader is not None:
             records = self._reader.read(payloads)
-        unread = np.flatnonzero(_to_numpy(records.is_null()))
+        unread = np.flatnonzero(to_mask(records.is_null()))
         reasons: list[str | None] = [None] * len(unread)
         unavailable: list[list[str] | None] = [None] * len(unread)
         objects: list[Any] = [None] * len(unread)
@@ -273,7 +273,7 @@ class _GroupReader:
     def _is_placeholder(self, column: Any) -> Mask:
         if self.encodings.placeholder is None or not pa.types.is_string(column.type):
             return np.zeros(len(column), bool)
-        return _to_numpy(pc.is_in(column, pa.array(self.encodings.placeholder_texts())))
+        return to_mask(pc.is_in(column, pa.array(self.encodings.placeholder_texts())))
 
     def _logical_reading(self, data_type: DataType, path: str) -> _Reading:
         kind = None if self.kinds is None else self.kinds.get(path)
@@ -283,7 +283,7 @@ class _GroupReader:
 
         def convert_values(column: Any) -> tuple[Any, Mask]:
             values = convert(column)
-            differs = _to_numpy(column.is_valid()) & _to_numpy(values.is_null())
+            differs = to_mask(column.is_valid()) & to_mask(values.is_null())
             return values, differs | self._is_placeholder(column)
 
         return parsed_type, output_type, convert_values
@@ -381,7 +381,7 @@ def _struct_reading(fields: Sequence[tuple[str, bool, _Reading]]) -> _Reading:
     output_type = pa.struct([(name, output) for name, _, (_, output, _) in fields])
 
     def convert_struct(column: Any) -> tuple[Any, Mask]:
-        is_present = _to_numpy(column.is_valid())
+        is_present = to_mask(column.is_valid())
         arrays = []
         differs = np.zeros(len(column), bool)
         for (_, required, (_, _, convert)), inner in zip(fields, column.flatten(), strict=True):
@@ -389,7 +389,7 @@ def _struct_reading(fields: Sequence[tuple[str, bool, _Reading]]) -> _Reading:
             arrays.append(array)
             differs |= inner_differs
             if required:
-                differs |= is_present & _to_numpy(array.is_null())
+                differs |= is_present & to_mask(array.is_null())
         structs = pa.StructArray.from_arrays(
             arrays, fields=list(output_type), mask=pa.array(~is_present)
         )
@@ -467,7 +467,7 @@ def _variable_decimals(column: Any, output: pa.DataType) -> Any:
     scales, texts = column.flatten()
     parts = []
     for scale in scales.drop_null().unique().to_pylist():
-        rows = np.flatnonzero(_to_numpy(pc.equal(scales, scale).fill_null(False)))
+        rows = np.flatnonzero(to_mask(pc.equal(scales, scale).fill_null(False)))
         parts.append((rows, _decimals(texts.take(pa.array(rows)), str(scale), output)))
     return combine_rows(parts, len(column), output)
 
@@ -522,15 +522,10 @@ def _timestamps(numbers: Any, nanos: int, output: pa.DataType) -> Any:
     )
     counts = bounded.fill_null(0).to_numpy()
     micros = counts * (nanos // 1_000) if nanos >= 1_000 else counts // 1_000
-    return pa.array(micros, pa.int64(), mask=_to_numpy(bounded.is_null())).view(output)
+    return pa.array(micros, pa.int64(), mask=to_mask(bounded.is_null())).view(output)
 
 
 def _times(texts: Any, read: _Conversion, output: pa.DataType) -> Any:
     values, is_lost = read(texts)
     values = pc.if_else(pa.array(~is_lost), values, pa.scalar(None, values.type))
     return values if values.type == output else values.cast(pa.int64()).view(output)
-
-
-def _to_numpy(flags: Any) -> Mask:
-    mask: Mask = flags.to_numpy(zero_copy_only=False)
-    return mask

@@ -32,6 +32,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from .._arrow.cursors import child_path, wrong_type_fault
+
 Decimals: TypeAlias = Literal["string", "precise", "double"]
 Timestamps: TypeAlias = Literal["milliseconds", "microseconds", "nanoseconds"]
 
@@ -113,11 +115,6 @@ class UndecodableError(ValueError):
     """A value that is not of the type of its column; the text is the reason."""
 
 
-def child_path(path: str, name: str) -> str:
-    """Return the path of a field. The elements of an array have the path of the array."""
-    return f"{path}.{name}" if path else name
-
-
 def value_kinds(declaration: Any, data_type: DataType, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path and the kind of the values that a schema part declares."""
     if not isinstance(declaration, Mapping):
@@ -178,12 +175,12 @@ class ValueReader:
             return [self.read(element, data_type.elementType, path) for element in value]
         found = self._read_scalar(value, data_type, path)
         if found is None:
-            raise UndecodableError(f"wrong type: {path}")
+            raise UndecodableError(wrong_type_fault(path))
         return found
 
     def _read_struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise UndecodableError(f"wrong type: {path}")
+            raise UndecodableError(wrong_type_fault(path))
         return {
             field.name: self.read(
                 value.get(field.name),

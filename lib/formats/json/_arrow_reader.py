@@ -194,7 +194,7 @@ class ArrowJsonReader:
             array, field_differs = field.convert(table.column(field.name).combine_chunks())
             differs = differs | field_differs
             if field.required and array.null_count:
-                differs |= ~_to_mask(array.is_valid())
+                differs |= ~to_mask(array.is_valid())
             arrays.append(array)
         return pa.StructArray.from_arrays(
             arrays, fields=[pa.field(field.name, field.output_type) for field in self.fields]
@@ -249,7 +249,7 @@ def _is_readable(values: Any) -> Mask:
     They are in braces, in UTF-8, without line ends and without the numbers NaN and Inf, which the
     parser accepts even in fields outside the schema.
     """
-    is_readable = _to_mask(
+    is_readable = to_mask(
         pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}")).fill_null(False)
     )
     data = _data_bytes(values)
@@ -261,7 +261,7 @@ def _is_readable(values: Any) -> Mask:
         or (b"I" in data and b"Inf" in data)
     ):
         is_odd = pc.match_substring_regex(values, "[\n\r]|NaN|Inf").fill_null(True)
-        is_readable &= ~_to_mask(is_odd)
+        is_readable &= ~to_mask(is_odd)
     if not data.isascii() and not _is_utf8(data):
         is_readable &= np.array([_is_utf8(value.as_py() or b"") for value in values], bool)
     longest = pc.max(pc.binary_length(values)).as_py()
@@ -271,7 +271,7 @@ def _is_readable(values: Any) -> Mask:
             pc.greater(pc.binary_length(values), MAX_BYTES),
             pc.or_(pc.greater(levels, _SAFE_BYTES), pc.match_substring_regex(values, "[0-9]{300}")),
         )
-        is_readable &= ~_to_mask(is_long.fill_null(True))
+        is_readable &= ~to_mask(is_long.fill_null(True))
     return is_readable
 
 
@@ -290,7 +290,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _to_mask(flags: Any) -> Mask:
+def to_mask(flags: Any) -> Mask:
     mask: Mask = flags.to_numpy(zero_copy_only=False)
     return mask
 
@@ -366,4 +366,4 @@ def _is_lost(texts: Any, values: Any, bounds: tuple[Any, Any]) -> Mask:
     """Return a mask of the texts that have no value within bounds."""
     first, last = (pa.scalar(bound, values.type) for bound in bounds)
     in_bounds = pc.and_(pc.greater_equal(values, first), pc.less_equal(values, last))
-    return _to_mask(texts.is_valid()) & ~_to_mask(in_bounds.fill_null(False))
+    return to_mask(texts.is_valid()) & ~to_mask(in_bounds.fill_null(False))
