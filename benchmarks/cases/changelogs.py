@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from benchmarks.support.key_sweep import Measurement, program, timed
@@ -40,7 +40,7 @@ def measure(spark: SparkSession, rows: int, folder: Path) -> list[Measurement]:
     for keys in KEYS:
         snapshot_position = rows // 2
         log = stored(generate(spark, rows, keys), folder / f"log-{keys}")
-        covered = log.where(F.col("position")[0] <= snapshot_position)
+        covered = log.withColumn("number", _number()).where(_number() <= snapshot_position)
         table = stored(live_rows(covered), folder / f"table-{keys}")
         aggregates = (F.count(F.lit(1)), F.sum("id"), F.sum("value"))
         results = [
@@ -74,17 +74,24 @@ def generate(spark: SparkSession, rows: int, keys: int) -> DataFrame:
     id_ = F.pmod(F.xxhash64("id", F.lit("key")), F.lit(keys)).alias("id")
     deleted = F.pmod(F.xxhash64("id", F.lit("deleted")), F.lit(8)) == 0
     row = F.struct(id_, F.col("id").alias("value"))
-    place = F.struct(
-        F.lit("log").alias("topic"), F.lit(0).alias("partition"), F.col("id").alias("offset")
+    time = F.timestamp_millis(F.col("id") + F.lit(1_767_225_600_000))
+    position = F.struct(
+        F.lit("log").alias("topic"),
+        F.lit(0).alias("partition"),
+        F.col("id").alias("offset"),
+        time.alias("written_at"),
+        F.lit("server").alias("server"),
+        F.array("id").alias("source"),
+        time.alias("committed_at"),
     )
     return spark.range(rows).select(
         F.when(deleted, "delete").otherwise("update").alias("op"),
         F.struct(id_).alias("key"),
         F.when(deleted, row).alias("before"),
         F.when(~deleted, row).alias("after"),
-        F.array("id").alias("position"),
-        F.timestamp_millis(F.col("id") + F.lit(1_767_225_600_000)).alias("event_time"),
-        place.alias("place"),
+        F.lit(None).cast("array<string>").alias("unavailable"),
+        position.alias("position"),
+        time.alias("event_time"),
     )
 
 
@@ -100,18 +107,22 @@ def plain_pyspark(table: DataFrame, log: DataFrame, snapshot_position: int) -> D
     first = table.select(
         F.lit("update").alias("op"),
         F.struct("id", "value").alias("after"),
-        F.array(F.lit(snapshot_position).cast("bigint")).alias("position"),
+        F.lit(snapshot_position).cast("bigint").alias("number"),
         F.struct("id").alias("key"),
     )
-    later = log.where(F.col("position")[0] > snapshot_position).select(
-        "op", "after", "position", "key"
+    later = log.where(_number() > snapshot_position).select(
+        "op", "after", _number().alias("number"), "key"
     )
     return live_rows(first.unionByName(later))
 
 
+def _number() -> Column:
+    return F.col("position.source")[0]
+
+
 def live_rows(changes: DataFrame) -> DataFrame:
     """Return the row of the latest change of each key, without deletes."""
-    by_key = Window.partitionBy("key").orderBy(F.col("position")[0].desc())
+    by_key = Window.partitionBy("key").orderBy(F.desc("number"))
     last = changes.withColumn("n", F.row_number().over(by_key)).where("n = 1")
     return last.where("op <> 'delete'").select("after.*")
 

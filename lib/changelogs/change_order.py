@@ -6,8 +6,9 @@ record was written. A change with a lower position in the log of the database th
 sent again, and has no effect, unless it was committed later: then positions have started again, as
 after a failover or a restore, and the topic decides.
 
-A snapshot row and a tombstone have no position in the log of the database. They have that of the
-change before them, so that changes that are sent again after them have no effect either.
+A snapshot row has no position in the log of the database. It has that of the change before it, so
+that changes that are sent again after it have no effect either. A tombstone has none at all: after
+one that deletes a row, without a delete before it, any change of the key takes effect.
 """
 
 from __future__ import annotations
@@ -15,38 +16,32 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from .change_schema import POSITION_TYPE
 
-def replaces(
-    position: Column, event_time: Column, stored_position: Column, stored_time: Column
-) -> Column:
+SOURCE_FIELDS = ("server", "source", "committed_at")
+"""The fields of a position that are in the log of the database."""
+
+
+def replaces(position: Column, stored: Column) -> Column:
     """Return whether a change takes effect after another one of its key, the stored one."""
-    newer, older = position["source"], stored_position["source"]
-    is_comparable = _is_same_log(position, stored_position)
+    newer, older = position["source"], stored["source"]
+    is_comparable = _is_same_log(position, stored)
+    is_later = F.coalesce(position["committed_at"] > stored["committed_at"], F.lit(False))
     return (
         F.when(is_comparable & (newer > older), F.lit(True))
-        .when(is_comparable & ~F.coalesce(event_time > stored_time, F.lit(False)), F.lit(False))
-        .when(
-            _is_same_partition(position, stored_position),
-            position["offset"] >= stored_position["offset"],
-        )
-        .otherwise(F.coalesce(position["written_at"] >= stored_position["written_at"], F.lit(True)))
+        .when(is_comparable & ((newer == older) | ~is_later), F.lit(False))
+        .when(_is_same_partition(position, stored), position["offset"] >= stored["offset"])
+        .otherwise(F.coalesce(position["written_at"] >= stored["written_at"], F.lit(True)))
     )
 
 
-def moved_partition(position: Column, stored_position: Column) -> Column:
-    """Return whether only the times of the records order two changes of a key."""
-    is_comparable = _is_same_log(position, stored_position)
-    return ~_is_same_partition(position, stored_position) & ~is_comparable
-
-
-def with_inherited_source(position: Column, stored_position: Column) -> Column:
+def with_inherited_source(position: Column, stored: Column) -> Column:
     """Return a position; without one in the log of the database, it has that of the stored one."""
-    has_source = position["source"].isNotNull()
-    inherited = F.when(has_source, position).otherwise(stored_position)
-    return F.struct(
-        *[position[name].alias(name) for name in ("topic", "partition", "offset", "written_at")],
-        *[inherited[name].alias(name) for name in ("server", "source")],
-    )
+    inherited = F.when(position["source"].isNotNull(), position).otherwise(stored)
+    fields = {
+        name: inherited if name in SOURCE_FIELDS else position for name in POSITION_TYPE.names
+    }
+    return F.struct(*[of[name].alias(name) for name, of in fields.items()])
 
 
 def in_log_order(changes: Column) -> Column:

@@ -43,9 +43,11 @@ POSITION_TYPE = (
     .add("written_at", "timestamp")
     .add("server", "string")
     .add("source", ArrayType(LongType()))
+    .add("committed_at", "timestamp")
 )
 """Where a change is in its topic, when its record was written, and where it is in the log of the
-database: the identity of that log and the position, null for a change without one."""
+database: the identity of that log, the position, and the time of the change by the clock of the
+database. The last three are null for a change without a position in that log."""
 RESERVED_COLUMNS = (
     "op",
     "position",

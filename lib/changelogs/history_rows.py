@@ -223,7 +223,7 @@ def _with_valid_to(changes: DataFrame, key: list[Column]) -> DataFrame:
     start = F.col("valid_from")
 
     def ends_it(truncate: Column) -> Column:
-        follows = replaces(truncate["position"], truncate["at"], F.col("position"), start)
+        follows = replaces(truncate["position"], F.col("position"))
         return (truncate["at"] >= start) & follows
 
     truncated_at = F.array_min(F.filter(F.col(_TRUNCATES), ends_it)["at"])

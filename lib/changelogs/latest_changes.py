@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from .change_order import in_log_order, replaces, with_inherited_source
 from .change_schema import (
@@ -26,7 +30,17 @@ FALLBACK = "__tidegate_fallback"
 STATE_COLUMNS = (UNAVAILABLE, IS_TOMBSTONE, FALLBACK)
 """The columns that `latest_states` adds to those of `latest_changes`."""
 _STATE_FIELDS = ("position", "event_time", "op", "after", "unavailable")
+_KEY = "__tidegate_key"
+_NEEDS_FOLD = "__tidegate_needs_fold"
 _CHANGES = "__tidegate_changes"
+_STREAMED = "__tidegate_streamed"
+_UNPLACED = "__tidegate_unplaced"
+_TOMBSTONE = "__tidegate_tombstone"
+_LAST_OFFSET = "__tidegate_last_offset"
+_COMMITTED_AT = "__tidegate_committed_at"
+_HAS_PARTITIONS = "__tidegate_has_partitions"
+_HAS_SERVERS = "__tidegate_has_servers"
+_HAS_GAPS = "__tidegate_has_gaps"
 _TRUNCATES = "__tidegate_truncates"
 _LAST = "__tidegate_last"
 
@@ -57,73 +71,143 @@ def latest_changes(changes: DataFrame) -> DataFrame:
     >>> latest_changes(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'changed_at', 'deleted', 'position']
     """
-    return latest_states(changes).drop(*STATE_COLUMNS)
+    return latest_states(changes, order_facts(changes)).drop(*STATE_COLUMNS)
 
 
-def latest_states(changes: DataFrame) -> DataFrame:
-    """Return the rows of `latest_changes` with STATE_COLUMNS."""
+def order_facts(changes: DataFrame) -> DataFrame:
+    """Return, for each key, what decides about its latest change; the argument of `latest_states`.
+
+    Those are the first change with the greatest position in the log of the database, the last row
+    of a snapshot, the first tombstone, all truncates, and whether these do not decide.
+    """
+    relevant = _relevant_changes(changes)
     is_truncate = F.col("op") == F.lit(TRUNCATE)
-    relevant = with_deletes_of_old_keys(changes).where(has_key(changes) | is_truncate)
-    change = F.struct("position", "event_time", "op", "after", "unavailable")
-    by_key = relevant.groupBy("key").agg(F.collect_list(change).alias(_CHANGES))
-    truncates = relevant.where(is_truncate).agg(F.collect_list(change).alias(_TRUNCATES))
-    own, of_all = F.col(_CHANGES), F.col(_TRUNCATES)
-    is_affected = F.col("key").isNotNull() & (F.size(of_all) > 0)
-    affecting = F.when(is_affected, F.concat(own, of_all)).otherwise(own)
-    names = row_names(changes)
-    state = _first_state(F.lit(None).cast(by_key.schema[_CHANGES].dataType.elementType))  # type: ignore[attr-defined]
-    last = F.aggregate(
-        in_log_order(affecting),
-        F.when(F.lit(False), state),
-        lambda stored, later: _next_state(stored, later, names),
+    truncates = relevant.where(is_truncate).agg(F.collect_list(_change()).alias(_TRUNCATES))
+    facts = relevant.groupBy("key").agg(*_facts_of_key()).crossJoin(F.broadcast(truncates))
+    return facts.withColumn(_NEEDS_FOLD, _needs_fold())
+
+
+def latest_states(changes: DataFrame, facts: DataFrame) -> DataFrame:
+    """Return the rows of `latest_changes` with STATE_COLUMNS.
+
+    The changes of the few keys whose order is not evident are applied one by one. The plan for
+    that is large, so it is not made without such keys.
+    """
+    keys, names = key_names(changes), row_names(changes)
+    unordered = facts.where(_NEEDS_FOLD)
+    ordered = facts.where(~F.col(_NEEDS_FOLD)).select("key", _last_in_order().alias(_LAST))
+    if unordered.isEmpty():
+        return _table_rows(ordered, keys, names)
+    change_type = facts.schema[_TRUNCATES].dataType.elementType  # type: ignore[attr-defined]
+    unordered_keys = unordered.select(F.col("key").alias(_KEY), _TRUNCATES)
+    folded = (
+        _relevant_changes(changes)
+        .join(F.broadcast(unordered_keys), F.col("key").eqNullSafe(F.col(_KEY)))
+        .groupBy("key")
+        .agg(F.collect_list(_change()).alias(_CHANGES), F.first(_TRUNCATES).alias(_TRUNCATES))
+        .select("key", _fold(change_type, names).alias(_LAST))
     )
-    with_truncates = by_key.crossJoin(F.broadcast(truncates))
-    return _table_rows(with_truncates.select("key", last.alias(_LAST)), key_names(changes), names)
+    return _table_rows(ordered.unionByName(folded), keys, names)
 
 
-def _first_state(change: Column) -> Column:
-    """Return the state of a key after its first change in the batch."""
+def _relevant_changes(changes: DataFrame) -> DataFrame:
+    """Return the changes of keys, and truncates."""
+    is_truncate = F.col("op") == F.lit(TRUNCATE)
+    return with_deletes_of_old_keys(changes).where(has_key(changes) | is_truncate)
+
+
+def _change() -> Column:
+    return F.struct(*_STATE_FIELDS)
+
+
+def _facts_of_key() -> list[Column]:
+    change, offset = _change(), F.col("position.offset")
+    source = F.col("position.source")
+    is_tombstone = F.col("op") == F.lit(TOMBSTONE)
+    partition = F.struct("position.topic", "position.partition")
+    server, committed_at = F.col("position.server"), F.col("position.committed_at")
+    is_streamed = source.isNotNull()
+    return [
+        F.max_by(change, F.when(is_streamed, F.struct(source, -offset))).alias(_STREAMED),
+        F.max_by(change, F.when(~is_streamed & ~is_tombstone, offset)).alias(_UNPLACED),
+        F.min_by(change, F.when(is_tombstone, offset)).alias(_TOMBSTONE),
+        F.max(F.when(~is_tombstone, offset)).alias(_LAST_OFFSET),
+        F.max(F.when(is_streamed, committed_at)).alias(_COMMITTED_AT),
+        (F.min(partition) != F.max(partition)).alias(_HAS_PARTITIONS),
+        (F.min(server) != F.max(server)).alias(_HAS_SERVERS),
+        F.max(F.size("unavailable") > 0).alias(_HAS_GAPS),
+    ]
+
+
+def _needs_fold() -> Column:
+    """Return whether the changes of a key must be applied one by one."""
+    streamed, unplaced, tombstone = F.col(_STREAMED), F.col(_UNPLACED), F.col(_TOMBSTONE)
+    conditions = [
+        F.col(_HAS_SERVERS),
+        F.col(_HAS_GAPS),
+        F.col(_HAS_PARTITIONS) & (unplaced.isNotNull() | tombstone.isNotNull()),
+        tombstone["position"]["offset"] < F.col(_LAST_OFFSET),
+        # A change with a lower position was committed later.
+        streamed["position"]["committed_at"] < F.col(_COMMITTED_AT),
+        F.col("key").isNotNull() & (F.size(_TRUNCATES) > 0),
+    ]
+    return reduce(or_, [F.coalesce(condition, F.lit(False)) for condition in conditions])
+
+
+def _last_in_order() -> Column:
+    """Return the state of a key whose changes need not be applied one by one."""
+    streamed, unplaced, tombstone = F.col(_STREAMED), F.col(_UNPLACED), F.col(_TOMBSTONE)
+    is_before = streamed["position"]["offset"] < unplaced["position"]["offset"]
+    is_streamed = streamed.isNotNull() & ~F.coalesce(is_before, F.lit(False))
+    last = F.when(is_streamed, streamed).otherwise(_placed(unplaced, streamed))
+    is_deleted = tombstone.isNotNull() & ~F.coalesce(removes_row(last["op"]), F.lit(False))
+    return F.when(is_deleted, _state(tombstone, tombstone)).otherwise(_state(last, unplaced))
+
+
+def _state(change: Column, fallback: Column) -> Column:
+    """Return the state of a key after a change.
+
+    `fallback` is the last snapshot row or tombstone, which have no position in the log of the
+    database: the changes after it may turn out to be older than the row of the table.
+    """
     fields = [change[name].alias(name) for name in _STATE_FIELDS]
-    nothing = F.when(F.lit(False), F.struct(*fields))
-    has_source = change["position"]["source"].isNotNull()
-    return F.struct(*fields, has_source.alias("has_source"), nothing.alias("fallback"))
+    return F.struct(*fields, fallback.alias("fallback"))
+
+
+def _placed(change: Column, stored: Column) -> Column:
+    """Return a change; a snapshot row has the position of the stored change."""
+    takes_position = stored.isNotNull() & (change["op"] != F.lit(TOMBSTONE))
+    position = F.when(takes_position, with_inherited_source(change["position"], stored["position"]))
+    return change.withField("position", position.otherwise(change["position"]))
+
+
+def _fold(change_type: DataType, names: list[str]) -> Column:
+    """Return the state of a key after its changes, applied one by one in log order."""
+    of_all = F.col(_TRUNCATES)
+    is_affected = F.col("key").isNotNull() & (F.size(of_all) > 0)
+    affecting = F.when(is_affected, F.concat(_CHANGES, of_all)).otherwise(F.col(_CHANGES))
+    nothing = F.lit(None).cast(change_type)
+    return F.aggregate(
+        in_log_order(affecting),
+        F.when(F.lit(False), _state(nothing, nothing)),
+        lambda stored, change: _next_state(stored, change, names),
+    )
 
 
 def _next_state(stored: Column, change: Column, names: list[str]) -> Column:
-    """Return the state of a key after a further change; null before the first one.
-
-    `fallback` is the state after the last snapshot row or tombstone, which have no position in the
-    log of the database: the changes after it may turn out to be older than the row of the table.
-    """
-    is_repeated_removal = (change["op"] == F.lit(TOMBSTONE)) & removes_row(stored["op"])
-    is_newer = replaces(
-        change["position"], change["event_time"], stored["position"], stored["event_time"]
-    )
-    has_source = change["position"]["source"].isNotNull()
-    before = F.struct(*[stored[name].alias(name) for name in _STATE_FIELDS])
-    own_fallback = F.when(stored["has_source"], stored["fallback"]).otherwise(before)
-    after, unavailable = _filled(stored, change, names)
-    following = F.struct(
-        with_inherited_source(change["position"], stored["position"]).alias("position"),
-        change["event_time"].alias("event_time"),
-        change["op"].alias("op"),
-        after.alias("after"),
-        unavailable.alias("unavailable"),
-        has_source.alias("has_source"),
-        F.when(has_source, own_fallback).alias("fallback"),
-    )
-    return (
-        F.when(stored.isNull(), _first_state(change))
-        .when(is_newer & ~is_repeated_removal, following)
-        .otherwise(stored)
+    """Return the state of a key after a further change; null before the first one."""
+    is_redundant = (change["op"] == F.lit(TOMBSTONE)) & removes_row(stored["op"])
+    has_effect = replaces(change["position"], stored["position"]) & ~is_redundant
+    complete = _filled(stored, change, names)
+    is_streamed = change["position"]["source"].isNotNull()
+    fallback = F.when(is_streamed, stored["fallback"]).otherwise(complete)
+    return F.when(stored.isNull(), _state(change, F.when(~is_streamed, change))).otherwise(
+        F.when(has_effect, _state(_placed(complete, stored), fallback)).otherwise(stored)
     )
 
 
-def _filled(stored: Column, change: Column, names: list[str]) -> tuple[Column, Column]:
-    """Return the row after a change, and the columns without a value.
-
-    Values that were not sent are those of the stored row.
-    """
+def _filled(stored: Column, change: Column, names: list[str]) -> Column:
+    """Return a change; values that were not sent are those of the stored row."""
     nothing = F.array().cast("array<string>")
     missing = F.coalesce(change["unavailable"], nothing)
     is_filled = ~removes_row(stored["op"]) & (F.size(missing) > 0)
@@ -134,8 +218,8 @@ def _filled(stored: Column, change: Column, names: list[str]) -> tuple[Column, C
         for name in names
     ]
     still_missing = F.array_intersect(missing, F.coalesce(stored["unavailable"], nothing))
-    after = F.when(is_filled, F.struct(*values)).otherwise(change["after"])
-    return after, F.when(is_filled, still_missing).otherwise(missing)
+    filled = change.withField("after", F.struct(*values)).withField("unavailable", still_missing)
+    return F.when(is_filled, filled).otherwise(change)
 
 
 def _table_rows(last_changes: DataFrame, keys: list[str], names: list[str]) -> DataFrame:

@@ -123,7 +123,8 @@ def with_position(
 
     position: an array of numbers, the last of which is the offset.
     """
-    values = (F.lit(source_name), F.lit(0), F.element_at(position, -1), event_time, None, position)
+    in_topic = (F.lit(source_name), F.lit(0), F.element_at(position, -1), event_time)
+    values = (*in_topic, None, position, event_time)
     fields = [
         (F.lit(None) if value is None else value).cast(field.dataType).alias(field.name)
         for value, field in zip(values, POSITION_TYPE, strict=True)

@@ -148,9 +148,12 @@ class ChangeFormat:
         is_streamed = (self._operation() != F.lit(SNAPSHOT)) & ~_part("from_snapshot")
         has_source = F.col("value").isNotNull() & F.coalesce(is_streamed, F.lit(True))
         source = F.when(has_source, _part("source_position"))
-        server = F.when(source.isNotNull(), _part("server"))
+        changed_at = epoch_to_timestamp(_part("micros"), "microseconds")
         in_topic = [F.col(name) for name in ("topic", "partition", "offset", "timestamp")]
-        values = zip([*in_topic, server, source], POSITION_TYPE, strict=True)
+        in_log = [
+            F.when(source.isNotNull(), part) for part in (_part("server"), source, changed_at)
+        ]
+        values = zip([*in_topic, *in_log], POSITION_TYPE, strict=True)
         return F.struct(*[value.cast(field.dataType).alias(field.name) for value, field in values])
 
     def _change(self) -> Column:

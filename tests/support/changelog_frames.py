@@ -51,7 +51,8 @@ def changes(spark: SparkSession, log: Sequence[Change], first: int = 0) -> DataF
         after = None if change.op in ENDS else (change.key, change.value)
         source = None if change.position is None else list(change.position)
         server = None if source is None else "s"
-        position = ("t", 0, offset, at(offset), server, source)
+        committed_at = None if source is None else at(change.at)
+        position = ("t", 0, offset, at(offset), server, source, committed_at)
         rows.append((change.op, key, None, after, None, position, at(change.at)))
     return spark.createDataFrame(rows, SHAPE)
 

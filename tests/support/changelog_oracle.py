@@ -30,10 +30,10 @@ class Change:
 
 @dataclass(frozen=True)
 class _State:
-    """The row of a key: the highest position so far, and the time of its last change."""
+    """The row of a key, and the position and the time of its last change that has a position."""
 
     position: Position | None
-    at: int
+    committed_at: int
     value: str | None
     lives: bool
 
@@ -41,12 +41,19 @@ class _State:
         """Return whether a later change in the log has an effect."""
         if change.position is None or self.position is None:
             return True
-        return change.position > self.position or change.at > self.at
+        is_repeated = change.position == self.position
+        return change.position > self.position or (
+            not is_repeated and change.at > self.committed_at
+        )
 
     def after(self, change: Change) -> _State:
-        position = self.position if change.position is None else change.position
         lives = change.op not in ENDS
-        return _State(position, change.at, change.value if lives else None, lives)
+        value = change.value if lives else None
+        if change.position is not None:
+            return _State(change.position, change.at, value, lives)
+        if change.op == "tombstone":
+            return _State(None, 0, None, False)
+        return _State(self.position, self.committed_at, value, lives)
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,9 @@ class _Logged:
     def follows(self, other: _Logged) -> bool:
         """Return whether the change is after another one in the order of changes."""
         position, other_position = self.change.position, other.change.position
-        if position is not None and other_position is not None:
-            return position > other_position or self.at > other.at
+        is_comparable = position is not None and other_position is not None
+        if is_comparable and (position > other_position or self.at <= other.at):
+            return position > other_position
         return self.index >= other.index
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import reduce
@@ -21,6 +21,7 @@ from ...changelogs.latest_changes import (
     STATE_COLUMNS,
     UNAVAILABLE,
     latest_states,
+    order_facts,
 )
 from ...columns import first_reason, quote_name, quoted_column, quoted_column_in, same_key
 from ...commit.batch import CommitContext
@@ -89,7 +90,8 @@ class CurrentTable(TableSink):
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         keys = key_names(rows)
-        latest = table.without_column_metadata(latest_states(rows)).persist()
+        facts = order_facts(rows).persist()
+        latest = table.without_column_metadata(latest_states(rows, facts)).persist()
         try:
             stored = latest.drop(*STATE_COLUMNS)
             if table.require_matching_schema(stored, self.path, self.layout, evolve=False) is None:
@@ -99,6 +101,7 @@ class CurrentTable(TableSink):
                 self._merge(latest, keys, options, purge=is_purge_due)
         finally:
             latest.unpersist()
+            facts.unpersist()
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """Return the current rows with the columns of the source table."""
@@ -111,20 +114,18 @@ class CurrentTable(TableSink):
         spark = rows.sparkSession
         # A new key is not inserted if the source was truncated after its change.
         truncates = DeltaTable.forPath(spark, self.path).toDF().where(_is_truncate(keys))
-        last_truncate = truncates.select(F.struct("position", "changed_at").alias(_TRUNCATE))
+        last_truncate = truncates.select(F.col("position").alias(_TRUNCATE))
         source = rows.join(F.broadcast(last_truncate), how="left")
         truncate = quoted_column_in(SOURCE_ALIAS, _TRUNCATE)
-        last = F.struct(*[_source(name).alias(name) for name in rows.columns])
-        fallback = _source(FALLBACK)
-        is_inserted = truncate.isNull() | _replaces(last, truncate)
+        is_inserted = truncate.isNull() | replaces(_source("position"), truncate)
         merge = (
             table.start_merge(spark, self.path, source, same_key(keys))
-            .whenMatchedUpdate(condition=_is_newer(last), set=_updated_values(rows, last))
+            .whenMatchedUpdate(condition=_is_newer(_source), set=_updated_values(rows, _source))
             .whenMatchedUpdate(
-                condition=fallback.isNotNull() & _is_newer(fallback),
-                set=_updated_values(rows, fallback),
+                condition=_source(FALLBACK).isNotNull() & _is_newer(_fallback),
+                set=_updated_values(rows, _fallback),
             )
-            .whenNotMatchedInsert(condition=is_inserted, values=_values(rows, last))
+            .whenNotMatchedInsert(condition=is_inserted, values=_values(rows, _source))
         )
         if purge and self.delete_retention is not None:
             retention_micros = microseconds(self.delete_retention, "delete_retention")
@@ -137,37 +138,36 @@ def _source(name: str) -> Column:
     return quoted_column_in(SOURCE_ALIAS, name)
 
 
+def _fallback(name: str) -> Column:
+    return _source(FALLBACK)[name]
+
+
 def _target(name: str) -> Column:
     return quoted_column_in(TARGET_ALIAS, name)
 
 
-def _replaces(state: Column, stored: Column) -> Column:
-    """Return whether a state of the batch follows a stored position and time."""
-    return replaces(
-        state["position"], state["changed_at"], stored["position"], stored["changed_at"]
-    )
-
-
-def _is_newer(state: Column) -> Column:
+def _is_newer(state: Callable[[str], Column]) -> Column:
     """Return whether a state of the batch replaces the stored row."""
-    names = ("position", "changed_at")
-    stored = F.struct(*[_target(name).alias(name) for name in names])
-    return _replaces(state, stored) & ~(state[IS_TOMBSTONE] & _target("deleted"))
+    is_redundant = state(IS_TOMBSTONE) & _target("deleted")
+    return replaces(state("position"), _target("position")) & ~is_redundant
 
 
-def _values(rows: DataFrame, state: Column) -> dict[str, str | Column]:
+def _values(rows: DataFrame, state: Callable[[str], Column]) -> dict[str, str | Column]:
     names = [name for name in rows.columns if name not in STATE_COLUMNS]
-    return {quote_name(name): state[name] for name in names}
+    return {quote_name(name): state(name) for name in names}
 
 
-def _updated_values(rows: DataFrame, state: Column) -> dict[str, str | Column]:
+def _updated_values(rows: DataFrame, state: Callable[[str], Column]) -> dict[str, str | Column]:
     """Return the values of a state of the batch; those that were not sent are the stored ones."""
     values = _values(rows, state)
     for name in rows.columns:
         if name not in ("position", "changed_at", "deleted", *STATE_COLUMNS):
-            is_missing = F.array_contains(state[UNAVAILABLE], name)
-            values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state[name])
-    values[quote_name("position")] = with_inherited_source(state["position"], _target("position"))
+            is_missing = F.array_contains(state(UNAVAILABLE), name)
+            values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state(name))
+    inherited = with_inherited_source(state("position"), _target("position"))
+    values[quote_name("position")] = F.when(state(IS_TOMBSTONE), state("position")).otherwise(
+        inherited
+    )
     return values
 
 
@@ -194,7 +194,7 @@ def _with_truncate(
         return merge
     position = _literal_position(truncate["position"])
     changed_at = F.lit(truncate["changed_at"])
-    follows = replaces(position, changed_at, _target("position"), _target("changed_at"))
+    follows = replaces(position, _target("position"))
     return merge.whenNotMatchedBySourceUpdate(
         condition=follows,
         set={**_deletion_values(rows, keys, changed_at), "position": position},
