@@ -113,7 +113,6 @@ LOGS: dict[str, tuple[list[Sent], str | None, list[str]]] = {
         ["a"],
     ),
 }
-CHANGES = debezium_format("id INT NOT NULL, v STRING", key="id")
 
 
 def _epoch_ms(ms: int) -> int:
@@ -143,7 +142,8 @@ def _decoded(spark: SparkSession, records: Sequence[tuple[int, int, Sent]]) -> D
         content = sent.content(key)
         value = None if content is None else bytearray(content)
         rows.append(("t", sent.partition, offset, at(1000 + index), record_key, value, None))
-    decoded = CHANGES.decode(spark.createDataFrame(rows, RAW_SCHEMA))
+    changes = debezium_format("id INT NOT NULL, v STRING", key="id")
+    decoded = changes.decode(spark.createDataFrame(rows, RAW_SCHEMA))
     assert decoded.where("bad").count() == 0
     return decoded.select("record.*")
 

@@ -97,10 +97,11 @@ class _Logged:
     def follows(self, other: _Logged) -> bool:
         """Return whether the change is after another one in the order of changes."""
         position, other_position = self.change.position, other.change.position
-        is_comparable = position is not None and other_position is not None
-        if is_comparable and (position > other_position or self.at <= other.at):
-            return position > other_position
-        return self.index >= other.index
+        is_later = self.index >= other.index
+        if position is None or other_position is None:
+            return is_later
+        begins_again = position < other_position and self.at > other.at
+        return position > other_position or (begins_again and is_later)
 
 
 def history(log: Sequence[Change]) -> list[Version]:
