@@ -101,13 +101,19 @@ def debezium_format(
     | DATE | days, ISO 8601 text | a number is days; text |
     | TIMESTAMP, TIMESTAMP_NTZ | a number in any unit, text | a number by `timestamps`; text |
     | BINARY | base64 | base64 |
-    | DOUBLE, FLOAT | a number, "NaN", "Infinity" or "-Infinity" | the same |
-    | STRING | text; the JSON text of other values | the same |
+    | DOUBLE, FLOAT | as DECIMAL; NaN and infinite numbers | a number; text by `decimals` |
+    | STRING | text; decimals as text; the JSON text of other values | text; the JSON text |
 
-    Times without a zone are UTC; nanoseconds are truncated to microseconds. A value that is not of
-    its column's type, such as a decimal with more digits or the time `infinity`, is a dead letter
-    "wrong type: <column>"; a text or number whose encoding is not known is a dead letter that names
-    the argument. Other columns take the underlying value: a time of day is a number in BIGINT.
+    Times without a zone are UTC; nanoseconds are truncated to microseconds.
+
+    | value | reason of the dead letter |
+    |---|---|
+    | an infinite time; NaN or an infinite number in a DECIMAL | "not finite: <column> = <value>" |
+    | more digits than a DECIMAL, a year outside 1 to 9999 | "out of range: <column> = <value>" |
+    | any other value of another type | "wrong type: <column>" |
+    | a text or number whose encoding is not known | a reason that names the argument |
+
+    Other columns take the underlying value: a time of day is a number in BIGINT.
     Geometry types and MongoDB documents are not decoded.
 
     Args:
