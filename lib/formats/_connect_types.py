@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DecimalType
 
 from .json._arrow_reader import to_dates, to_timestamps
 
@@ -64,7 +66,10 @@ NON_FINITE = {
 }
 """The texts of numbers that are not finite: of JSON, and of decimal.handling.mode=string."""
 
-_NUMBER = r"^[+-]?[0-9]{1,38}(\.[0-9]{1,38})?$"
+EXACT = Context(prec=100)
+"""A decimal context that rounds no number of a DECIMAL column."""
+_SHORT_NUMBER = r"^[+-]?[0-9]{1,38}(\.[0-9]{1,38})?$"
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)Z?")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-](?:0\d|1[0-8]):?[0-5]\d)?"
@@ -98,6 +103,22 @@ def not_finite_fault(path: str, text: str) -> str:
 def out_of_range_fault(path: str, value: Any) -> str:
     """Return the fault of a number or time that its column cannot store."""
     return f"out of range: {path} = {value}"
+
+
+def parse_number(text: str) -> Decimal | None:
+    """Return the decimal number of a text; None if it is not one."""
+    return Decimal(text) if len(text) <= 400 and _NUMBER.fullmatch(text) else None
+
+
+def fit_decimal(number: Decimal, output: DecimalType | pa.Decimal128Type) -> Decimal | None:
+    """Return a number with the scale of a decimal type; None if it has more digits."""
+    try:
+        with localcontext(EXACT):
+            fitting = number.quantize(Decimal(1).scaleb(-output.scale))
+    except InvalidOperation:
+        return None
+    is_small = abs(fitting) < Decimal(10) ** (output.precision - output.scale)
+    return fitting if is_small and fitting == number else None
 
 
 def parse_date(text: str) -> int | None:
@@ -157,7 +178,7 @@ def cast_numbers(numbers: Any, output: pa.DataType) -> Any:
 
 def parse_numbers(texts: Any, output: pa.DataType) -> Any:
     """Return decimal numbers in text in another type, with null for those that do not fit."""
-    fits = pc.match_substring_regex(texts, _NUMBER)
+    fits = pc.match_substring_regex(texts, _SHORT_NUMBER)
     return cast_numbers(pc.if_else(fits, texts, pa.scalar(None, pa.string())), output)
 
 

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal, InvalidOperation, localcontext
+from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from pyspark.sql.types import (
@@ -37,6 +37,7 @@ from .._connect_types import (
     BYTES,
     DAYS,
     DECIMAL,
+    EXACT,
     FIRST_DAY,
     FIRST_MICROS,
     LAST_DAY,
@@ -45,11 +46,13 @@ from .._connect_types import (
     NON_FINITE,
     PLAIN,
     VARIABLE_DECIMAL,
+    fit_decimal,
     infinite_time,
     kind_of,
     not_finite_fault,
     out_of_range_fault,
     parse_date,
+    parse_number,
     parse_timestamp,
 )
 
@@ -68,11 +71,9 @@ LOGICAL_TYPES = (
 """The types of columns whose values have several encodings."""
 _LARGEST_FLOAT = 3.4028234663852886e38
 
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _BASE64 = re.compile(BASE64)
 _LONG = LongType()
-_EXACT = Context(prec=100)
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class ValueReader:
             return self._to_float(value, kind, data_type, path)
         if isinstance(data_type, DecimalType):
             number = self._to_decimal(value, kind, data_type, path)
-            return None if number is None else _fitting(number, data_type)
+            return None if number is None else fit_decimal(number, data_type)
         if isinstance(data_type, BinaryType):
             return None if is_number else _from_base64(value)
         if isinstance(data_type, DateType):
@@ -273,7 +274,7 @@ class ValueReader:
         if isinstance(value, dict) and kind in (None, VARIABLE_DECIMAL):
             return _from_unscaled(value.get("value"), value.get("scale"))
         if isinstance(value, JsonNumber):
-            return None if kind is not None and kind != PLAIN else _to_number(value)
+            return None if kind is not None and kind != PLAIN else parse_number(value)
         if not isinstance(value, str):
             return None
         if kind is not None and kind.startswith(DECIMAL):
@@ -289,7 +290,7 @@ class ValueReader:
                 f"encoding not known: {path}; set decimals to 'precise' or 'string'"
             )
         is_number = kind == PLAIN or (kind is None and decimals != "double")
-        return _to_number(value) if is_number else None
+        return parse_number(value) if is_number else None
 
     def _to_micros(self, value: Any, kind: str | None, path: str) -> int | None:
         if isinstance(value, JsonNumber):
@@ -365,16 +366,12 @@ def _to_integer(text: str, data_type: IntegralType) -> int | None:
 
 
 def _to_whole_number(text: str) -> int | None:
-    number = _to_number(text)
+    number = parse_number(text)
     return int(number) if number is not None and number == int(number) else None
 
 
 def _plain_text(number: Decimal) -> str:
     return format(number, "f")
-
-
-def _to_number(text: str) -> Decimal | None:
-    return Decimal(text) if len(text) <= 400 and _NUMBER.fullmatch(text) else None
 
 
 def _from_unscaled(text: Any, scale: Any) -> Decimal | None:
@@ -386,7 +383,7 @@ def _from_unscaled(text: Any, scale: Any) -> Decimal | None:
         return None
     if not content or len(content) > 16 or abs(digits) > 38:
         return None
-    return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-digits, _EXACT)
+    return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-digits, EXACT)
 
 
 def _from_base64(text: Any) -> bytes | None:
@@ -396,17 +393,6 @@ def _from_base64(text: Any) -> bytes | None:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         return None
-
-
-def _fitting(number: Decimal, data_type: DecimalType) -> Decimal | None:
-    """Return a number with the scale of a type; None if it has more digits."""
-    try:
-        with localcontext(_EXACT):
-            fitting = number.quantize(Decimal(1).scaleb(-data_type.scale))
-    except InvalidOperation:
-        return None
-    is_small = abs(fitting) < Decimal(10) ** (data_type.precision - data_type.scale)
-    return fitting if is_small and fitting == number else None
 
 
 def _to_date(value: Any, kind: str | None) -> int | None:
