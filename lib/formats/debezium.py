@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -44,6 +44,7 @@ def debezium_format(
     timestamps: Timestamps | None = None,
     unavailable_value: str = UNAVAILABLE_VALUE,
     shape: Shape = "envelope",
+    rename: Mapping[str, str] | None = None,
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
@@ -132,6 +133,8 @@ def debezium_format(
             taken out of their envelopes: columns at the top, with `__deleted` and other fields that
             it can add. Without `__op` an insert is an "update"; without `__source_ts_ms` or
             `__ts_ms` the time is that of the record.
+        rename: the names of columns in changes, by their names in the source. Columns that have a
+            name that current and history tables add, such as `op` or `deleted`, require one.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -142,7 +145,7 @@ def debezium_format(
     >>> customers.schema.names
     ['op', 'key', 'before', 'after', 'position', 'event_time', 'place']
     """
-    row_schema, keys = row_type(columns, key)
+    row_schema, keys = row_type(columns, key, rename or {})
     if not isinstance(unavailable_value, str) or not unavailable_value:
         raise ArgumentError(
             f"invalid unavailable_value: {unavailable_value!r}",
@@ -176,6 +179,7 @@ def debezium_format(
         value_format or json_values,
         position,
         unavailable_value,
+        dict(rename or {}),
     )
 
 
