@@ -60,10 +60,11 @@ def maxwell_format(
     Skipped and counted: bootstrap-start, bootstrap-complete and schema changes.
 
     Dead letters: unknown types, changes without `data` or key, tombstones with an unreadable key,
-    missing source positions with position="source", and values that the value format rejects.
+    missing source positions with position="source", and values that the value format rejects, with
+    the path of the column: "wrong type: data.price".
 
-    Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
-    and whose value 0000-00-00 is not a valid TIMESTAMP.
+    Decimals are exact; a decimal with more digits than its column, and the date 0000-00-00, are
+    dead letters. Datetimes are text without a zone and are UTC. BINARY is read from base64.
 
     Args:
         columns: the columns of the table, as DDL text or StructType, without maps and variants.

@@ -100,7 +100,9 @@ def test_logical_types_of_a_registered_schema_are_decoded(spark: SparkSession) -
             key="id",
             value_format=partial(avro_format, registry=SchemaRegistry(served.url)),
         )
-        decoded = value_format.decode(raw(spark, values).withColumn("key", F.lit(None).cast("binary")))
+        decoded = value_format.decode(
+            raw(spark, values).withColumn("key", F.lit(None).cast("binary"))
+        )
         (good,) = decoded.where("not bad").select("record.after.*").collect()
         (dead,) = value_format.explain_failures(decoded.where("bad")).collect()
     assert (good.id, good.credit, good.at.microsecond) == (1, credit, 1)

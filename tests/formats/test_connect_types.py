@@ -1,19 +1,25 @@
-"""Kafka Connect's logical types in Avro become values of the declared columns."""
+"""Kafka Connect's logical types in JSON and Avro become values of the declared columns."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from tests.support.avro_corpus import encode_records, record_schema
 from tidegate.formats import avro_format
 from tidegate.formats.avro._avro_format import AvroReader
+from tidegate.formats.connect_json._reader import ConnectJsonReader
+from tidegate.formats.connect_json._values import Encodings
 
 DEBEZIUM = "io.debezium."
 CONNECT = "org.apache.kafka.connect.data."
@@ -194,3 +200,109 @@ def test_a_variable_decimal_with_other_fields_is_incompatible() -> None:
     broken = json.loads(json.dumps(VARIABLE).replace('"scale"', '"digits"'))
     found = read(broken, "DECIMAL(10, 2)", {"digits": 1, "value": b"\1"})
     assert found.startswith("incompatible schema 1: ")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "changelogs.md"
+AVRO_TYPES = {"INT32": "int", "INT64": "long", "FLOAT64": "double"}
+
+
+def page_rows(first_header: str) -> list[list[str]]:
+    """Return the cells of the table of the page with this first header, without backticks."""
+    lines = iter(PAGE.read_text(encoding="utf-8").splitlines())
+    assert any(line.startswith(f"| {first_header} |") for line in lines)
+    next(lines)
+    table = takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table]
+
+
+def unquoted(cell: str) -> str:
+    return cell.strip("` ")
+
+
+def as_text(value: Any) -> Any:
+    """Return a value as the page spells it."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return str(value.replace(tzinfo=None))
+    if isinstance(value, dict):
+        inner = {
+            name: each.hex() if isinstance(each, bytes) else each for name, each in value.items()
+        }
+        return json.dumps(inner)
+    return json.dumps(value) if isinstance(value, bool | list) else str(value)
+
+
+def from_json_part(declared: dict[str, Any], column_type: str, value: Any) -> Any:
+    """Return the value of a column of a record with a schema part, or the reason."""
+    row = {"type": "struct", "field": "after", "fields": [{"field": "x", **declared}]}
+    part = {"type": "struct", "fields": [row]}
+    record = json.dumps({"schema": part, "payload": {"after": {"x": value}}}).encode()
+    schema = StructType().add("after", StructType.fromDDL(f"x {column_type}"))
+    reader = ConnectJsonReader(schema, Encodings())
+    records, _, reasons = reader.read(pa.array([record], pa.binary()))
+    reason = reasons[0].as_py()
+    return reason if reason is not None else records[0].as_py()["after"]["x"]
+
+
+def struct_fields(value: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the Connect types of the fields of a struct."""
+    bytes_fields = {"value", "wkb"}
+    types = {int: "INT32", float: "FLOAT64", str: "STRING"}
+    return [
+        (name, "BYTES" if name in bytes_fields else types[type(inner)])
+        for name, inner in value.items()
+    ]
+
+
+def avro_type_of(literal: str) -> str:
+    return AVRO_TYPES.get(literal, literal.lower())
+
+
+def to_avro(literal: str, value: Any) -> Any:
+    if literal == "STRUCT":
+        return {name: to_avro(kind, value[name]) for name, kind in struct_fields(value)}
+    return base64.b64decode(value) if literal == "BYTES" else value
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("cells", page_rows("semantic type"), ids=lambda cells: cells[0])
+def test_the_page_says_what_each_type_becomes_in_json_and_in_avro(cells: list[str]) -> None:
+    semantic, literal, example, column_type, stored = (unquoted(cell) for cell in cells)
+    value = json.loads(example)
+    name, _, scale = semantic.replace("`", "").partition(", scale ")
+    is_logical = name.startswith((DEBEZIUM, CONNECT))
+    attributes = {"connect.name": name} if is_logical else {}
+    declared: dict[str, Any] = {"type": literal.lower()} | ({"name": name} if is_logical else {})
+    avro_type: dict[str, Any] = {"type": avro_type_of(literal), **attributes}
+    if literal.startswith("FLOAT"):
+        declared["type"] = "double"
+    if scale:
+        declared["parameters"] = {"scale": scale}
+        avro_type = decimal_type(64, int(scale))
+    elif literal == "STRUCT":
+        fields = struct_fields(value)
+        declared["fields"] = [
+            {"field": field, "type": kind.lower().replace("float64", "double")}
+            for field, kind in fields
+        ]
+        avro_fields = [{"name": field, "type": avro_type_of(kind)} for field, kind in fields]
+        avro_type |= {"type": "record", "name": name, "fields": avro_fields}
+    elif literal == "ARRAY":
+        declared["items"] = {"type": "double"}
+        avro_type["items"] = "double"
+    assert as_text(from_json_part(declared, column_type, value)) == stored
+    assert as_text(read(avro_type, column_type, to_avro(literal, value))) == stored
+
+
+@pytest.mark.parametrize("cells", page_rows("value"), ids=lambda cells: cells[0])
+def test_the_page_says_what_becomes_of_values_that_are_not_finite(cells: list[str]) -> None:
+    _, connector, sent, column_type, stored = (unquoted(cell) for cell in cells)
+    value = json.loads(sent)
+    declared: dict[str, Any] = {"type": "string"}
+    if isinstance(value, int):
+        name = "NanoTimestamp" if "nano" in connector else "MicroTimestamp"
+        declared = {"type": "int64", "name": f"{DEBEZIUM}time.{name}"}
+    elif "mode=double" in connector or (value == "Infinity"):
+        declared = {"type": "double"}
+    assert as_text(from_json_part(declared, column_type, value)) == stored
