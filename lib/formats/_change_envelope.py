@@ -18,7 +18,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ..changelogs.change_schema import DELETE, ROW_OPS, TOMBSTONE, TRUNCATE, change_type
+from ..changelogs.change_schema import (
+    DELETE,
+    ROW_OPS,
+    TOMBSTONE,
+    TRUNCATE,
+    change_type,
+    renamed_columns,
+)
 from ..columns import quoted_column, require_choice
 from ..event_time.timestamps import epoch_to_timestamp
 from ._arrow.cursors import child_path
@@ -57,7 +64,11 @@ class Dialect:
 
 @dataclass(frozen=True)
 class ChangeFormat:
-    """The format that `debezium_format` and `maxwell_format` return; see there for its rules."""
+    """The format that `debezium_format` and `maxwell_format` return; see there for its rules.
+
+    columns, keys: those of the source.
+    rename: the names of columns in changes, by their names in the source.
+    """
 
     plan_name: ClassVar[str] = "change"
     columns: StructType
@@ -66,6 +77,7 @@ class ChangeFormat:
     value_format: Callable[[StructType], Format]
     position: Position
     placeholder: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
     required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
 
     def __post_init__(self) -> None:
@@ -74,7 +86,8 @@ class ChangeFormat:
     @cached_property
     def schema(self) -> StructType:
         """The fields of a change."""
-        return change_type(self.columns, self.keys)
+        keys = [self.rename.get(name, name) for name in self.keys]
+        return change_type(renamed_columns(self.columns, self.rename), keys)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record`, the change, and the flags `bad` and `skipped`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -33,6 +33,7 @@ def maxwell_format(
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
     position: Position = "log",
+    rename: Mapping[str, str] | None = None,
 ) -> ChangeFormat:
     """Read the changes of one MySQL table, as Maxwell's daemon writes them.
 
@@ -59,10 +60,11 @@ def maxwell_format(
     Skipped and counted: bootstrap-start, bootstrap-complete and schema changes.
 
     Dead letters: unknown types, changes without `data` or key, tombstones with an unreadable key,
-    missing source positions with position="source", and values that the value format rejects.
+    missing source positions with position="source", and values that the value format rejects, with
+    the path of the column: "wrong type: data.price".
 
-    Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
-    and whose value 0000-00-00 is not a valid TIMESTAMP.
+    Decimals are exact; a decimal with more digits than its column, and the date 0000-00-00, are
+    dead letters. Datetimes are text without a zone and are UTC. BINARY is read from base64.
 
     Args:
         columns: the columns of the table, as DDL text or StructType, without maps and variants.
@@ -70,6 +72,8 @@ def maxwell_format(
         value_format: function from a schema to the format of keys and values, such as
             `json_format` (default) or `avro_format`.
         position: what orders the changes of a key.
+        rename: the names of columns in changes, by their names in the source; see
+            `debezium_format`.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -80,7 +84,7 @@ def maxwell_format(
     >>> customers.schema["key"].dataType.simpleString()
     'struct<id:int>'
     """
-    row_schema, keys = row_type(columns, key)
+    row_schema, keys = row_type(columns, key, rename or {})
     change_schema = change_type(row_schema, keys)
     envelope = StructType(
         [
@@ -103,7 +107,14 @@ def maxwell_format(
         extract_key=lambda record, name: record.getField(f"pk.{name}"),
         op_by_code=_OP_BY_CODE,
     )
-    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format, position)
+    return ChangeFormat(
+        row_schema,
+        tuple(keys),
+        dialect,
+        value_format or json_format,
+        position,
+        rename=dict(rename or {}),
+    )
 
 
 def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:

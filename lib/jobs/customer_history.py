@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ..config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
 from ..errors import ConfigError
@@ -21,7 +21,8 @@ class ChangesSection(InputSection):
     """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
     `position` orders the changes by the log of the source database, or by the topic's offsets.
-    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
+    `decimals`, `timestamps`, `unavailable_value`, `shape` and `rename` are those of
+    `debezium_format`.
     """
 
     time: Literal["event_time"] = "event_time"
@@ -33,6 +34,7 @@ class ChangesSection(InputSection):
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
     shape: Literal["envelope", "flattened"] = "envelope"
+    rename: dict[str, str] = Field(default={})
 
     @model_validator(mode="after")
     def _require_debezium(self) -> ChangesSection:
@@ -47,7 +49,9 @@ class ChangesSection(InputSection):
     def changelog_format(self) -> Format:
         """Return the format of the changes."""
         if self.format == "maxwell":
-            return maxwell_format(self.event_schema, key=self.key, position=self.position)
+            return maxwell_format(
+                self.event_schema, key=self.key, position=self.position, rename=self.rename
+            )
         return debezium_format(
             self.event_schema,
             key=self.key,
@@ -56,6 +60,7 @@ class ChangesSection(InputSection):
             timestamps=self.timestamps,
             unavailable_value=self.unavailable_value,
             shape=self.shape,
+            rename=self.rename,
         )
 
 
