@@ -129,7 +129,8 @@ COLUMNS = (
     SourceColumn("bit_flag", "bit", "BOOLEAN", _one_of("0", "1"), "{0}::int = 1"),
     SourceColumn("bits", "bit(10)", "BINARY",
                  lambda random: _text(f"{random.randrange(1024):010b}"),
-                 "rtrim(set_byte(set_byte('\\x0000', 0, {0}::int & 255), 1, {0}::int >> 8), '\\x00')"),
+                 "rtrim(set_byte(set_byte('\\x0000', 0, {0}::int & 255), 1, {0}::int >> 8),"
+                 " '\\x00')"),
     SourceColumn("pairs", "hstore", "STRING", _one_of('"a"=>"1"', '"é"=>"x y"', ""),
                  "replace(hstore_to_json({0})::text, ': ', ':')"),
     SourceColumn("range", "int4range", "STRING", _one_of("[1,5)", "empty", "(,3)"), "{0}::text"),
