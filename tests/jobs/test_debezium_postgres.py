@@ -49,7 +49,10 @@ def captured(connect_process: Connect, postgres: Server) -> Iterator[CapturedTab
     FULL, is truncated, and gets another column."""
     database = f"typed_{uuid.uuid4().hex[:8]}"
     postgres.run(f"CREATE DATABASE {database}")
-    capture = PostgresCapture(connect_process, postgres, database, database)
+    # By default Debezium skips truncates.
+    capture = PostgresCapture(
+        connect_process, postgres, database, database, skipped_operations="none"
+    )
     for statement in SETUP:
         capture.run(statement)
     by_key = SourceTable(capture.run, "by_key", COLUMNS)
