@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.debezium_connect import Connect, PostgresCapture, connect
+from tests.support.delta_tables import rows
+from tests.support.kafka_topics import record_count
 from tests.support.postgres_columns import COLUMNS, SETUP, SourceColumn
 from tests.support.postgres_server import Server
 from tests.support.source_tables import RandomTransactions, SourceTable, differences
 from tidegate import Input, Job, KafkaSource, run
 from tidegate.formats import debezium_format
-from tidegate.sinks import CurrentTable, FanOut, HistoryTable
+from tidegate.sinks import CurrentTable, FanOut, HistoryTable, Sink
 from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 ADDED = SourceColumn("added", "text", "STRING", lambda random: f"'{random.randint(0, 9)}'")
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+WITHOUT_SCHEMAS = {
+    "key_converter": _JSON,
+    "key_converter_schemas_enable": "false",
+    "value_converter": _JSON,
+    "value_converter_schemas_enable": "false",
+    # By default the precision of the column determines the unit.
+    "time_precision_mode": "microseconds",
+}
+FLATTENED = {
+    "transforms": "flatten",
+    "transforms_flatten_type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms_flatten_add_fields": "op,lsn,source.ts_us",
+}
+CAPTURES: Mapping[str, Mapping[str, str]] = {
+    # By default Debezium skips truncates.
+    "defaults": {"skipped_operations": "none"},
+    "without_schemas": WITHOUT_SCHEMAS,
+    "rewritten": {**FLATTENED, "transforms_flatten_delete_tombstone_handling_mode": "rewrite"},
+    "tombstones": {**FLATTENED, "transforms_flatten_delete_tombstone_handling_mode": "tombstone"},
+}
+"""Connectors of the same tables, with the options in which they differ from the defaults."""
 
 
 @dataclass(frozen=True)
 class CapturedTables:
     """The tables after all changes: their topics have everything."""
 
-    capture: PostgresCapture
-    default_identity: SourceTable
-    full_identity: SourceTable
+    captures: Mapping[str, PostgresCapture]
+    by_key: SourceTable
+    full_rows: SourceTable
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +74,15 @@ def captured(connect_process: Connect, postgres: Server) -> Iterator[CapturedTab
     FULL, is truncated, and gets another column."""
     database = f"typed_{uuid.uuid4().hex[:8]}"
     postgres.run(f"CREATE DATABASE {database}")
-    # By default Debezium skips truncates.
-    capture = PostgresCapture(
-        connect_process, postgres, database, database, skipped_operations="none"
-    )
+    captures = {
+        name: PostgresCapture(connect_process, postgres, database, f"{database}_{name}", **options)
+        for name, options in CAPTURES.items()
+    }
+    run_in_database = captures["defaults"].run
     for statement in SETUP:
-        capture.run(statement)
-    by_key = SourceTable(capture.run, "by_key", COLUMNS)
-    full = SourceTable(capture.run, "full_rows", COLUMNS)
+        run_in_database(statement)
+    by_key = SourceTable(run_in_database, "by_key", COLUMNS)
+    full = SourceTable(run_in_database, "full_rows", COLUMNS)
     by_key.create()
     full.create("FULL")
     with postgres.connect(database) as connection:
@@ -65,37 +91,61 @@ def captured(connect_process: Connect, postgres: Server) -> Iterator[CapturedTab
         for transactions in (first, second):
             transactions.run(25)
             transactions.table.forget_changes()
-        capture.start()
+        for capture in captures.values():
+            capture.start()
         first.run(60)
         second.run(60)
-        capture.wait_until_sent()
-        capture.take_snapshot("public.by_key")
+        for capture in captures.values():
+            capture.wait_until_sent()
+        take_incremental_snapshot(captures.values(), by_key)
         first.run(40)
         second.run(40)
         second.table = second.table.with_added(ADDED)
         second.run(60)
-        capture.wait_until_sent()
-    yield CapturedTables(capture, first.table, second.table)
-    capture.stop()
+        for capture in captures.values():
+            capture.wait_until_sent()
+    yield CapturedTables(captures, first.table, second.table)
+    for capture in captures.values():
+        capture.stop()
 
 
-def assert_tables_equal_the_source(
-    spark: SparkSession,
-    capture: PostgresCapture,
-    table: SourceTable,
-    root: Path,
-    position: Literal["log", "source"],
-) -> None:
-    changes = Input(
+def take_incremental_snapshot(captures: Collection[PostgresCapture], table: SourceTable) -> None:
+    """Take an incremental snapshot of a table by all connectors, which read the same signals."""
+    servers, name = next(iter(captures)).connect.bootstrap_servers, f"public.{table.name}"
+    topics = {capture.topic(name): capture for capture in captures}
+    expected = {
+        topic: record_count(servers, topic) + len(table.expected_rows()) for topic in topics
+    }
+    next(iter(captures)).take_snapshot(name)
+    for topic, capture in topics.items():
+        capture.connect.wait_until(
+            lambda topic=topic: record_count(servers, topic) == expected[topic],  # type: ignore[misc]
+            f"the incremental snapshot in {topic}",
+        )
+
+
+def captured_changes(capture: PostgresCapture, table: SourceTable, **options: Any) -> Input:
+    return Input(
         KafkaSource(capture.connect.bootstrap_servers, capture.topic(f"public.{table.name}")),
-        debezium_format(table.stored_schema, key="id", position=position),
+        debezium_format(table.stored_schema, key="id", **options),
         time="event_time",
         watermark_delay="0 seconds",
     )
+
+
+def run_job(spark: SparkSession, changes: Input, sink: Sink) -> None:
+    job = Job(name="captured", inputs={"changes": changes}, sink=sink)
+    run(job, spark)
+    dead_letters = rows(Path(job.locations.dead_letters.path))
+    assert Counter(row["reason"] for row in dead_letters) == Counter()
+
+
+def assert_tables_equal_the_source(
+    spark: SparkSession, changes: Input, table: SourceTable, root: Path
+) -> None:
     current, history = root / "current", root / "history"
     sink = FanOut(CurrentTable(str(current)), other_sinks=[HistoryTable(str(history))])
-    summary = run(Job(name=table.name, inputs={"changes": changes}, sink=sink), spark)
-    assert summary.dead_letters == 0
+    run_job(spark, changes, sink)
     assert differences(table.expected_rows(), table.stored_rows(current)) == []
     assert differences(table.expected_versions(), table.stored_versions(history)) == []
 
@@ -103,12 +153,42 @@ def assert_tables_equal_the_source(
 def test_a_table_with_replica_identity_default_and_an_incremental_snapshot(
     spark: SparkSession, captured: CapturedTables, tmp_path: Path
 ) -> None:
-    table = captured.default_identity
-    assert_tables_equal_the_source(spark, captured.capture, table, tmp_path, "log")
+    table = captured.by_key
+    changes = captured_changes(captured.captures["defaults"], table)
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
 
 
 def test_a_table_with_replica_identity_full_truncates_and_another_column(
     spark: SparkSession, captured: CapturedTables, tmp_path: Path
 ) -> None:
-    table = captured.full_identity
-    assert_tables_equal_the_source(spark, captured.capture, table, tmp_path, "source")
+    table = captured.full_rows
+    changes = captured_changes(captured.captures["defaults"], table, position="source")
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_records_without_a_schema_part(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    columns = tuple(column for column in COLUMNS if column.name != "short_clock")
+    table = replace(captured.by_key, columns=columns)
+    changes = captured_changes(
+        captured.captures["without_schemas"], table, decimals="precise", timestamps="microseconds"
+    )
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_flattened_rows_with_rewritten_deletes(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    table = captured.by_key
+    changes = captured_changes(captured.captures["rewritten"], table, shape="flattened")
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_flattened_rows_whose_deletes_are_tombstones(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    table = captured.by_key
+    changes = captured_changes(captured.captures["tombstones"], table, shape="flattened")
+    run_job(spark, changes, CurrentTable(str(tmp_path / "current")))
+    assert differences(table.expected_rows(), table.stored_rows(tmp_path / "current")) == []

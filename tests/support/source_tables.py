@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from tests.support import delta_tables
+from tests.support.delta_tables import Reader
 from tests.support.postgres_columns import (
     SourceColumn,
     comparable,
@@ -128,21 +129,21 @@ class SourceTable:
             f" FROM {self.name}"
         )
 
-    def stored_rows(self, path: Path) -> dict[int, Row]:
+    def stored_rows(self, path: Path, read: Reader = delta_tables.rows) -> dict[int, Row]:
         """Return the rows of the current table."""
-        rows = delta_tables.rows(path, [*self._names, "deleted"])
-        live = [row for row in rows if not row.pop("deleted")]
+        live = [row for row in read(path, [*self._names, "deleted"]) if not row.pop("deleted")]
         assert len({row["id"] for row in live}) == len(live)
         return {row["id"]: comparable(row) for row in live}
 
-    def stored_versions(self, path: Path) -> dict[int, list[Version]]:
+    def stored_versions(
+        self, path: Path, read: Reader = delta_tables.rows
+    ) -> dict[int, list[Version]]:
         """Return the versions of each key in the history table.
 
         A snapshot that changes no value continues the version before it."""
         names = [*self._names, "valid_from", "valid_to", "op"]
-        rows = delta_tables.rows(path, names)
         result: dict[int, list[Version]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: row["valid_from"]):
+        for row in sorted(read(path, names), key=lambda row: row["valid_from"]):
             start, end, op = (row.pop(name) for name in names[-3:])
             if row["id"] is None or start == end:
                 continue
