@@ -36,17 +36,16 @@ WITHOUT_SCHEMAS = {
     # By default the precision of the column determines the unit.
     "time_precision_mode": "microseconds",
 }
-FLATTENED = {
-    "transforms": "flatten",
-    "transforms_flatten_type": "io.debezium.transforms.ExtractNewRecordState",
-    "transforms_flatten_add_fields": "op,lsn,source.ts_us",
-}
 CAPTURES: Mapping[str, Mapping[str, str]] = {
     # By default Debezium skips truncates.
     "defaults": {"skipped_operations": "none"},
     "without_schemas": WITHOUT_SCHEMAS,
-    "rewritten": {**FLATTENED, "transforms_flatten_delete_tombstone_handling_mode": "rewrite"},
-    "tombstones": {**FLATTENED, "transforms_flatten_delete_tombstone_handling_mode": "tombstone"},
+    "flattened": {
+        "transforms": "flatten",
+        "transforms_flatten_type": "io.debezium.transforms.ExtractNewRecordState",
+        "transforms_flatten_add_fields": "op,lsn,source.ts_us",
+        "transforms_flatten_delete_tombstone_handling_mode": "rewrite-with-tombstone",
+    },
 }
 """Connectors of the same tables, with the options in which they differ from the defaults."""
 
@@ -177,18 +176,9 @@ def test_records_without_a_schema_part(
     assert_tables_equal_the_source(spark, changes, table, tmp_path)
 
 
-def test_flattened_rows_with_rewritten_deletes(
+def test_flattened_rows_with_rewritten_deletes_and_tombstones(
     spark: SparkSession, captured: CapturedTables, tmp_path: Path
 ) -> None:
     table = captured.by_key
-    changes = captured_changes(captured.captures["rewritten"], table, shape="flattened")
+    changes = captured_changes(captured.captures["flattened"], table, shape="flattened")
     assert_tables_equal_the_source(spark, changes, table, tmp_path)
-
-
-def test_flattened_rows_whose_deletes_are_tombstones(
-    spark: SparkSession, captured: CapturedTables, tmp_path: Path
-) -> None:
-    table = captured.by_key
-    changes = captured_changes(captured.captures["tombstones"], table, shape="flattened")
-    run_job(spark, changes, CurrentTable(str(tmp_path / "current")))
-    assert differences(table.expected_rows(), table.stored_rows(tmp_path / "current")) == []
