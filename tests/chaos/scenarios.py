@@ -414,7 +414,8 @@ class Database(World):
             "changes.schema": self.table.stored_schema,
             "changes.key": "id",
             "changes.position": self.position,
-            "changes.max_records_per_batch": 2 * self.count // batches,
+            # A transaction has about three records, of which the connector sends some again.
+            "changes.max_records_per_batch": 8 * self.count // batches,
         }
 
     def expected(self, root: Path) -> Contents:
