@@ -414,7 +414,7 @@ class Database(World):
             "changes.schema": self.table.stored_schema,
             "changes.key": "id",
             "changes.position": self.position,
-            # A transaction has about three records, of which the connector sends some again.
+            # A transaction has about three records; the connector sends some of them again.
             "changes.max_records_per_batch": 8 * self.count // batches,
         }
 
