@@ -76,7 +76,7 @@ class Storm:
         self.lag = gauges.seen
 
     def _lag(self) -> int:
-        return self.world.sent - committed(self.checkpoint)
+        return self.world.records - committed(self.checkpoint)
 
     def _inject(self, fault: Fault, chunk: int) -> bool:
         if fault.kind == "broker, during sends":
