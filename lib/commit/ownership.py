@@ -153,8 +153,8 @@ def require_unread_topics(output: str, path: str, commit: Stamp, fingerprint_has
     ]
     if not has_same_query:
         remedies.append(
-            "if both jobs write to this table, name the first offsets of this one as `start` (-2 is "
-            "the earliest) for its first run"
+            "if both jobs write to this table, name the first offsets of this one as `start` for "
+            "its first run; -2 is the earliest"
         )
     raise LostCheckpointError(
         f"{path} was written by the job {commit.job!r}, output {output!r}, which has {query} and "
