@@ -10,7 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from tests.scenarios import click_through, enriched_activity, page_views, timelines
+from tests.scenarios import (
+    checked_views,
+    click_through,
+    enriched_activity,
+    page_views,
+    timelines,
+)
 from tests.support import crash_oracle as oracle
 from tests.support.debezium_connect import PostgresCapture, connect
 from tests.support.delta_tables import Reader
@@ -45,6 +51,9 @@ class World(ABC):
         self.sent = 0
         self.processes = ExitStack()
         self.prepare(count, seed)
+
+    def create_tables(self, root: Path) -> None:  # noqa: B027
+        """Create the tables that exist before the job."""
 
     @property
     @abstractmethod
@@ -167,6 +176,49 @@ class Updates(Windows):
             "dead_letters": _any(oracle.read_dead(root / "dead_letters", read)),
             "late_rows": _any(oracle.read_places(root / "late_rows", read)),
         }
+
+
+class CheckedViews(World):
+    """Page views with rules, and with rows that fail in each of their checks or in the table."""
+
+    job = "page_views"
+    tables = ("dead_letters", "late_rows", "views")
+    target = "views"
+
+    def prepare(self, count: int, seed: int) -> None:
+        self.views = checked_views.views(count, seed)
+        self.ledger: list[SentRecord] = []
+        self.name = self.broker.create_topic(
+            f"{self.topic}-views",
+            checked_views.PARTITIONS,
+            retention_ms=-1,
+            message_timestamp_after_max_ms=2**62,
+        )
+
+    def create_tables(self, root: Path) -> None:
+        checked_views.create_table(root / "views")
+
+    @property
+    def count(self) -> int:
+        return len(self.views)
+
+    def deliver(self, first: int, last: int) -> None:
+        portion = self.views[first:last]
+        self.ledger += checked_views.send(self.broker.bootstrap_servers, self.name, portion)
+
+    def options(self, batches: int) -> dict[str, object]:
+        return {
+            **checked_views.OPTIONS,
+            "kafka.bootstrap_servers": self.broker.bootstrap_servers,
+            "input.topics": self.name,
+            "input.max_records_per_batch": self.count // batches,
+        }
+
+    def expected(self, root: Path) -> Contents:
+        return checked_views.Oracle(self.ledger, self.name).contents(root)
+
+    def actual(self, root: Path, read: Reader) -> Contents:
+        return checked_views.contents(root, root.parent / "job.log", read)
 
 
 class ClickThrough(World):
@@ -453,6 +505,7 @@ WORLDS: Mapping[str, type[World]] = {
     "database_with_snapshots": DatabaseWithSnapshots,
     "page_views": Windows,
     "updates": Updates,
+    "checked_views": CheckedViews,
     "click_through": ClickThrough,
     "timelines": Timelines,
     "enriched_activity": EnrichedActivity,
