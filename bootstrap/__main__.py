@@ -2,9 +2,9 @@
 
 Steps with a current stamp in `.venv` or `.jars` are skipped. Exit codes: 0 done, 3 no supported
 Python, 4 no supported Java, 5 not enough disk space, 6 packages not installed, 7 jars not fetched,
-8 a jar differs from jars.lock, 130 interrupted. Environment: PYTHON (the interpreter to use),
+8 a jar differs from its lock file, 130 interrupted. Environment: PYTHON (the interpreter to use),
 INSTALL_JAVA=1 (install a missing Java), IVY_SETTINGS (an Ivy settings file for other repositories).
-With `--lock-jars` the resolved jars are written to jars.lock."""
+With `--lock-jars` the resolved jars are written to the lock files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import jars, packages
@@ -40,10 +41,15 @@ class Step:
         self.stamp = ROOT / stamp
         self.action = action
         self.fingerprint = fingerprint(*inputs)
+        self.is_required = False
+
+    def require_run(self) -> None:
+        """Run the step although its stamp is current."""
+        self.is_required = True
 
     def is_done(self) -> bool:
         """Return whether the step can be skipped."""
-        if not (ROOT / ".venv" / "bin" / "python").exists():
+        if self.is_required or not (ROOT / ".venv" / "bin" / "python").exists():
             return False
         return self.stamp.exists() and self.stamp.read_text(encoding="utf-8") == self.fingerprint
 
@@ -61,6 +67,47 @@ class Step:
         print(f"{time.monotonic() - start:.0f} s", flush=True)
 
 
+@dataclass(frozen=True)
+class JarSet:
+    """Jars with one lock file: configurations of an ivy.xml, with a subfolder each."""
+
+    title: str
+    ivy: str
+    lock: str
+    folder: str
+    confs: tuple[str, ...]
+
+    def step(self, python: Path, relock: bool) -> Step:
+        """Return the step that fetches and verifies the jars, or locks the fetched ones."""
+        folder, lock = ROOT / self.folder, ROOT / self.lock
+
+        def fetch() -> None:
+            jars.retrieve(ROOT / self.ivy, folder, self.confs, python, LOG)
+            if relock:
+                jars.write_lock(folder, lock)
+            jars.verify(folder, lock)
+
+        step = Step(self.title, f"{self.folder}/.stamp", (self.ivy, self.lock), fetch)
+        # A stamp does not detect a removed jar.
+        if relock or not jars.complete(folder, lock):
+            step.require_run()
+        return step
+
+
+JAR_SETS = (
+    JarSet(
+        "fetching and verifying jars", "conf/ivy.xml", "jars.lock", ".jars", ("spark", "broker")
+    ),
+    JarSet(
+        "fetching and verifying jars of the tests",
+        "tests/support/ivy.xml",
+        "tests/support/jars.lock",
+        ".jars/tests",
+        ("connect",),
+    ),
+)
+
+
 def steps(relock: bool) -> list[Step]:
     """Return the steps in their order."""
     python = ROOT / ".venv" / "bin" / "python"
@@ -74,20 +121,13 @@ def steps(relock: bool) -> list[Step]:
     def project() -> None:
         packages.install_project(ROOT, python, LOG)
 
-    def fetch() -> None:
-        jars.retrieve(ROOT / "conf" / "ivy.xml", ROOT / ".jars", ("spark", "broker"), python, LOG)
-        if relock:
-            jars.write_lock(ROOT / ".jars", ROOT / "jars.lock")
-        jars.verify(ROOT / ".jars", ROOT / "jars.lock")
-
     lock = ("requirements.lock",)
     project_files = ("pyproject.toml", "lib/__init__.py", *lock)
-    ivy = ("conf/ivy.xml", "jars.lock")
     return [
         Step("making .venv", ".venv/.stamp-venv", (), venv),
         Step("installing locked packages", ".venv/.stamp-packages", lock, locked),
         Step("installing tidegate", ".venv/.stamp-tidegate", project_files, project),
-        Step("fetching and verifying jars", ".jars/.stamp", ivy, fetch),
+        *[jar_set.step(python, relock) for jar_set in JAR_SETS],
     ]
 
 
@@ -110,11 +150,6 @@ def set_up(*, relock: bool) -> None:
     require_java()
     plan = steps(relock)
     todo = [step for step in plan if not step.is_done()]
-    fetching = plan[-1]
-    # A stamp does not detect a removed jar.
-    is_incomplete = relock or not jars.complete(ROOT / ".jars", ROOT / "jars.lock")
-    if is_incomplete and fetching not in todo:
-        todo.append(fetching)
     if todo:
         require_disk(ROOT)
         LOG.parent.mkdir(exist_ok=True)

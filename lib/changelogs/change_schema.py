@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from ..columns import as_schema, require_column_names, require_columns
-from ..errors import ColumnError, ColumnTypeError
+from ..errors import ArgumentError, ColumnError, ColumnTypeError
 
 CREATE = "create"
 UPDATE = "update"
@@ -56,12 +56,19 @@ RESERVED_COLUMNS = (
     "valid_from",
     "valid_to",
     "is_current",
+    "tombstone",
 )
 """Columns that current and history tables add to the columns of the row."""
 
 
-def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[StructType, list[str]]:
-    """Validate the columns and the key of a source table; return the schema and the key names."""
+def row_type(
+    columns: str | StructType, key: str | Sequence[str], rename: Mapping[str, str] | None = None
+) -> tuple[StructType, list[str]]:
+    """Validate the columns and the key of a source table; return the schema and the key names.
+
+    rename: the names of columns in the tables that are written, by their names in the source; None
+        if the caller cannot rename.
+    """
     schema = as_schema(columns, "columns")
     keys = require_column_names(key, "key")
     missing = [name for name in keys if name not in schema.names]
@@ -73,14 +80,52 @@ def row_type(columns: str | StructType, key: str | Sequence[str]) -> tuple[Struc
         )
     for field in schema:
         _require_comparable(field.name, field.dataType)
-    reserved = [name for name in schema.names if name.lower() in RESERVED_COLUMNS]
+    if rename:
+        _require_renames(schema, rename)
+    written = renamed_columns(schema, rename or {}).names
+    reserved = [name for name in written if name.lower() in RESERVED_COLUMNS]
     if reserved:
+        new_names = {name: f"source_{name}" for name in reserved}
         raise ColumnError(
             f"invalid columns: {', '.join(reserved)}",
             f"names other than the reserved ones: {', '.join(RESERVED_COLUMNS)}",
-            "rename the column in the connector (Debezium: the ReplaceField transform)",
+            f"rename={new_names}" if rename is not None else f"withColumnsRenamed({new_names})",
         )
     return schema, keys
+
+
+def renamed_columns(columns: StructType, rename: Mapping[str, str]) -> StructType:
+    """Return columns with the names that they have in the tables that are written."""
+    return StructType(
+        [
+            StructField(rename.get(field.name, field.name), field.dataType, field.nullable)
+            for field in columns
+        ]
+    )
+
+
+def _require_renames(columns: StructType, rename: Mapping[str, str]) -> None:
+    if not isinstance(rename, Mapping) or not all(
+        isinstance(name, str) and name for pair in rename.items() for name in pair
+    ):
+        raise ArgumentError(
+            f"invalid rename: {rename!r}",
+            "names in the tables that are written, by names in the source",
+            "rename={'op': 'source_op'}",
+        )
+    unknown = [name for name in rename if name not in columns.names]
+    if unknown:
+        raise ColumnError(
+            f"invalid rename: {', '.join(unknown)}",
+            f"some of the columns {', '.join(columns.names)}",
+        )
+    lowered = [name.lower() for name in renamed_columns(columns, rename).names]
+    duplicates = sorted({name for name in lowered if lowered.count(name) > 1})
+    if duplicates:
+        raise ColumnError(
+            f"duplicate columns after rename: {', '.join(duplicates)}",
+            "names that no other column has",
+        )
 
 
 def change_type(columns: StructType, keys: Sequence[str]) -> StructType:

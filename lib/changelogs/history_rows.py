@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 from ..columns import quoted_column, same_key
 from .change_order import replaces
 from .change_schema import (
+    SNAPSHOT,
     TOMBSTONE,
     TRUNCATE,
     current_row,
@@ -24,7 +25,7 @@ _FIRST_TRUNCATE = "__tidegate_first_truncate"
 _NEW_ROW = "__tidegate_new_row"
 _PREVIOUS_ROW = "__tidegate_previous_row"
 _LOG_TIME = "__tidegate_log_time"
-_IS_REPEATED = "__tidegate_is_repeated"
+_IS_REDUNDANT = "__tidegate_is_redundant"
 _RANK = "__tidegate_rank"
 _SOURCE = "__tidegate_source"
 _TRUNCATES = "__tidegate_truncates"
@@ -48,7 +49,8 @@ def history_rows(changes: DataFrame) -> DataFrame:
     a null key; it ends all versions before it in log order that began at or before its time.
 
     A tombstone has no source time. After a delete it is redundant and dropped. Otherwise it ends
-    its key at its Kafka timestamp, or at the time of the next change if that is earlier.
+    its key at its Kafka timestamp, or at the time of the next change in the log if that is earlier.
+    So does the version of a row of a snapshot, whose time is when it was read.
 
     Times are source times: if the source clock moves back between two changes of a key, the history
     follows the clock, and `latest_changes` follows the log. Changes without a key or a time have no
@@ -162,15 +164,11 @@ def _validity(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
     """Return the versions of changes; the rules of `history_rows`, applied one after the other."""
     key = [quoted_column(name) for name in keys]
     effective = _without_repeats(_in_log_order(rows, key), key)
-    one_per_instant = _last_per_instant(_with_timed_tombstones(effective, key), key)
+    one_per_instant = _last_per_instant(_with_bounded_times(effective, key), key)
     with_truncates = one_per_instant.crossJoin(F.broadcast(_collected_truncates(rows)))
     with_validity = _with_valid_to(with_truncates, key)
     with_current_flag = with_validity.withColumn("is_current", F.col("valid_to").isNull())
     return with_current_flag.select(*map(quoted_column, names), *VALIDITY_COLUMNS)
-
-
-def _is_tombstone() -> Column:
-    return F.col("op") == F.lit(TOMBSTONE)
 
 
 def _in_log_order(rows: DataFrame, key: list[Column]) -> DataFrame:
@@ -183,26 +181,34 @@ def _in_log_order(rows: DataFrame, key: list[Column]) -> DataFrame:
 
 
 def _without_repeats(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Drop changes that were sent again: an earlier one is at the same place in the log."""
+    """Drop changes that were sent again, and tombstones after a removal.
+
+    The first change at a place in the log remains. A tombstone after a delete that was sent again
+    is redundant too.
+    """
     at_position = Window.partitionBy(*key, "position.server", "position.source")
-    number = F.row_number().over(at_position.orderBy(*_LOG_ORDER))
-    numbered = changes.withColumn(_RANK, number)
-    return numbered.where((F.col(_RANK) == 1) | F.col("position.source").isNull()).drop(_RANK)
-
-
-def _with_timed_tombstones(changes: DataFrame, key: list[Column]) -> DataFrame:
-    """Drop redundant tombstones; limit the time of others to that of the next change in the log."""
     log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
     follows_removal = F.coalesce(removes_row(F.lag("op").over(log_order)), F.lit(False))
-    next_valid_from = F.min("valid_from").over(log_order.rowsBetween(1, Window.unboundedFollowing))
-    time = F.when(_is_tombstone(), F.least("valid_from", next_valid_from))
-    timed_changes = changes.withColumns(
+    ranked = changes.withColumns(
         {
-            _IS_REPEATED: _is_tombstone() & follows_removal,
-            "valid_from": time.otherwise(F.col("valid_from")),
+            _RANK: F.row_number().over(at_position.orderBy(*_LOG_ORDER)),
+            _IS_REDUNDANT: (F.col("op") == F.lit(TOMBSTONE)) & follows_removal,
         }
     )
-    return timed_changes.where(~F.col(_IS_REPEATED))
+    is_first = (F.col(_RANK) == 1) | F.col("position.source").isNull()
+    return ranked.where(is_first & ~F.col(_IS_REDUNDANT)).drop(_RANK, _IS_REDUNDANT)
+
+
+def _with_bounded_times(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Limit times that are not those of a change in the database to that of the next change.
+
+    A tombstone has the time of its record, and a row of a snapshot the time at which it was read.
+    """
+    log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
+    next_valid_from = F.min("valid_from").over(log_order.rowsBetween(1, Window.unboundedFollowing))
+    is_bounded = F.col("op").isin(TOMBSTONE, SNAPSHOT)
+    time = F.when(is_bounded, F.least("valid_from", next_valid_from))
+    return changes.withColumn("valid_from", time.otherwise(F.col("valid_from")))
 
 
 def _last_per_instant(changes: DataFrame, key: list[Column]) -> DataFrame:

@@ -137,22 +137,31 @@ def require_own_checkpoint(
 
 
 def require_unread_topics(output: str, path: str, commit: Stamp, fingerprint_hash: str) -> None:
-    """Refuse a table into which another job with the same query has read the same topics.
+    """Refuse a table into which another job has read the same topics.
 
     commit: the last commit of the other job to the table.
 
     Raises:
-        LostCheckpointError: for the query of this job under another name.
+        LostCheckpointError: because this job may be the other one under a new name.
     """
-    if commit.fingerprint_hash != fingerprint_hash:
-        return
+    has_same_query = commit.fingerprint_hash == fingerprint_hash
+    query = "the same query" if has_same_query else "another query"
+    remedies = [
+        f"name={commit.job!r} and --resume-from-table, which continues where the table ends"
+        + ("" if has_same_query else " and requires the former query; or tidegate replay"),
+        "use a new table",
+    ]
+    if not has_same_query:
+        remedies.append(
+            "if both jobs write to this table, name the first offsets of this one as `start` for "
+            "its first run; -2 is the earliest"
+        )
     raise LostCheckpointError(
-        f"{path} was written by the job {commit.job!r}, output {output!r}, which has the same "
-        f"query and has read the same topics up to the offsets {json.dumps(commit.end)}",
+        f"{path} was written by the job {commit.job!r}, output {output!r}, which has {query} and "
+        f"has read the same topics up to the offsets {json.dumps(commit.end)}",
         "the job was renamed, and its checkpoint was lost; a new checkpoint would read the topics "
         "from their start and write all rows a second time.",
-        f"name={commit.job!r} and --resume-from-table, which continues where the table ends; or "
-        "use a new table. Nothing was written.",
+        f"{'; or '.join(remedies)}. Nothing was written.",
     )
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -193,13 +193,19 @@ def _prepare_rows(
             for rows in frames.values():
                 rows.count()
         rows_out = None if job.builds_rows_per_batch else row_count
-        rejected_rows = None
+        rejected: list[RejectedRows] = []
         for name, reason in job.sink.rejections(frames).items():
             found = RejectedRows.find(frames[name], reason)
             if found is not None:
                 frames = {**frames, name: frames[name].where(reason.isNull())}
-                rows_out = None if rows_out is None else rows_out - found.count
-                rejected_rows = found if rejected_rows is None else rejected_rows.union(found)
+                rejected.append(found)
+        for computed_rows, reason in job.sink.computed_rejections(frames):
+            found = RejectedRows.find(computed_rows, reason)
+            if found is not None:
+                rejected.append(found)
+        rejected_rows = reduce(RejectedRows.union, rejected) if rejected else None
+        if rows_out is not None and rejected_rows is not None:
+            rows_out -= rejected_rows.count
         yield PreparedTarget(partial(_write_rows, job, frames, rows_out), rejected_rows)
 
 

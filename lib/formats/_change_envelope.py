@@ -26,6 +26,7 @@ from ..changelogs.change_schema import (
     TOMBSTONE,
     TRUNCATE,
     change_type,
+    renamed_columns,
 )
 from ..columns import quoted_column
 from ..event_time.timestamps import epoch_to_timestamp
@@ -64,7 +65,11 @@ class Dialect:
 
 @dataclass(frozen=True)
 class ChangeFormat:
-    """The format that `debezium_format` and `maxwell_format` return; see there for its rules."""
+    """The format that `debezium_format` and `maxwell_format` return; see there for its rules.
+
+    columns, keys: those of the source.
+    rename: the names of columns in changes, by their names in the source.
+    """
 
     plan_name: ClassVar[str] = "change"
     columns: StructType
@@ -72,12 +77,14 @@ class ChangeFormat:
     dialect: Dialect
     value_format: Callable[[StructType], Format]
     placeholder: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
     required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
 
     @cached_property
     def schema(self) -> StructType:
         """The fields of a change."""
-        return change_type(self.columns, self.keys)
+        keys = [self.rename.get(name, name) for name in self.keys]
+        return change_type(renamed_columns(self.columns, self.rename), keys)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record`, the change, and the flags `bad` and `skipped`."""

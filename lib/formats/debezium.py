@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -48,6 +48,7 @@ def debezium_format(
     timestamps: Timestamps | None = None,
     unavailable_value: str = UNAVAILABLE_VALUE,
     shape: Shape = "envelope",
+    rename: Mapping[str, str] | None = None,
 ) -> ChangeFormat:
     """Read the changes of one table, as Debezium's connectors for SQL databases write them.
 
@@ -104,13 +105,19 @@ def debezium_format(
     | DATE | days, ISO 8601 text | a number is days; text |
     | TIMESTAMP, TIMESTAMP_NTZ | a number in any unit, text | a number by `timestamps`; text |
     | BINARY | base64 | base64 |
-    | DOUBLE, FLOAT | a number, "NaN", "Infinity" or "-Infinity" | the same |
-    | STRING | text; the JSON text of other values | the same |
+    | DOUBLE, FLOAT | as DECIMAL; NaN and infinite numbers | a number; text by `decimals` |
+    | STRING | text; decimals as text; the JSON text of other values | text; the JSON text |
 
-    Times without a zone are UTC; nanoseconds are truncated to microseconds. A value that is not of
-    its column's type, such as a decimal with more digits or the time `infinity`, is a dead letter
-    "wrong type: <column>"; a text or number whose encoding is not known is a dead letter that names
-    the argument. Other columns take the underlying value: a time of day is a number in BIGINT.
+    Times without a zone are UTC; nanoseconds are truncated to microseconds.
+
+    | value | reason of the dead letter |
+    |---|---|
+    | an infinite time; NaN or an infinite number in a DECIMAL | "not finite: <column> = <value>" |
+    | more digits than a DECIMAL, a year outside 1 to 9999 | "out of range: <column> = <value>" |
+    | any other value of another type | "wrong type: <column>" |
+    | a text or number whose encoding is not known | a reason that names the argument |
+
+    Other columns take the underlying value: a time of day is a number in BIGINT.
     Geometry types and MongoDB documents are not decoded.
 
     Args:
@@ -128,6 +135,8 @@ def debezium_format(
             taken out of their envelopes: columns at the top, with `__deleted` and other fields that
             it can add. Without `__op` an insert is an "update"; without `__source_ts_ms` or
             `__ts_ms` the time is that of the record.
+        rename: the names of columns in changes, by their names in the source. Columns that have a
+            name that current and history tables add, such as `op` or `deleted`, require one.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -138,7 +147,7 @@ def debezium_format(
     >>> customers.schema.names
     ['op', 'key', 'before', 'after', 'unavailable', 'position', 'event_time']
     """
-    row_schema, keys = row_type(columns, key)
+    row_schema, keys = row_type(columns, key, rename or {})
     if not isinstance(unavailable_value, str) or not unavailable_value:
         raise ArgumentError(
             f"invalid unavailable_value: {unavailable_value!r}",
@@ -171,6 +180,7 @@ def debezium_format(
         dialect,
         value_format or json_values,
         unavailable_value,
+        dict(rename or {}),
     )
 
 

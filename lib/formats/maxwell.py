@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -32,6 +32,7 @@ def maxwell_format(
     *,
     key: str | Sequence[str],
     value_format: Callable[[StructType], Format] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> ChangeFormat:
     """Read the changes of one MySQL table, as Maxwell's daemon writes them.
 
@@ -47,10 +48,9 @@ def maxwell_format(
     Values of `old` of another type than their column are null. An update that changes the key is a
     single record; `latest_changes` and `history_rows` also delete the row of the old key.
 
-    `position="log"` uses the offset, which orders the changes of a key if Maxwell partitions by
-    primary key, table or database. `position="source"` uses `position` (file and pos) and
-    `xoffset`; start Maxwell with output_binlog_position and output_xoffset. Repeated changes and
-    tombstones behave as in `debezium_format`. Maxwell writes no truncates.
+    The order of changes is that of `debezium_format`; `source` is `position` (file and pos) with
+    `xoffset`, and `server` has `server_id` and `gtid`. Start Maxwell with output_binlog_position,
+    output_xoffset and output_server_id. Maxwell writes no truncates.
 
     The topic must contain only this table (kafka_topic = "%{database}.%{table}"); rows of other
     tables would be read as rows of this one.
@@ -58,17 +58,18 @@ def maxwell_format(
     Skipped and counted: bootstrap-start, bootstrap-complete and schema changes.
 
     Dead letters: unknown types, changes without `data` or key, tombstones with an unreadable key,
-    missing source positions with position="source", and values that the value format rejects.
+    and values that the value format rejects, with the path of the column: "wrong type: data.price".
 
-    Not decoded: binary columns, which are base64 text; datetimes, which are text without a zone,
-    and whose value 0000-00-00 is not a valid TIMESTAMP.
+    Decimals are exact; a decimal with more digits than its column, and the date 0000-00-00, are
+    dead letters. Datetimes are text without a zone and are UTC. BINARY is read from base64.
 
     Args:
         columns: the columns of the table, as DDL text or StructType, without maps and variants.
         key: the columns of the primary key.
         value_format: function from a schema to the format of keys and values, such as
             `json_format` (default) or `avro_format`.
-        position: what orders the changes of a key.
+        rename: the names of columns in changes, by their names in the source; see
+            `debezium_format`.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
@@ -79,7 +80,7 @@ def maxwell_format(
     >>> customers.schema["key"].dataType.simpleString()
     'struct<id:int>'
     """
-    row_schema, keys = row_type(columns, key)
+    row_schema, keys = row_type(columns, key, rename or {})
     change_schema = change_type(row_schema, keys)
     envelope = StructType(
         [
@@ -104,7 +105,13 @@ def maxwell_format(
         extract_key=lambda record, name: record.getField(f"pk.{name}"),
         op_by_code=_OP_BY_CODE,
     )
-    return ChangeFormat(row_schema, tuple(keys), dialect, value_format or json_format)
+    return ChangeFormat(
+        row_schema,
+        tuple(keys),
+        dialect,
+        value_format or json_format,
+        rename=dict(rename or {}),
+    )
 
 
 def _extract_parts(record: Column, row_schema: StructType) -> dict[str, Column]:

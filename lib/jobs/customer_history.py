@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ..config import Config, InputSection, Names, NonNegativeDuration, OutputSection, Table
 from ..errors import ConfigError
@@ -20,7 +20,8 @@ DESCRIPTION = "Maintain a table and its history from its changelog, from Kafka t
 class ChangesSection(InputSection):
     """[changes]: the topics, and the columns and key of the source table; changes are never late.
 
-    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
+    `decimals`, `timestamps`, `unavailable_value`, `shape` and `rename` are those of
+    `debezium_format`.
     """
 
     time: Literal["event_time"] = "event_time"
@@ -31,6 +32,7 @@ class ChangesSection(InputSection):
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
     shape: Literal["envelope", "flattened"] = "envelope"
+    rename: dict[str, str] = Field(default={})
 
     @model_validator(mode="after")
     def _require_debezium(self) -> ChangesSection:
@@ -45,7 +47,7 @@ class ChangesSection(InputSection):
     def changelog_format(self) -> Format:
         """Return the format of the changes."""
         if self.format == "maxwell":
-            return maxwell_format(self.event_schema, key=self.key)
+            return maxwell_format(self.event_schema, key=self.key, rename=self.rename)
         return debezium_format(
             self.event_schema,
             key=self.key,
@@ -53,6 +55,7 @@ class ChangesSection(InputSection):
             timestamps=self.timestamps,
             unavailable_value=self.unavailable_value,
             shape=self.shape,
+            rename=self.rename,
         )
 
 

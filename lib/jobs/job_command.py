@@ -29,6 +29,7 @@ from ..process.exit_codes import EXIT_CODES, run_with_exit_code
 from ..process.shutdown import defer_interrupt, exit_now, exit_on_interrupt
 from ..spark.jars import project_root
 from ..spark.session import set_log_level, spark_session
+from ..spark.spark_errors import explain_disk_errors
 from ..spark.spark_logging import configure_logging
 from ..startup.swap_journal import BACKUP_SUFFIX, REPLAY_SUFFIX
 from ..telemetry.stats import Summary, write_summary
@@ -229,7 +230,8 @@ def build_job_command(
                 if open_results is not None:
                     log.info("%s: %s", run_summary.job, open_results)
                 if summary is not None:
-                    write_summary(run_summary, summary)
+                    with explain_disk_errors([str(summary)]):
+                        write_summary(run_summary, summary)
             spark.stop()
 
         exit_now(run_with_exit_code(run_command, verbose=verbose))

@@ -22,7 +22,7 @@ from ..columns import (
     require_instance,
     require_timestamp,
 )
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ColumnError
 from ._sides import require_distinct_columns, require_equal_keys
 
 VALID_FROM = "valid_from"
@@ -198,6 +198,14 @@ def validity_periods(
     ['valid_from', 'page', 'user', 'ms', 'valid_to']
     """
     require_timestamp(changes, time, "time")
+    added = {VALID_FROM, VALID_TO} - {time}
+    replaced = [name for name in changes.columns if name.lower() in added]
+    if replaced:
+        raise ColumnError(
+            f"invalid columns: {', '.join(replaced)}",
+            f"no columns named {VALID_FROM} and {VALID_TO}, which the versions add",
+            f"withColumnRenamed({replaced[0]!r}, 'source_{replaced[0]}')",
+        )
     if deleted is not None:
         column_type(changes, deleted, "deleted")
     is_deleted = F.lit(False) if deleted is None else as_column(deleted)

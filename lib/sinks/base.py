@@ -138,6 +138,15 @@ class Sink(ABC):
         reason = self.rejection(rows)
         return {} if reason is None else {name: reason}
 
+    def computed_rejections(
+        self, frames: Mapping[str, DataFrame]
+    ) -> Sequence[tuple[DataFrame, Column]]:
+        """Return rows that the sink computes from a batch and cannot store, with their reasons.
+
+        `write` omits these rows, and a job writes them to its dead letters. None by default.
+        """
+        return ()
+
     def compact(self, spark: SparkSession) -> None:  # noqa: B027
         """Compact the tables; by default Delta's OPTIMIZE does."""
 

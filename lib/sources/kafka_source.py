@@ -10,7 +10,8 @@ from datetime import datetime
 from math import ceil
 from typing import Literal, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
 from ..columns import require_choice, require_integer
@@ -35,6 +36,7 @@ StartPosition = Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]] 
 """Where a source starts."""
 OnDataLoss = Literal["stop", "record"]
 _EARLIEST = -2
+_NO_TIMESTAMP = -1
 TopicPartition: TypeAlias = tuple[str, int]
 _RECORDS_PER_TASK = 10_000
 """Reading this number takes a task about twice as long as its overhead."""
@@ -215,6 +217,8 @@ class KafkaSource:
     def stream(self, spark: SparkSession, *, headers: bool = True) -> DataFrame:
         """Return the topics as a stream of raw rows, with the columns RAW_COLUMNS.
 
+        The timestamp of a record without one is null.
+
         headers: whether to include the column `headers`, which takes time for each row.
         """
         base_options = with_defaults(self.options, self.bootstrap_servers, headers=headers)
@@ -282,8 +286,15 @@ class KafkaSource:
         return options
 
 
-def _columns(headers: bool) -> list[str]:
-    return [name for name in RAW_COLUMNS if headers or name != HEADERS]
+def _columns(headers: bool) -> list[Column]:
+    names = [name for name in RAW_COLUMNS if headers or name != HEADERS]
+    return [_record_timestamp() if name == "timestamp" else F.col(name) for name in names]
+
+
+def _record_timestamp() -> Column:
+    """Return the timestamp of a record; null for one without, which Spark reads as -1 ms."""
+    has_timestamp = F.unix_millis("timestamp") != _NO_TIMESTAMP
+    return F.when(has_timestamp, F.col("timestamp")).alias("timestamp")
 
 
 def _non_empty_ranges(start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:

@@ -32,7 +32,6 @@ from .start_checks import (
     check_job,
     check_table,
     check_topics,
-    commits_of_other_jobs,
     missing_topic_warnings,
     schema_checks,
     state_setting_differences,
@@ -186,12 +185,6 @@ class Preflight:
         yield from state_setting_differences(self.spark, inspection.logs)
         for output in sorted(decision.previous.tables.keys() - decision.lineage.tables.keys()):
             yield f"the table of output {output!r} is created again, empty"
-        for output, log in inspection.tables.items():
-            for commit in commits_of_other_jobs(self.job, inspection, decision, output):
-                yield (
-                    f"the job {commit.job!r} has read the same topics into {log.path}, with "
-                    "another query; this job adds its rows from the start of the topics"
-                )
         resume_point = decision.lineage.resume_point
         if inspection.lineage is None and resume_point is not None:
             yield f"the checkpoint was lost; the job {describe_resume_point(resume_point)}"

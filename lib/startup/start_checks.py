@@ -281,7 +281,7 @@ def check_table(job: Job, inspection: Inspection, decision: StartDecision, outpu
         return f"{log.path}: not created yet"
     else:
         require_own_checkpoint(output, job.name, query_id, log)
-        for commit in commits_of_other_jobs(job, inspection, decision, output):
+        for commit in _commits_of_other_jobs(job, inspection, decision, output):
             require_unread_topics(
                 output, log.path, commit, hash_fingerprint(inspection.fingerprint)
             )
@@ -295,7 +295,7 @@ def check_table(job: Job, inspection: Inspection, decision: StartDecision, outpu
     return f"{log.path}: version {log.version}"
 
 
-def commits_of_other_jobs(
+def _commits_of_other_jobs(
     job: Job, inspection: Inspection, decision: StartDecision, output: str
 ) -> Iterator[Stamp]:
     """Yield the last commit of each other job that has read the topics of a new checkpoint.

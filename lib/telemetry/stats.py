@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,5 +87,11 @@ def write_atomically(text: str, path: Path) -> None:
     """Replace a file atomically, so that readers see the old text or the new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary_path = path.with_name(f"{path.name}.part")
-    temporary_path.write_text(text, encoding="utf-8")
-    temporary_path.replace(path)
+    try:
+        temporary_path.write_text(text, encoding="utf-8")
+        temporary_path.replace(path)
+    except OSError:
+        # On a full disk, the first part of the text would take the space that is left.
+        with suppress(OSError):
+            temporary_path.unlink()
+        raise

@@ -83,8 +83,8 @@ class KeyedTable(Relation):
         path: path of the Delta table.
         output: name of the commits in the application id.
         input: name of the job's input that contains the changes.
-        key: the primary key. A null in the key of a change fails the batch; declare the fields NOT
-            NULL in the schema of the input, so that such records become dead letters.
+        key: the primary key. A change with a null in the key is not applied; a job writes it to its
+            dead letters.
         lookup_by: the columns that the view joins on.
         order_by: the columns that order the changes of a key, such as a version, or (partition,
             offset) if all changes of a key are in one partition. The view does not contain them.
@@ -134,6 +134,13 @@ class KeyedTable(Relation):
     def lookup_columns(self) -> list[str]:
         """The columns that the view joins on."""
         return require_column_names(self.lookup_by, "lookup_by")
+
+    def changes_in(self, rows: DataFrame) -> DataFrame:
+        """Return the changes in the rows of the input, also those with a null in the key."""
+        changes = rows if self.to_changes is None else self.to_changes(rows)
+        required = [*self.keys, *self.lookup_columns, *self._position, self.deleted]
+        require_columns(changes, required, "to_changes")
+        return changes
 
     def source_tables(self) -> list[KeyedTable]:
         """Return this table only."""
@@ -342,20 +349,15 @@ class KeyedTable(Relation):
 
     def _latest_changes(self, evaluation: Evaluation) -> DataFrame:
         """Return the key, position, deletion flag and row of the latest change of each key."""
-        rows = evaluation.input(self.input)
-        changes = rows if self.to_changes is None else self.to_changes(rows)
-        required = [*self.keys, *self.lookup_columns, *self._position, self.deleted]
-        require_columns(changes, required, "to_changes")
+        changes = self.changes_in(evaluation.input(self.input))
         require_free_names(changes, self.path)
         key = [quoted_column(name) for name in self.keys]
         columns = [quoted_column(name) for name in changes.columns]
         # Changes with the same position should be equal; otherwise the choice must be reproducible.
         order = F.struct(self._position_value(), F.xxhash64(*columns))
         latest_change = F.max_by(F.struct(*columns), order).alias(_ROW)
-        message = f"null key in a change of {self.path}: {', '.join(self.keys)}"
-        refuse = F.raise_error(F.lit(message)).cast("boolean")
-        checked_changes = changes.where(~any_null(key) | refuse)
-        latest = checked_changes.groupBy(*key).agg(latest_change).select(f"{_ROW}.*")
+        keyed_changes = changes.where(~any_null(key))
+        latest = keyed_changes.groupBy(*key).agg(latest_change).select(f"{_ROW}.*")
         is_deleted = F.coalesce(quoted_column(self.deleted), F.lit(False))
         not_in_row = (*self._position, self.deleted)
         row = F.struct(*[quoted_column(name) for name in changes.columns if name not in not_in_row])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import dropwhile
 from typing import ClassVar
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from ..columns import (
+    first_reason,
+    null_faults,
     quoted_column,
     quoted_column_in,
     require_choice,
@@ -27,6 +29,7 @@ from ..commit.protocol import Outcome
 from ..delta.commit_options import CommitOptions
 from ..delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, merge_assignments, with_full_overwrite
 from ..errors import ArgumentError, TableMismatchError
+from ..input_frames import require_frame
 from ..joins.incremental_join import WEIGHT, IncrementalJoinType, table_table
 from ..jvm import delta_state
 from ..sinks import Sink
@@ -43,6 +46,7 @@ from .bucketing import (
 from .keyed_table import DELETED, KeyedTable, require_free_names
 
 _ROW = "__tidegate_row"
+_TABLE = "__tidegate_table"
 SMALL_BYTES = 16 * 2**20
 """Up to this total size, recomputing views is faster.
 
@@ -160,6 +164,29 @@ class View(Sink, Relation):
     def source_tables(self) -> list[KeyedTable | View]:
         """Return the view and its sources in the order of writing."""
         return [self, *self.left.source_tables(), *self.right.source_tables()]
+
+    def computed_rejections(
+        self, frames: Mapping[str, DataFrame]
+    ) -> Sequence[tuple[DataFrame, Column]]:
+        """Return the changes with a null in the key, for the tables that have such changes."""
+        tables = [each for each in self.source_tables() if isinstance(each, KeyedTable)]
+        rejections: list[tuple[DataFrame, Column]] = []
+        for table in tables:
+            changes = table.changes_in(require_frame(frames, table.input, "input"))
+            reason = first_reason(null_faults(changes, table.keys, "key column"))
+            if reason is not None:
+                rejections.append((changes, reason))
+        if not rejections:
+            return []
+        # One Spark job for all tables.
+        found = reduce(
+            DataFrame.union,
+            [
+                changes.where(reason.isNotNull()).select(F.lit(number).alias(_TABLE))
+                for number, (changes, reason) in enumerate(rejections)
+            ],
+        )
+        return [rejections[row[_TABLE]] for row in found.distinct().collect()]
 
     def write(
         self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None

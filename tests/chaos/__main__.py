@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,11 @@ def main() -> int:
 def run_storm(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run the storm of one job, and write its report."""
     faults = drawn(options.seed, options.drivers, options.brokers)
-    with tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as scratch, Broker.start() as broker:
-        world = WORLDS[name](broker, f"chaos-{name}", options.records, options.seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as scratch,
+        Broker.start() as broker,
+        closing(WORLDS[name](broker, f"chaos-{name}", options.records, options.seed)) as world,
+    ):
         say(f"{name}, seed {options.seed}: {world.count:,} records, {len(faults)} faults")
         weather = storm(world, Path(scratch), len(faults))
         weather.play(faults, say)

@@ -5,12 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
-from tests.scenarios import click_through, enriched_activity, page_views, timelines
+from tests.scenarios import (
+    checked_views,
+    click_through,
+    enriched_activity,
+    page_views,
+    timelines,
+)
 from tests.support import crash_oracle as oracle
+from tests.support.debezium_connect import PostgresCapture, connect
 from tests.support.delta_tables import Reader
+from tests.support.kafka_topics import record_count
+from tests.support.postgres_columns import COLUMNS, SETUP
+from tests.support.postgres_server import started
+from tests.support.source_tables import RandomTransactions, SourceTable
 from tidegate.jobs.sample_clicks import SCHEMA, SentRecord, clicks, send_clicks
 from tidegate.testing import Broker
 
@@ -36,7 +49,11 @@ class World(ABC):
         self.broker = broker
         self.topic = topic
         self.sent = 0
+        self.processes = ExitStack()
         self.prepare(count, seed)
+
+    def create_tables(self, root: Path) -> None:  # noqa: B027
+        """Create the tables that exist before the job."""
 
     @property
     @abstractmethod
@@ -68,6 +85,15 @@ class World(ABC):
         until = min(self.count, self.sent + records)
         self.deliver(self.sent, until)
         self.sent = until
+
+    @property
+    def records(self) -> int:
+        """The number of records that the topics have."""
+        return self.sent
+
+    def close(self) -> None:
+        """Stop the processes of this world."""
+        self.processes.close()
 
     def create(self, name: str, partitions: int) -> str:
         """Create a topic of this world."""
@@ -150,6 +176,49 @@ class Updates(Windows):
             "dead_letters": _any(oracle.read_dead(root / "dead_letters", read)),
             "late_rows": _any(oracle.read_places(root / "late_rows", read)),
         }
+
+
+class CheckedViews(World):
+    """Page views with rules, and with rows that fail in each of their checks or in the table."""
+
+    job = "page_views"
+    tables = ("dead_letters", "late_rows", "views")
+    target = "views"
+
+    def prepare(self, count: int, seed: int) -> None:
+        self.views = checked_views.views(count, seed)
+        self.ledger: list[SentRecord] = []
+        self.name = self.broker.create_topic(
+            f"{self.topic}-views",
+            checked_views.PARTITIONS,
+            retention_ms=-1,
+            message_timestamp_after_max_ms=2**62,
+        )
+
+    def create_tables(self, root: Path) -> None:
+        checked_views.create_table(root / "views")
+
+    @property
+    def count(self) -> int:
+        return len(self.views)
+
+    def deliver(self, first: int, last: int) -> None:
+        portion = self.views[first:last]
+        self.ledger += checked_views.send(self.broker.bootstrap_servers, self.name, portion)
+
+    def options(self, batches: int) -> dict[str, object]:
+        return {
+            **checked_views.OPTIONS,
+            "kafka.bootstrap_servers": self.broker.bootstrap_servers,
+            "input.topics": self.name,
+            "input.max_records_per_batch": self.count // batches,
+        }
+
+    def expected(self, root: Path) -> Contents:
+        return checked_views.Oracle(self.ledger, self.name).contents(root)
+
+    def actual(self, root: Path, read: Reader) -> Contents:
+        return checked_views.contents(root, root.parent / "job.log", read)
 
 
 class ClickThrough(World):
@@ -325,9 +394,115 @@ class EnrichedActivity(World):
         }
 
 
+class Database(World):
+    """Random transactions of a table of PostgreSQL, captured by Debezium, which is killed too.
+
+    A record is a transaction. The connector is killed once in each portion."""
+
+    job = "customer_history"
+    tables = ("dead_letters", "customer_history", "customers")
+    target = "customers"
+    truncates = 0.002
+    has_snapshots = False
+
+    def prepare(self, count: int, seed: int) -> None:
+        self.transactions = count
+        self.chance = Random(seed)
+        try:
+            self._start(seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, seed: int) -> None:
+        server = self.processes.enter_context(started())
+        process = self.processes.enter_context(connect(self.broker.bootstrap_servers))
+        options = {
+            "skipped_operations": "none",
+            "producer_override_compression_type": "zstd",
+            "topic_creation_default_partitions": "3",
+        }
+        self.capture = PostgresCapture(process, server, "postgres", self.topic, **options)
+        for statement in SETUP:
+            self.capture.run(statement)
+        self.table = SourceTable(self.capture.run, "customers", COLUMNS)
+        self.table.create("FULL")
+        connection = self.processes.enter_context(server.connect())
+        self.random = RandomTransactions(
+            self.table, connection, Random(seed), truncates=self.truncates
+        )
+        self.random.run(100)
+        self.table.forget_changes()
+        self.capture.start()
+        self.capture.wait_until_sent()
+
+    @property
+    def count(self) -> int:
+        return self.transactions
+
+    @property
+    def records(self) -> int:
+        return record_count(self.broker.bootstrap_servers, self._topic)
+
+    @property
+    def _topic(self) -> str:
+        return self.capture.topic("public.customers")
+
+    def deliver(self, first: int, last: int) -> None:
+        if self.has_snapshots:
+            self.capture.take_snapshot("public.customers")
+        killed_at = self.chance.randint(first, last)
+        self.random.run(killed_at - first)
+        self.capture.connect.kill()
+        self.random.run(last - killed_at)
+        self.capture.connect.start()
+        self.capture.wait_until_sent()
+
+    def options(self, batches: int) -> dict[str, object]:
+        return {
+            "kafka.bootstrap_servers": self.broker.bootstrap_servers,
+            "changes.topics": self._topic,
+            "changes.schema": self.table.stored_schema,
+            "changes.key": "id",
+            # A transaction has about three records; the connector sends some of them again.
+            "changes.max_records_per_batch": 8 * self.count // batches,
+        }
+
+    def expected(self, root: Path) -> Contents:
+        return {
+            "customers": _any(self.table.expected_rows().values()),
+            "customer_history": _versions(self.table.expected_versions()),
+            "dead_letters": Counter[Hashable](),
+        }
+
+    def actual(self, root: Path, read: Reader) -> Contents:
+        places = oracle.read_places(root / "dead_letters", read)
+        return {
+            "customers": _any(self.table.stored_rows(root / "customers", read).values()),
+            "customer_history": _versions(
+                self.table.stored_versions(root / "customer_history", read)
+            ),
+            "dead_letters": _any(places),
+        }
+
+
+class DatabaseWithSnapshots(Database):
+    """A database that is never truncated; each portion begins with an incremental snapshot."""
+
+    truncates = 0.0
+    has_snapshots = True
+
+
+def _versions(versions: Mapping[int, Iterable[Hashable]]) -> Counter[Hashable]:
+    return Counter(version for key in versions for version in versions[key])
+
+
 WORLDS: Mapping[str, type[World]] = {
+    "database": Database,
+    "database_with_snapshots": DatabaseWithSnapshots,
     "page_views": Windows,
     "updates": Updates,
+    "checked_views": CheckedViews,
     "click_through": ClickThrough,
     "timelines": Timelines,
     "enriched_activity": EnrichedActivity,

@@ -76,7 +76,7 @@ class Storm:
         self.lag = gauges.seen
 
     def _lag(self) -> int:
-        return self.world.sent - committed(self.checkpoint)
+        return self.world.records - committed(self.checkpoint)
 
     def _inject(self, fault: Fault, chunk: int) -> bool:
         if fault.kind == "broker, during sends":
@@ -210,5 +210,7 @@ def differences(world: World, root: Path, readers: dict[str, Reader]) -> dict[st
 def storm(world: World, folder: Path, faults: int) -> Storm:
     """Return a storm with this number of faults; each chunk of records is one batch."""
     batches = faults + _SPARE
-    job = SubmittedJob(world.job, folder / "tables", folder / "job.log", world.options(batches))
+    root = folder / "tables"
+    world.create_tables(root)
+    job = SubmittedJob(world.job, root, folder / "job.log", world.options(batches))
     return Storm(world, job)

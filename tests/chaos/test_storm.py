@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,19 @@ def test_a_small_storm_loses_and_duplicates_no_records(spark: SparkSession, tmp_
     gathered = json.loads((tmp_path / "out" / report.NAME).read_text(encoding="utf-8"))
     assert gathered["total"] == {name: run[name] for name in gathered["total"]}
     assert (tmp_path / "out" / "reliability.png").stat().st_size > 10_000
+
+
+@pytest.mark.broker
+@pytest.mark.crash
+@pytest.mark.timeout(1200)
+@pytest.mark.draws("name", short=["database"], long=["database", "database_with_snapshots"])
+def test_a_table_and_its_history_equal_a_database_after_kills_of_connector_and_job(
+    tmp_path: Path, name: str
+) -> None:
+    with Broker.start() as broker, closing(WORLDS[name](broker, "storm", 300, SEED)) as world:
+        weather = storm(world, tmp_path, 1)
+        weather.play([Fault("driver", "target", 0.0)], print)
+        tables = differences(world, weather.job.root, {"deltalake": rows})
+    assert [fault["met"] for fault in weather.faults] == [True]
+    assert tables["customer_history by deltalake"]["actual"] > 300, tables
+    assert {count for each in tables.values() for count in (each["lost"], each["doubled"])} == {0}

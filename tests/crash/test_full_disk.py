@@ -7,6 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,17 @@ from pyspark.sql import SparkSession
 
 from tests.support.delta_tables import rows
 from tests.support.kafka_topics import pages_input, send_records
+from tests.support.postgres_server import Server
 from tests.support.record_rounds import Rounds
-from tidegate import Job, run
+from tidegate import Job, Summary, run
 from tidegate.aggregates import count
 from tidegate.errors import SetupError
 from tidegate.process.exit_codes import exit_code
-from tidegate.sinks import Append
+from tidegate.sinks import Append, FanOut, Mirror
+from tidegate.spark.spark_errors import explain_disk_errors
+from tidegate.telemetry.report.page import RunReport
+from tidegate.telemetry.run_metrics import RunMetrics
+from tidegate.telemetry.stats import write_summary
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
 
@@ -101,6 +107,76 @@ def test_a_full_disk_is_an_error_and_the_job_resumes_when_there_is_space(
     wanted = Counter(second // 4 * 4 for second in SECONDS if second < 36)
     found = {row["window"]["start"].second: row["n"] for row in rows(places["tables"] / "counts")}
     assert found == wanted
+
+
+@pytest.mark.parametrize("output", ["dead_letters", "late_rows"])
+def test_a_full_disk_under_a_side_output_loses_no_row_and_doubles_none(
+    output: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, small: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    paths = {output: str(small / output)}
+    counting = replace(job(broker, topic, tmp_path, tmp_path), **paths)  # type: ignore[arg-type]
+    servers = broker.bootstrap_servers
+    send_records(servers, topic, [*SECONDS[:20], 1, "no record"])
+    run(counting, spark)
+    send_records(servers, topic, [2, "nor this", *SECONDS[20:]])
+    filler = filled(small, 0)
+    assert is_stopped(counting, spark, small)
+    filler.unlink()
+    run(counting, spark)
+    offsets = [row["offset"] for row in rows(small / output)]
+    assert sorted(offsets) == ([21, 23] if output == "dead_letters" else [20, 22])
+    found = {row["window"]["start"].second: row["n"] for row in rows(tmp_path / "counts")}
+    assert found == dict.fromkeys(range(0, 36, 4), 4)
+
+
+def test_a_full_or_read_only_disk_under_the_batches_of_a_mirror_loses_no_row_and_doubles_none(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    small: Path,
+    postgres: Server,
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    counting = job(broker, topic, tmp_path, tmp_path)
+    columns = {"begin": "window.start", "page": "page", "n": "n"}
+    path, store = small / "mirrored", postgres.store("full_disk")
+    mirror = Mirror(str(path), store=store, key=["begin", "page"], columns=columns)
+    counting = replace(counting, sink=FanOut(counting.sink, other_sinks=[mirror]))
+    send_records(broker.bootstrap_servers, topic, SECONDS[:10])
+    run(counting, spark)
+    send_records(broker.bootstrap_servers, topic, SECONDS[10:20])
+    filler = filled(small, 0)
+    assert is_stopped(counting, spark, small)
+    filler.unlink()
+    run(counting, spark)
+    send_records(broker.bootstrap_servers, topic, SECONDS[20:])
+    with read_only(path), pytest.raises(SetupError, match="a folder is not writable") as refused:
+        run(counting, spark)
+    assert exit_code(refused.value) == 7
+    assert str(path) in str(refused.value)
+    run(counting, spark)
+    expected = dict.fromkeys(range(0, 36, 4), 4)
+    found = {row["window"]["start"].second: row["n"] for row in rows(tmp_path / "counts")}
+    assert found == expected
+    query = "SELECT extract(second FROM begin)::int, n FROM full_disk"
+    assert sorted(postgres.run(query)) == sorted(map(list, expected.items()))
+
+
+def test_a_report_on_a_full_disk_is_a_warning_and_a_summary_an_error_that_names_the_disk(
+    small: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    page, summary = small / "run.html", small / "summary.json"
+    with RunReport(RunMetrics(Summary(job="counts")), str(page), lambda: False):
+        before = page.read_text()
+        filler = filled(small, 0)
+    assert f"cannot write the report {page}: OSError: " in caplog.text
+    assert page.read_text() == before
+    with pytest.raises(SetupError) as refused, explain_disk_errors([str(summary)]):
+        write_summary(Summary(job="counts"), summary)
+    assert f"0 bytes are free under {small}" in str(refused.value)
+    assert sorted(small.iterdir()) == [filler, page]
 
 
 FOLDERS = ("views", "views.dead_letters", "views.late", "views.checkpoint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,10 @@ BAD: list[tuple[bytes | None, str]] = [
     (b"\x02\xff\x00\x00\x00", "invalid UTF-8: page"),
     (b"\x00\x04\x00\x00", "malformed record"),
     (b"\x00\x00\x00\x04", "malformed record"),
-    (b"\x00\x00" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + b"\x00", "wrong type: at"),
+    (
+        b"\x00\x00" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + b"\x00",
+        f"out of range: at = {2**63 - 1}",
+    ),
 ]
 
 
@@ -232,6 +236,72 @@ def test_an_incompatible_writer_schema_is_rejected(
         avro_format(reader, writer=writer)
 
 
+TREE = record_schema(
+    id="long",
+    parent={"of": ["null", "Click"], "default": None},
+    children={"of": {"type": "array", "items": "Click"}, "default": []},
+    named={"of": {"type": "map", "values": "Click"}, "default": {}},
+    wide={"of": ["null", {**WIDE, "precision": 64}], "default": None},
+    page="string",
+)
+
+
+def tree(number: int, **more: Any) -> dict[str, Any]:
+    return {"id": number, "page": f"/{number}", **more}
+
+
+def test_a_recursive_record_is_read_if_its_recursive_fields_are_not() -> None:
+    leaf = tree(9)
+    chain = leaf
+    for number in range(90):
+        chain = tree(number, parent=chain)
+    values = encode_records(
+        TREE,
+        tree(1),
+        tree(2, parent=tree(3, children=[leaf, tree(4, named={"a": leaf})])),
+        tree(5, children=[leaf] * 200, named={"a": leaf, "b": tree(6, parent=leaf)}),
+        chain,
+    )
+    chain = tree(99, parent=tree(98, parent=chain, children=[chain]))
+    for number in range(20):
+        chain = tree(number, parent=chain)
+    values.append(encode_records(TREE, chain)[0])
+    values.append(values[1][:-4])
+    assert decode(values, "page STRING, id BIGINT", writer=TREE) == [
+        ("/1", 1),
+        ("/2", 2),
+        ("/5", 5),
+        ("/89", 89),
+        "more than 100 levels of a recursive record",
+        "truncated record",
+    ]
+    columns = "parent STRUCT<id: BIGINT, parent: STRUCT<page: STRING>>"
+    assert decode(values[1:3], columns, writer=TREE) == [
+        ({"id": 3, "parent": None},),
+        (None,),
+    ]
+
+
+NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
+LOCAL_NANOS = {"type": "long", "logicalType": "local-timestamp-nanos"}
+
+
+@pytest.mark.usefixtures("spark")
+def test_nanoseconds_are_truncated_to_microseconds() -> None:
+    writer = record_schema(at=NANOS, local=LOCAL_NANOS)
+    values = encode_records(
+        record_schema(at="long", local="long"),
+        {"at": 1_772_445_600_123_456_789, "local": -1},
+        {"at": 2**63 - 1, "local": 0},
+    )
+    expected = [
+        (datetime(2026, 3, 2, 10, 0, 0, 123_456, UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999)),
+        "not finite: at = infinity",
+    ]
+    assert decode(values, writer) == expected
+    assert decode(values, "at TIMESTAMP, local TIMESTAMP_NTZ", writer=writer) == expected
+
+
 def test_aliases_and_defaults_of_all_types_are_read() -> None:
     reader = record_schema(
         landing_page={"of": "string", "aliases": ["page"]},
@@ -298,13 +368,13 @@ def test_a_long_array_is_read_like_many_short_ones() -> None:
         ('{"type": "recor', ArgumentError, "not JSON"),
         ('"string"', ArgumentError, "invalid schema: string"),
         (record_schema(x="Y"), ArgumentError, "unknown type 'Y'"),
-        (record_schema(x=["null", "Click"]), ArgumentError, "recursive record Click"),
+        (record_schema(x=["null", "Click"]), ColumnTypeError, "recursive record Click"),
         (record_schema(x=["int", "string"]), ColumnTypeError, "has no single column type"),
         (record_schema(x="null"), ColumnTypeError, "the type null"),
         (record_schema(x={"type": "array", "items": "null"}), ArgumentError, "is unbounded"),
         (record_schema(x="int", X="int"), ColumnError, "duplicate fields in schema: x"),
         (record_schema(), ColumnError, "no fields in schema"),
-        (record_schema(x={**NARROW, "precision": 39}), ArgumentError, "39 digits"),
+        (record_schema(x={**NARROW, "precision": 39}), ColumnTypeError, "39 digits"),
         (record_schema(x={"of": "long", "default": "a"}), None, ""),
         (Path("nowhere.avsc"), ArgumentError, "nowhere.avsc"),
         ("page STRING", ArgumentError, "missing writer"),

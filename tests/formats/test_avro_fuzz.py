@@ -12,7 +12,7 @@ from tests.support.avro_corpus import RandomSchema, corrupt_bytes, is_same_value
 from tidegate.formats import avro_format
 from tidegate.formats.avro._avro_format import AvroReader
 
-STRICTER_REASONS = ("wrong type", "malformed record", "invalid UTF-8")
+STRICTER_REASONS = ("wrong type", "out of range", "not finite", "malformed record", "invalid UTF-8")
 """Reasons for values that fastavro may accept: dates and decimals out of range, booleans of 2."""
 
 

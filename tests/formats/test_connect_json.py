@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     StringType,
@@ -50,6 +51,9 @@ ROW = (
     .add("zoned", TimestampType())
     .add("photo", BinaryType())
     .add("ratio", DoubleType())
+    .add("cost", DoubleType())
+    .add("rate", FloatType())
+    .add("total", StringType())
     .add("tags", ArrayType(StringType()))
     .add("scores", ArrayType(IntegerType()))
     .add("days", ArrayType(DateType()))
@@ -78,6 +82,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "zoned": logical("string", "io.debezium.time.ZonedTimestamp"),
     "photo": {"type": "bytes"},
     "ratio": {"type": "double"},
+    "cost": decimal_field(2),
+    "rate": {"type": "string"},
+    "total": decimal_field(8),
     "tags": {"type": "array", "items": {"type": "string"}},
     "scores": {"type": "array", "items": {"type": "int32"}},
     "days": {"type": "array", "items": logical("int32", "io.debezium.time.Date")},
@@ -133,14 +140,17 @@ def in_batch(values: list[bytes | None], encodings: Encodings) -> list[Any]:
 
 
 TIMES = ["2026-03-02T09:00:00Z", "2026-03-02T09:00:00.123456789+05:30", "infinity", "2026-03-02"]
+NOT_FINITE = ["NaN", "NAN", "POSITIVE_INFINITY", "-Infinity"]
 NUMBERS = [0, 1, -1, 127, 128, -128, -129, 255, 10**9, -(10**17), 10**36, -(10**38), 2**127 - 1]
 BYTES = [b"", b"\x00", b"\xff\x00", PLACEHOLDER.encode(), b"x" * 17]
 
 
 def values_of(name: str) -> st.SearchStrategy[Any]:
     """Return JSON values of a column: right ones in all encodings, and wrong ones."""
-    texts = st.sampled_from(["", "a", "1234", "-5.5", "AxY=", "Info", "é", "\ud800", PLACEHOLDER])
-    integers = st.sampled_from([*NUMBERS, 1_772_442_000_000_123, 19_000, 2**62])
+    texts = st.sampled_from(
+        ["", "a", "1234", "-5.5", "AxY=", "Info", "é", "\ud800", PLACEHOLDER, *NOT_FINITE]
+    )
+    integers = st.sampled_from([*NUMBERS, 1_772_442_000_000_123, 19_000, 2**63 - 1])
     decimals = st.sampled_from(NUMBERS).map(unscaled)
     contents = st.sampled_from(BYTES).map(lambda content: base64.b64encode(content).decode())
     variable = st.builds(
@@ -160,7 +170,8 @@ def values_of(name: str) -> st.SearchStrategy[Any]:
         bytes_of,
         st.sampled_from(TIMES),
     )
-    usual = {"free": variable, "credit": decimals, "wide": decimals, "photo": contents}
+    usual = {"free": variable, "photo": contents}
+    usual |= dict.fromkeys(("credit", "wide", "cost", "total"), decimals)
     return st.one_of(usual.get(name, anything), anything, st.none())
 
 
@@ -217,6 +228,9 @@ def test_logical_types_are_decoded_by_the_schema_part() -> None:
             "zoned": "2026-03-02T09:00:00.5+01:00",
             "photo": "/wA=",
             "days": [0, 1],
+            "cost": unscaled(-2658824),
+            "rate": "1.5",
+            "total": unscaled(1),
         }
     ) == {
         "id": 1,
@@ -229,6 +243,9 @@ def test_logical_types_are_decoded_by_the_schema_part() -> None:
         "zoned": datetime(2026, 3, 2, 8, 0, 0, 500_000, tzinfo=UTC),
         "photo": b"\xff\x00",
         "days": [date(1970, 1, 1), date(1970, 1, 2)],
+        "cost": -26588.24,
+        "rate": 1.5,
+        "total": "0.00000001",
     }
 
 
@@ -261,6 +278,57 @@ def test_values_that_could_be_read_in_two_ways_have_a_reason(
 ) -> None:
     (found,) = in_batch([json.dumps(event({"id": 1, **row})).encode()], Encodings())
     assert found.startswith(reason)
+
+
+def fault(row: dict[str, Any], encodings: Encodings | None) -> str:
+    """Return the reason of a record with a schema part, or of one in the encodings."""
+    row = {"id": 1, **row}
+    value = wrapped(event(row)) if encodings is None else json.dumps(event(row)).encode()
+    (found,) = in_batch([value], encodings or Encodings())
+    assert isinstance(found, str), found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("row", "encodings", "reason"),
+    [
+        ({"at": 9_223_372_036_825_200_000}, None, "not finite: after.at = infinity"),
+        ({"at": -9_223_372_036_832_400_000}, None, "not finite: after.at = -infinity"),
+        ({"local": 2**63 - 1}, None, "not finite: after.local = infinity"),
+        ({"local": -(2**63)}, None, "not finite: after.local = -infinity"),
+        ({"zoned": "-infinity"}, None, "not finite: after.zoned = -infinity"),
+        ({"at": 2**63 - 1}, "nanoseconds", "not finite: after.at = infinity"),
+        ({"at": 9_223_372_036_825_200}, "milliseconds", "not finite: after.at = infinity"),
+        ({"at": "infinity"}, "milliseconds", "not finite: after.at = infinity"),
+        ({"day": "infinity"}, "milliseconds", "not finite: after.day = infinity"),
+        ({"day": 2**31 - 1}, None, "out of range: after.day = 2147483647"),
+        ({"day": -(2**31)}, "milliseconds", "out of range: after.day = -2147483648"),
+        ({"at": 2**62}, None, "out of range: after.at = 4611686018427387904"),
+        ({"at": 2**62}, "milliseconds", "out of range: after.at = 4611686018427387904"),
+        ({"credit": "NAN"}, "milliseconds", "not finite: after.credit = NAN"),
+        ({"credit": "Infinity"}, "milliseconds", "not finite: after.credit = Infinity"),
+        ({"credit": unscaled(10**10)}, None, "out of range: after.credit = 100000000.00"),
+        ({"credit": "0.001"}, "milliseconds", "out of range: after.credit = 0.001"),
+        ({"rate": "1e39"}, None, "out of range: after.rate = 1e39"),
+    ],
+)
+def test_a_number_or_time_that_its_column_cannot_store_has_a_reason_with_its_value(
+    row: dict[str, Any], encodings: Any, reason: str
+) -> None:
+    without_schema = encodings and Encodings("string", encodings)
+    assert fault(row, without_schema) == reason
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize(
+    ("text", "number"), [("NaN", "nan"), ("NAN", "nan"), ("NEGATIVE_INFINITY", "-inf")]
+)
+def test_a_double_and_a_text_store_numbers_that_are_not_finite(
+    has_schema: bool, text: str, number: str
+) -> None:
+    row = {"ratio": text, "rate": text, "name": text}
+    found = after(row, None if has_schema else Encodings("string"))
+    assert (str(found["ratio"]), str(found["rate"]), found["name"]) == (number, number, text)
 
 
 def test_placeholders_are_null_and_named() -> None:

@@ -175,7 +175,7 @@ UNTIMELY: list[tuple[bytes, str]] = [
     (b'{"day":"12"}', "day"),
     (b'{"day":"2026-05-01T05:00:00Z"}', "day"),
     (b'{"day":"2026-05-01 and more"}', "day"),
-    (b'{"inside":{"at":"05:00"}}', "inside"),
+    (b'{"inside":{"at":"05:00"}}', "inside.at"),
     (b'{"many":["2026-05-01","05:00"]}', "many"),
     (b'{"by":{"a":"2026"}}', "by"),
     (b'{"list":[{"day":"2026"}]}', "list"),

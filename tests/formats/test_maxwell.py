@@ -112,3 +112,34 @@ def test_invalid_records_have_the_documented_reasons(spark: SparkSession) -> Non
         .collect()
     )
     assert [row.reason for row in reasons] == [reason for _, reason in BAD]
+
+
+def test_values_are_read_exactly_or_are_dead_letters_that_name_their_column(
+    spark: SparkSession,
+) -> None:
+    columns = "id INT, price DECIMAL(6, 2), day DATE, at TIMESTAMP, photo BINARY, note STRING"
+    change_format = maxwell_format(columns, key="id")
+    row: dict[str, Any] = {"id": 1, "day": "2026-03-02", "at": "2026-03-02 09:00:00.5"}
+    records = [
+        (KEY, event("insert", {**row, "photo": "/wA=", "note": {"a": [1]}})),
+        (KEY, b'{"type":"insert","ts":1,"data":{"id":1,"price":7.90}}'),
+        (KEY, event("insert", {**row, "price": 7.905})),
+        (KEY, event("insert", {**row, "price": "NaN"})),
+        (KEY, event("insert", {**row, "day": "0000-00-00", "at": "0000-00-00 00:00:00"})),
+        (KEY, event("insert", [1])),
+    ]
+    decoded = change_format.decode(raw(spark, records)).orderBy("offset")
+    good = decoded.where("not bad").select("record.after.*").collect()
+    assert [
+        (str(each.price), str(each.day), str(each.at), each.photo, each.note) for each in good
+    ] == [
+        ("None", "2026-03-02", "2026-03-02 09:00:00.500000", b"\xff\x00", '{"a":[1]}'),
+        ("7.90", "None", "None", None, None),
+    ]
+    dead = change_format.explain_failures(decoded.where("bad")).orderBy("offset").collect()
+    assert [each.reason for each in dead] == [
+        "wrong type: data.price",
+        "wrong type: data.price",
+        "wrong type: data.day, data.at",
+        "wrong type: data",
+    ]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, struct_pb2
 from google.protobuf.message import DecodeError
 from pyspark.sql import SparkSession
 
@@ -162,6 +162,53 @@ def recursive_descriptor_set() -> bytes:
     node = file.message_type.add(name="Node")
     node.field.add(name="next", number=1, type=11, label=1, type_name=".Node")
     return bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+
+
+def page_descriptor_set() -> bytes:
+    """Return a message with a Struct and an empty message, one of each in a oneof."""
+    file = descriptor_pb2.FileDescriptorProto(name="p.proto", syntax="proto3")
+    file.message_type.add(name="Empty")
+    page = file.message_type.add(name="Page")
+    page.oneof_decl.add(name="choice")
+    struct, empty = ".google.protobuf.Struct", ".Empty"
+    page.field.add(name="page", number=1, type=9, label=1)
+    page.field.add(name="extra", number=2, type=11, label=1, type_name=struct)
+    page.field.add(name="none", number=3, type=11, label=1, type_name=empty)
+    page.field.add(name="text", number=4, type=9, label=1, oneof_index=0)
+    page.field.add(name="more", number=5, type=11, label=1, type_name=struct, oneof_index=0)
+    files = [
+        file,
+        descriptor_pb2.FileDescriptorProto.FromString(struct_pb2.DESCRIPTOR.serialized_pb),
+    ]
+    return bytes(descriptor_pb2.FileDescriptorSet(file=files).SerializeToString())
+
+
+def test_fields_that_cannot_be_read_are_skipped_if_no_column_reads_them(
+    spark: SparkSession,
+) -> None:
+    content = page_descriptor_set()
+    struct = struct_pb2.Struct(fields={"k": struct_pb2.Value(string_value="x")})
+    extra = struct.SerializeToString()
+    length = len(extra).to_bytes(1)
+    page, text = b"\x0a\x01/", b"\x22\x01a"
+    skipped = b"\x12" + length + extra + b"\x1a\x00"
+    values = [page + skipped, page + text, text + b"\x2a" + length + extra, skipped + text]
+    value_format = protobuf_format(content, "Page", columns="page STRING, text STRING")
+    records, reasons = value_format._read_function()(pa.array(values))
+    assert reasons.null_count == len(values)
+    assert [tuple(record.values()) for record in records.to_pylist()] == [
+        ("/", None),
+        ("/", "a"),
+        ("", None),
+        ("", "a"),
+    ]
+    for columns, message in (
+        (None, "recursive message google.protobuf.Struct"),
+        ("extra STRING", "recursive message google.protobuf.Struct"),
+        ("none STRING", "message Empty without fields"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            protobuf_format(content, "Page", columns=columns)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,16 @@ def test_a_value_upserts_a_row_and_a_tombstone_deletes_it_at_the_record_timestam
     assert renamed[-2:] == ["log_part", "log_offset"]
 
 
+def test_a_field_named_deleted_requires_another_name_for_the_column_of_deletions(
+    spark: SparkSession,
+) -> None:
+    fields = "k INT NOT NULL, deleted STRING, event_time TIMESTAMP"
+    value_format = upsert_json_format(fields, key="k", deleted="is_deleted")
+    decoded = value_format.decode(raw(spark, (b"7", b'{"k":7,"deleted":"no"}'), (b"7", None)))
+    rows = decoded.orderBy("offset").select("record.deleted", "record.is_deleted").collect()
+    assert [tuple(row) for row in rows] == [("no", False), (None, True)]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [

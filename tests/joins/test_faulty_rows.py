@@ -193,13 +193,14 @@ def test_two_tables(spark: SparkSession, broker: Broker, topic: str, tmp_path: P
     )
     inputs = {
         "left": left_input(broker, topic),
-        "right": job_input(
-            broker, f"{topic}-r", RIGHT.replace("k STRING", "k STRING NOT NULL"), "since"
-        ),
+        "right": job_input(broker, f"{topic}-r", RIGHT, "since"),
     }
     done = run(faulty_job(tmp_path, inputs, sink), spark)
     assert (done.rows_in, done.dead_letters) == (18, 2 * len(BAD) + 2)
     assert stages(tmp_path)["where"] == 1
+    (unkeyed,) = [row for row in rows(tmp_path / "dead") if row["stage"] == "sink"]
+    assert unkeyed["reason"] == "the key column 'k' is null"
+    assert json.loads(unkeyed["value"])["d"] == 1
     expected = {
         (MAX, "a", WIDEST),
         (MIN, "b", None),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bootstrap import jars, machine, packages
+from bootstrap.__main__ import JAR_SETS, JarSet
 from bootstrap.machine import SetupError
 from tidegate.spark.jars import project_root
 
@@ -118,9 +119,10 @@ def test_the_cause_of_a_pip_failure_is_reported(output: str, cause: str) -> None
     assert cause in packages.cause(output)
 
 
-def test_the_jars_match_the_lock_file() -> None:
+@pytest.mark.parametrize("jar_set", JAR_SETS, ids=lambda jar_set: jar_set.folder)
+def test_the_jars_match_the_lock_file(jar_set: JarSet) -> None:
     root = project_root()
-    assert jars.digests(root / ".jars") == jars.locked(root / "jars.lock")
+    assert jars.digests(root / jar_set.folder) == jars.locked(root / jar_set.lock)
 
 
 @pytest.fixture

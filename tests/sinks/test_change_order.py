@@ -56,6 +56,15 @@ LOGS: dict[str, tuple[list[Sent], str | None, list[str]]] = {
         "three",
         ["one", "two", "two", "three"],
     ),
+    "a row of a snapshot is sent before a change that was committed earlier than it was read": (
+        [
+            Sent("c", "one", 0, {"lsn": 10}),
+            Sent("r", "one", 30, {"snapshot": "incremental"}),
+            Sent("u", "two", 20, {"lsn": 20}),
+        ],
+        "two",
+        ["one", "two"],
+    ),
     "a change after a snapshot has a lower position than the snapshot": (
         [
             Sent("r", "old", 0, {"snapshot": "last", "lsn": 24_023_128}),

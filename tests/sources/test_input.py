@@ -150,6 +150,31 @@ def test_a_record_timestamp_in_seconds_is_not_compared_with_the_event_time(
 
 
 @pytest.mark.broker
+def test_a_record_without_a_timestamp_has_no_event_time_and_is_not_checked_for_the_future(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    servers = broker.bootstrap_servers
+    broker.create_topic(topic, retention_ms=-1)
+    without = datetime.fromtimestamp(0, UTC) - timedelta(milliseconds=1)
+    produce(servers, topic, [click("/a"), click("/b")], at=without)
+    produce(servers, topic, [click("/c")])
+    end = {topic: {0: 3}}
+    by_record = input_of(servers, topic, time=F.col("timestamp"))
+    good = by_record.good_rows(spark, {}, end).collect()
+    assert [(row.page, row.event_time.replace(tzinfo=UTC)) for row in good] == [("/c", RECEIVED)]
+    letters = by_record.dead_letters(spark, {}, end).orderBy("offset").collect()
+    assert [(row.offset, row.timestamp, row.reason) for row in letters] == [
+        (0, None, "no event time"),
+        (1, None, "no event time"),
+    ]
+    by_field = input_of(servers, topic, kafka_columns=["timestamp"])
+    rows = by_field.stream(spark).writeStream.format("memory").queryName("without_timestamp")
+    rows.trigger(availableNow=True).start().awaitTermination()
+    found = {row.page: row.timestamp for row in spark.table("without_timestamp").collect()}
+    assert found == {"/a": None, "/b": None, "/c": RECEIVED.replace(tzinfo=None)}
+
+
+@pytest.mark.broker
 @pytest.mark.parametrize("name", ["EVENT_TIME", "Event_Time", "event_time"])
 def test_a_time_field_named_event_time_in_any_case_is_the_column_event_time(
     name: str, spark: SparkSession, broker: Broker, topic: str

@@ -144,20 +144,21 @@ def _valid_change(
 def _effective_changes(changes: Sequence[_Logged]) -> list[_Logged]:
     """Return the changes of a key without repeats and redundant tombstones.
 
-    The time of a tombstone is at most that of the next change.
+    The time of a tombstone or a row of a snapshot is at most that of the next change.
     """
     once: list[_Logged] = []
     known: set[Position] = set()
+    previous = None
     for each in changes:
-        position = each.change.position
-        if position is None or position not in known:
+        position, op = each.change.position, each.change.op
+        is_redundant = op == "tombstone" and previous in ENDS
+        if position not in known and not is_redundant:
             once.append(each)
         known |= set() if position is None else {position}
+        previous = op
     effective = []
     for index, each in enumerate(once):
-        if each.change.op == "tombstone":
-            if index and once[index - 1].change.op in ENDS:
-                continue
+        if each.change.op in ("tombstone", "snapshot"):
             time = min([each.at, *(later.at for later in once[index + 1 :])])
             each = replace(each, at=time)
         effective.append(each)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tidegate.formats import json_format
 from tidegate.sources import Input, KafkaSource
@@ -42,6 +42,20 @@ def send_records(
         record = value if isinstance(value, str) else page(f"p{partition}", value)
         producer.produce(topic, record.encode(), partition=partition)
     producer.flush()
+
+
+def record_count(servers: str, topic: str) -> int:
+    """Return the number of records in a topic without deleted records."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "record_count"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+            for number in partitions
+        ]
+    finally:
+        consumer.close()
+    return sum(ends)
 
 
 def page(page: str, second: float) -> str:

@@ -87,6 +87,7 @@ def started() -> Iterator[Server]:
         str(data),
     ]
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
+    options += " -c wal_level=logical -c track_commit_timestamp=on"
     options += f" -c ssl=on -c ssl_key_file={key} -c ssl_cert_file={certificate}"
     control = [str(bin_directory / "pg_ctl"), "-D", str(data), "-w"]
     try:

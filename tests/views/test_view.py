@@ -161,14 +161,22 @@ def test_a_committed_batch_is_skipped_and_tables_at_different_batches_are_refuse
     assert cases(tmp_path)[0] == Counter({("a", 1, "x", 2, "y"): 1})
 
 
-def test_a_null_in_a_key_and_a_reserved_column_name_are_refused(
+def test_a_change_with_a_null_in_its_key_is_not_applied(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with pytest.raises(Exception, match=r"null key in a change of .*: case, left_id"):
-        joined_view(tmp_path).write(
-            {"rows": spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA)},
-            batch(0),
-        )
+    unkeyed = spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA)
+    view = joined_view(tmp_path)
+    frames = {"rows": unkeyed.union(changes_of(spark, ("left", 1, "a", "x", 1, False)))}
+    ((rejected, reason),) = view.computed_rejections(frames)
+    found = (
+        rejected.select("left_value", reason.alias("reason")).where("reason IS NOT NULL").collect()
+    )
+    assert [tuple(row) for row in found] == [("x", "the key column 'left_id' is null")]
+    assert view.write(frames, batch(0)) == "written"
+    assert cases(tmp_path)[0].total() == 0
+
+
+def test_a_reserved_column_name_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     reserved = keyed_table(
         tmp_path,
         "left",

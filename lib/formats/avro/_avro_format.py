@@ -61,7 +61,10 @@ def avro_format(
 
     `schema` can also be DDL text or a StructType. Fields are then matched by name, and the name of
     the writer's record is ignored. A field that only the reader has is null, unless it is NOT NULL.
-    An enum is a STRING, a fixed is BINARY, and a TIMESTAMP requires a logical type.
+    An enum is a STRING, a fixed is BINARY, and a TIMESTAMP requires a logical type. Decimals of any
+    scale, texts and floating-point numbers are read as DECIMAL; decimals also as DOUBLE or STRING.
+    Logical types of Kafka Connect and Debezium, the attribute `connect.name`, are decoded as in
+    `debezium_format`: dates, timestamps in all units and in text, decimals with a variable scale.
 
     | Avro | Spark |
     |---|---|
@@ -69,15 +72,17 @@ def avro_format(
     | string, enum, uuid; bytes, fixed | STRING; BINARY |
     | record, array, map | STRUCT, ARRAY, MAP<STRING, ...> |
     | decimal, date | DECIMAL, DATE |
-    | timestamp-millis, timestamp-micros | TIMESTAMP |
-    | local-timestamp-millis, local-timestamp-micros | TIMESTAMP_NTZ |
+    | timestamp-millis, timestamp-micros, timestamp-nanos | TIMESTAMP |
+    | local-timestamp-millis, local-timestamp-micros, local-timestamp-nanos | TIMESTAMP_NTZ |
     | union of null and another type | that type, nullable; all other types are NOT NULL |
     | union of int and long, of float and double | BIGINT, DOUBLE |
 
-    Other logical types are read as their underlying type: a time of day is a number. Not supported:
-    other unions, recursive records, arrays of elements without bytes, and field names that differ
-    only by case. Dates and times are limited to the years 1 to 9999. NaN and infinite numbers are
-    valid.
+    Other logical types are read as their underlying type: a time of day is a number. Nanoseconds
+    are truncated to microseconds. Not supported in `schema`: other unions, recursive records,
+    decimals of more than 38 digits, and field names that differ only by case; a writer may have
+    them in fields that are not read, a recursive record with up to 100 levels. Not supported at
+    all: arrays of elements without bytes. Dates and times are limited to the years 1 to 9999. NaN
+    and infinite numbers are valid.
 
     | value | reason of the dead letter |
     |---|---|
@@ -90,7 +95,9 @@ def avro_format(
     | a number with too many bytes, a negative length, an unknown branch | "malformed record" |
     | bytes after the record | "bytes after the record" |
     | text that is not UTF-8 | "invalid UTF-8: <field>" |
-    | a value out of range; a duplicate key in a map | "wrong type: <field>" |
+    | a decimal or time out of range | "out of range: <field> = <value>" |
+    | an infinite time; NaN as a DECIMAL | "not finite: <field> = <value>" |
+    | another value out of range; a duplicate key in a map | "wrong type: <field>" |
     | null for a field that is not nullable | "missing field: <field>" |
 
     Values are decoded in batches by array operations: one field of all rows after the other.

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+
+from .._connect_types import kind_of
 
 MILLIS = "timestamp-millis"
 MICROS = "timestamp-micros"
+NANOS = "timestamp-nanos"
 LOCAL = "local-"
 NUMBERS = ("int", "long", "float", "double")
 """The numeric types; each can be read as any later one."""
 _PRIMITIVES = (*NUMBERS, "boolean", "bytes", "string")
 _LOGICAL_TYPES = {
     "int": ("date",),
-    "long": (MILLIS, MICROS, LOCAL + MILLIS, LOCAL + MICROS),
+    "long": tuple(prefix + unit for prefix in ("", LOCAL) for unit in (MILLIS, MICROS, NANOS)),
     "string": ("uuid",),
 }
-_MAX_DIGITS = 38
+RECURSIVE = "recursive"
+"""The type of a reference to a record inside its own declaration."""
 
 
 class SchemaError(ValueError):
@@ -42,6 +46,8 @@ class AvroType:
     """An Avro type.
 
     logical: the logical type, if it is supported.
+    connect: the kind of the logical type of Kafka Connect, if it has one.
+    scope: the types by full name, for a recursive reference.
     from_spark_type: derived from a Spark type; matches all Avro types that convert to it.
     """
 
@@ -59,6 +65,17 @@ class AvroType:
     fields: tuple[AvroField, ...] = ()
     branches: tuple[AvroType, ...] = ()
     from_spark_type: bool = False
+    connect: str | None = field(default=None, compare=False)
+    scope: Mapping[str, AvroType | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def declared(self) -> AvroType:
+        """The type itself, or the record that a recursive reference names."""
+        if self.type_name != RECURSIVE:
+            return self
+        declared = self.scope[self.name]
+        assert declared is not None
+        return declared
 
     @property
     def element_type(self) -> AvroType:
@@ -135,9 +152,7 @@ class _Parser:
         if full_name not in self.names:
             raise SchemaError(f"unknown type {name!r}")
         named_type = self.names[full_name]
-        if named_type is None:
-            raise SchemaError(f"recursive record {full_name}")
-        return named_type
+        return named_type or AvroType(RECURSIVE, name=full_name, scope=self.names)
 
     def _union(self, declarations: list[Any], namespace: str) -> AvroType:
         branches = tuple(self.read(declaration, namespace) for declaration in declarations)
@@ -161,7 +176,8 @@ class _Parser:
         base = AvroType(type_name, name=_simple_name(full_name), aliases=aliases)
         if type_name == "record":
             fields = self._fields(declaration, full_name.rpartition(".")[0])
-            declared_type = replace(base, fields=fields)
+            kind = kind_of(declaration.get("connect.name", full_name))
+            declared_type = replace(base, fields=fields, connect=kind)
         elif type_name == "enum":
             declared_type = _with_symbols(base, declaration)
         else:
@@ -204,6 +220,8 @@ def _with_symbols(base: AvroType, declaration: dict[str, Any]) -> AvroType:
 
 def _with_logical_type(base: AvroType, declaration: dict[str, Any]) -> AvroType:
     """Return the type with its logical type; Avro ignores unknown or mismatched logical types."""
+    parameters = declaration.get("connect.parameters")
+    base = replace(base, connect=kind_of(declaration.get("connect.name"), parameters))
     logical_type = declaration.get("logicalType")
     if logical_type in _LOGICAL_TYPES.get(base.type_name, ()) or (
         logical_type == "uuid" and base.size == 16
@@ -212,10 +230,8 @@ def _with_logical_type(base: AvroType, declaration: dict[str, Any]) -> AvroType:
     if logical_type == "decimal" and base.type_name in ("bytes", "fixed"):
         precision = declaration.get("precision")
         scale = declaration.get("scale", 0)
-        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision:
-            if 0 < precision <= _MAX_DIGITS:
-                return replace(base, logical="decimal", precision=precision, scale=scale)
-            raise SchemaError(f"decimal with {precision} digits; the maximum is {_MAX_DIGITS}")
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision > 0:
+            return replace(base, logical="decimal", precision=precision, scale=scale)
     return base
 
 

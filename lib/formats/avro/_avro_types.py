@@ -23,7 +23,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ._avro_schema import LOCAL, MICROS, MILLIS, NUMBERS, AvroField, AvroType, SchemaError
+from ._avro_schema import (
+    LOCAL,
+    MICROS,
+    MILLIS,
+    NANOS,
+    NUMBERS,
+    RECURSIVE,
+    AvroField,
+    AvroType,
+    SchemaError,
+)
 
 _PRIMITIVES: dict[str, DataType] = {
     "int": IntegerType(),
@@ -40,15 +50,20 @@ _SCALARS: dict[str, DataType] = {
     "enum": StringType(),
     "uuid": StringType(),
     "date": DateType(),
-    **dict.fromkeys((MILLIS, MICROS), TimestampType()),
-    **dict.fromkeys((LOCAL + MILLIS, LOCAL + MICROS), TimestampNTZType()),
+    **dict.fromkeys((MILLIS, MICROS, NANOS), TimestampType()),
+    **dict.fromkeys((LOCAL + MILLIS, LOCAL + MICROS, LOCAL + NANOS), TimestampNTZType()),
 }
 """The Spark types by logical type, or by type without one."""
+_MAX_DIGITS = 38
 
 
 def spark_type(avro_type: AvroType) -> DataType:
     """Return the Spark type for an Avro type; raise SchemaError if there is none."""
     if avro_type.logical == "decimal":
+        if avro_type.precision > _MAX_DIGITS:
+            raise SchemaError(
+                f"decimal with {avro_type.precision} digits; the maximum is {_MAX_DIGITS}"
+            )
         return DecimalType(avro_type.precision, avro_type.scale)
     if avro_type.type_name == "record":
         fields = [
@@ -64,6 +79,8 @@ def spark_type(avro_type: AvroType) -> DataType:
         return MapType(StringType(), inner_type, element.is_nullable)
     if avro_type.type_name == "union":
         return spark_type(without_null(avro_type))
+    if avro_type.type_name == RECURSIVE:
+        raise SchemaError(f"recursive record {avro_type.name}")
     if avro_type.type_name == "null":
         raise SchemaError("the type null has no column type")
     return _SCALARS[avro_type.logical or avro_type.type_name]

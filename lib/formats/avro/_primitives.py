@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
-from decimal import Context, Decimal
+from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -16,18 +16,39 @@ from .._arrow.cursors import (
     Cursors,
     NumpyArray,
     ReadFunction,
+    combine_rows,
     decode_utf8,
     wrong_type_fault,
 )
-from ._avro_schema import LOCAL, MILLIS, AvroType
+from .._connect_types import (
+    EXACT,
+    FIRST_DAY,
+    LAST_DAY,
+    NON_FINITE,
+    bounded,
+    cast_numbers,
+    fit_decimal,
+    infinite_time,
+    not_finite_fault,
+    out_of_range_fault,
+    parse_date,
+    parse_number,
+    parse_numbers,
+    parse_times,
+    parse_timestamp,
+    to_decimals,
+    to_timestamps_of_unit,
+)
+from ._avro_schema import AvroType, SchemaError
 
 _NUMPY_TYPES = {"int": "<i4", "long": "<i8", "float": "<f4", "double": "<f8"}
-_FIRST_DAY = (date.min - date(1970, 1, 1)).days
-_LAST_DAY = (date.max - date(1970, 1, 1)).days
-_DAY_MICROS = 86_400_000_000
-_EXACT_CONTEXT = Context(prec=80)
 _DECIMAL_BYTES = 16
 _MAX_DECIMAL_BYTES = 64
+_GREATEST_DECIMAL = pa.scalar(Decimal(10**38 - 1), pa.decimal128(38, 0))
+# Unary minus would round the number to the precision of the decimal context.
+_LEAST_DECIMAL = pa.scalar(Decimal(10**38 - 1).copy_negate(), pa.decimal128(38, 0))
+_ARROW_NAMES = {number: name for name, number in reversed(NON_FINITE.items())}
+"""The names of the numbers that are not finite, by the texts to which Arrow casts them."""
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
@@ -59,26 +80,68 @@ def _require_bounds(
 
 def date_reader(path: str) -> ReadFunction:
     def read(cursors: Cursors) -> pa.Array:
-        days = cursors.zigzag()
-        _require_bounds(cursors, days, _FIRST_DAY, _LAST_DAY, path)
-        return pa.array(days.astype(np.int32)).cast(pa.date32())
+        days = pa.array(cursors.zigzag())
+        dates = bounded(days, FIRST_DAY, LAST_DAY, pa.date32())
+        _mark_lost(cursors, days, dates, lambda day: out_of_range_fault(path, day))
+        return dates
 
     return read
 
 
-def timestamp_reader(logical: str, path: str) -> ReadFunction:
-    """Return a reader of timestamps in the years 1 to 9999, in microseconds."""
-    unit = 1_000 if logical.endswith(MILLIS) else 1
-    arrow_type = pa.timestamp("us", None if logical.startswith(LOCAL) else "UTC")
-    first = _FIRST_DAY * _DAY_MICROS // unit
-    last = ((_LAST_DAY + 1) * _DAY_MICROS - 1) // unit
+def timestamp_reader(unit: str, output: pa.DataType, path: str) -> ReadFunction:
+    """Return a reader of timestamps in the years 1 to 9999.
+
+    unit: that of the numbers; see `NANOS_PER_UNIT`.
+    """
+
+    def fault(number: int) -> str:
+        infinite = infinite_time(number, unit)
+        return not_finite_fault(path, infinite) if infinite else out_of_range_fault(path, number)
 
     def read(cursors: Cursors) -> pa.Array:
-        values = cursors.zigzag()
-        _require_bounds(cursors, values, first, last, path)
-        return pa.array(values * unit).cast(arrow_type)
+        numbers = pa.array(cursors.zigzag())
+        timestamps = to_timestamps_of_unit(numbers, unit, output)
+        _mark_lost(cursors, numbers, timestamps, fault)
+        return timestamps
 
     return read
+
+
+def time_text_reader(writer: AvroType, output: pa.DataType, path: str) -> ReadFunction:
+    """Return a reader of dates or timestamps that are texts in ISO 8601."""
+    read_text = text_reader(writer, path)
+    parse = parse_date if pa.types.is_date(output) else parse_timestamp
+
+    def fault(text: str) -> str:
+        is_infinite = infinite_time(text, None)
+        return not_finite_fault(path, text) if is_infinite else wrong_type_fault(path)
+
+    def read(cursors: Cursors) -> pa.Array:
+        texts = read_text(cursors)
+        times = _with_parsed(texts, parse_times(texts, output), parse)
+        _mark_lost(cursors, texts, times, fault)
+        return times
+
+    return read
+
+
+def _with_parsed(written: Any, values: Any, parse: Callable[[Any], Any]) -> Any:
+    """Return values with those that Arrow did not read, which are parsed one by one."""
+    if not values.null_count:
+        return values
+    is_unread = values.is_null().to_numpy(zero_copy_only=False)
+    unread, read = np.flatnonzero(is_unread), np.flatnonzero(~is_unread)
+    parsed = [parse(each) for each in written.take(pa.array(unread)).to_pylist()]
+    parts = [(read, values.take(pa.array(read))), (unread, pa.array(parsed, values.type))]
+    return combine_rows(parts, len(values), values.type)
+
+
+def _mark_lost(cursors: Cursors, written: Any, values: Any, fault: Callable[[Any], str]) -> None:
+    """Mark the rows whose values are null as invalid, with the fault of what was written."""
+    if values.null_count:
+        is_lost = values.is_null().to_numpy(zero_copy_only=False) & (cursors.fault == 0)
+        for row in np.flatnonzero(is_lost):
+            cursors.mark_invalid(np.array([row]), fault(written[row].as_py()))
 
 
 def read_boolean(cursors: Cursors) -> pa.Array:
@@ -143,32 +206,106 @@ def enum_reader(writer: AvroType, reader: AvroType, path: str) -> ReadFunction:
     return read
 
 
-def decimal_reader(writer: AvroType, reader: AvroType, path: str) -> ReadFunction:
-    """Return a reader of decimals: unscaled integers in big-endian two's complement."""
+def decimal_reader(writer: AvroType, scale: int, output: pa.DataType, path: str) -> ReadFunction:
+    """Return a reader of decimals: unscaled integers in big-endian two's complement.
+
+    output: the type of the result: a decimal, a floating-point number, or text.
+    """
     span = span_reader(writer)
-    # Arrow's widest type stores the bytes unchanged; the bounds are checked in that type.
-    wide_type = pa.decimal128(38, reader.scale)
-    max_decimal = Decimal(10**reader.precision - 1).scaleb(-reader.scale, _EXACT_CONTEXT)
-    max_value = pa.scalar(max_decimal, wide_type)
-    # Unary minus would round the number to the precision of the decimal context.
-    min_value = pa.scalar(max_decimal.copy_negate(), wide_type)
-    zero = pa.scalar(Decimal(0), wide_type)
 
     def read(cursors: Cursors) -> pa.Array:
         starts, lengths = span(cursors)
-        invalid = (lengths < 1) | (lengths > _MAX_DECIMAL_BYTES)
-        cursors.mark_invalid(invalid, wrong_type_fault(path))
-        lengths = np.where(invalid, 0, lengths)
-        low, fits = _twos_complement(cursors, starts, lengths)
-        buffers = [None, pa.py_buffer(low.tobytes())]
-        values = pa.Array.from_buffers(wide_type, len(cursors), buffers)
-        in_range = pc.and_(pc.greater_equal(values, min_value), pc.less_equal(values, max_value))
-        fits &= in_range.to_numpy(zero_copy_only=False)
-        cursors.mark_invalid(~fits & (lengths > 0), wrong_type_fault(path))
-        valid_values = pc.if_else(pa.array(fits), values, zero)
-        return valid_values.cast(pa.decimal128(reader.precision, reader.scale))
+        scales = np.full(len(cursors), scale)
+        return _read_decimals(cursors, starts, lengths, scales, output, path)
 
     return read
+
+
+def variable_decimal_reader(writer: AvroType, output: pa.DataType, path: str) -> ReadFunction:
+    """Return a reader of Debezium's records of a scale and an unscaled integer."""
+    names = [field.name for field in writer.fields]
+    if sorted((field.name, field.type.type_name) for field in writer.fields) != [
+        ("scale", "int"),
+        ("value", "bytes"),
+    ]:
+        raise SchemaError(f"{writer} with the fields {', '.join(names)}")
+
+    def read(cursors: Cursors) -> pa.Array:
+        parts: dict[str, Any] = {}
+        for name in names:
+            number = cursors.zigzag()
+            parts[name] = number if name == "scale" else cursors.span(number)
+        starts, lengths = parts["value"]
+        return _read_decimals(cursors, starts, lengths, parts["scale"], output, path)
+
+    return read
+
+
+def number_text_reader(writer: AvroType, output: pa.DataType, path: str) -> ReadFunction:
+    """Return a reader of numbers that are text, or floating-point, as decimals."""
+    if writer.type_name == "string":
+        read_number = text_reader(writer, path)
+    else:
+        read_number = number_reader(writer, writer, path)
+
+    def parse(text: str) -> Decimal | None:
+        number = parse_number(text)
+        return None if number is None else fit_decimal(number, output)
+
+    def read(cursors: Cursors) -> pa.Array:
+        texts = read_number(cursors).cast(pa.string())
+        numbers = _with_parsed(texts, parse_numbers(texts, output), parse)
+        _mark_lost(cursors, texts, numbers, fault)
+        return numbers
+
+    def fault(text: str) -> str:
+        name = text if text in NON_FINITE else _ARROW_NAMES.get(text)
+        if name is not None:
+            return not_finite_fault(path, name)
+        is_number = parse_number(text) is not None
+        return out_of_range_fault(path, text[:40]) if is_number else wrong_type_fault(path)
+
+    return read
+
+
+def _read_decimals(
+    cursors: Cursors,
+    starts: NumpyArray,
+    lengths: NumpyArray,
+    scales: NumpyArray,
+    output: pa.DataType,
+    path: str,
+) -> Any:
+    invalid = (lengths < 1) | (lengths > _MAX_DECIMAL_BYTES)
+    cursors.mark_invalid(invalid, wrong_type_fault(path))
+    lengths = np.where(invalid, 0, lengths)
+    low, fits = _twos_complement(cursors, starts, lengths)
+    unscaled = to_decimals(low, np.ones(len(cursors), bool), 0)
+    in_range = pc.and_(
+        pc.greater_equal(unscaled, _LEAST_DECIMAL), pc.less_equal(unscaled, _GREATEST_DECIMAL)
+    )
+    fits &= (lengths > 0) & in_range.to_numpy(zero_copy_only=False)
+    parts = []
+    for scale in np.unique(scales[fits]).tolist():
+        rows = np.flatnonzero(fits & (scales == scale))
+        parts.append((rows, cast_numbers(to_decimals(low[rows], fits[rows], scale), output)))
+    decimals = combine_rows(parts, len(cursors), output)
+
+    def number_text(row: int) -> str | None:
+        if not fits[row]:
+            return None
+        number = Decimal(unscaled[row].as_py()).scaleb(-int(scales[row]), EXACT)
+        return format(number, "f")
+
+    def fault(row: int) -> str:
+        text = number_text(row)
+        return wrong_type_fault(path) if text is None else out_of_range_fault(path, text)
+
+    rows_of_values = pa.array(np.arange(len(cursors)))
+    if pa.types.is_string(output):
+        decimals = _with_parsed(rows_of_values, decimals, number_text)
+    _mark_lost(cursors, rows_of_values, decimals, fault)
+    return decimals
 
 
 def _twos_complement(

@@ -8,7 +8,7 @@ types; values of the other types are invalid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,7 +31,18 @@ from .._arrow.cursors import (
     make_list_array,
     wrong_type_fault,
 )
-from ._avro_schema import LOCAL, NUMBERS, AvroField, AvroType, SchemaError
+from .._connect_types import DAYS, NANOS_PER_UNIT, PLAIN, VARIABLE_DECIMAL
+from ._avro_schema import (
+    LOCAL,
+    MICROS,
+    MILLIS,
+    NANOS,
+    NUMBERS,
+    RECURSIVE,
+    AvroField,
+    AvroType,
+    SchemaError,
+)
 from ._avro_types import spark_type, without_null
 from ._defaults import encode_default
 from ._primitives import (
@@ -40,11 +51,14 @@ from ._primitives import (
     decimal_reader,
     enum_reader,
     number_reader,
+    number_text_reader,
     read_boolean,
     span_reader,
     text_reader,
+    time_text_reader,
     timestamp_reader,
     uuid_reader,
+    variable_decimal_reader,
 )
 
 # Long arrays of a few rows: a scalar pass locates the elements of each row; a vectorized pass then
@@ -56,7 +70,56 @@ SkipFunction: TypeAlias = Callable[[bytes, int], int]
 _MAX_VARINT_BYTES = 10
 
 
-def skip_function(avro_type: AvroType) -> SkipFunction:
+_MAX_LEVELS = 100
+"""The number of levels of a recursive record that are skipped."""
+_TOO_DEEP = f"more than {_MAX_LEVELS} levels of a recursive record"
+
+
+@dataclass
+class _RecursiveSkip:
+    """Skips the values of a recursive reference, which has the readers of its own declaration.
+
+    skip: reads or skips a value, with the arguments of this call; set after the declaration.
+    """
+
+    skip: Callable[..., Any] | None = None
+    _levels: int = 0
+
+    def read(self, cursors: Cursors) -> None:
+        """Advance the cursors behind the values."""
+        if self._levels == _MAX_LEVELS:
+            cursors.mark_invalid(np.ones(len(cursors), bool), _TOO_DEEP)
+        valid = np.flatnonzero(cursors.fault == 0)
+        if len(valid):
+            self._enter(lambda skip: cursors.read_rows(valid, skip))
+
+    def position_after(self, data: bytes, position: int) -> int:
+        """Return the position after a value."""
+        if self._levels == _MAX_LEVELS:
+            raise ValueError
+        end: int = self._enter(lambda skip: skip(data, position))
+        return end
+
+    def _enter(self, call: Callable[[Callable[..., Any]], Any]) -> Any:
+        assert self.skip is not None
+        self._levels += 1
+        try:
+            return call(self.skip)
+        finally:
+            self._levels -= 1
+
+
+_Declared: TypeAlias = dict[str, _RecursiveSkip]
+"""The records that are skipped, by the full name of their recursive references."""
+
+
+def skip_function(avro_type: AvroType, declared: _Declared | None = None) -> SkipFunction:
+    declared = {} if declared is None else declared
+    if avro_type.type_name == RECURSIVE:
+        if avro_type.name not in declared:
+            recursive = declared[avro_type.name] = _RecursiveSkip()
+            recursive.skip = skip_function(avro_type.declared, declared)
+        return declared[avro_type.name].position_after
     if avro_type.type_name == "null":
         return lambda data, position: position
     if avro_type.type_name in ("boolean", "float", "double", "fixed"):
@@ -65,11 +128,15 @@ def skip_function(avro_type: AvroType) -> SkipFunction:
     if avro_type.type_name in ("string", "bytes"):
         return _skip_length_prefixed
     if avro_type.type_name == "record":
-        return _record_skip_function([skip_function(field.type) for field in avro_type.fields])
+        return _record_skip_function(
+            [skip_function(field.type, declared) for field in avro_type.fields]
+        )
     if avro_type.type_name == "union":
-        return _union_skip_function([skip_function(branch) for branch in avro_type.branches])
+        return _union_skip_function(
+            [skip_function(branch, declared) for branch in avro_type.branches]
+        )
     if avro_type.type_name in ("array", "map"):
-        return _blocks_skip_function(skip_function(_block_type(avro_type)))
+        return _blocks_skip_function(skip_function(_block_type(avro_type), declared))
     return lambda data, position: _read_varint(data, position)[1]
 
 
@@ -248,16 +315,22 @@ def _read_block_count(cursors: Cursors) -> NumpyArray:
     return np.where(cursors.fault == 0, count, 0)
 
 
-def skip_reader(writer: AvroType) -> ReadFunction:
+def skip_reader(writer: AvroType, declared: _Declared | None = None) -> ReadFunction:
+    declared = {} if declared is None else declared
+    if writer.type_name == RECURSIVE:
+        if writer.name not in declared:
+            recursive = declared[writer.name] = _RecursiveSkip()
+            recursive.skip = skip_reader(writer.declared, declared)
+        return declared[writer.name].read
     if writer.type_name == "null":
         return lambda cursors: None
     if writer.type_name == "union":
-        return _skip_union_reader([skip_reader(branch) for branch in writer.branches])
+        return _skip_union_reader([skip_reader(branch, declared) for branch in writer.branches])
     if writer.type_name == "record":
-        return _skip_record_reader([skip_reader(field.type) for field in writer.fields])
+        return _skip_record_reader([skip_reader(field.type, declared) for field in writer.fields])
     if writer.type_name in ("array", "map"):
         block_type = _block_type(writer)
-        return _skip_blocks_reader(skip_reader(block_type), skip_function(block_type))
+        return _skip_blocks_reader(skip_reader(block_type, declared), skip_function(block_type))
     if writer.type_name in ("string", "bytes", "fixed"):
         return span_reader(writer)
     if writer.type_name == "boolean":
@@ -296,13 +369,11 @@ def _skip_union_reader(reads: list[ReadFunction]) -> ReadFunction:
 def _resolve_scalar(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
     """Return a reader for scalar values; None for incompatible types."""
     if reader.logical == "decimal":
-        fits = writer.logical == "decimal" or (not reader.from_spark_type and not writer.logical)
-        return _resolve_decimal(writer, reader, path) if fits else None
+        return _resolve_decimal(writer, reader, path)
     if reader.type_name == "long" and reader.logical:
         return _resolve_timestamp(writer, reader, path)
     if reader.logical == "date":
-        is_date = writer.logical == "date" or not reader.from_spark_type
-        return date_reader(path) if writer.type_name == "int" and is_date else None
+        return _resolve_date(writer, reader, path)
     if reader.type_name in NUMBERS:
         return _resolve_number(writer, reader, path)
     if reader.type_name == "boolean":
@@ -314,6 +385,9 @@ def _resolve_scalar(writer: AvroType, reader: AvroType, path: str) -> ReadFuncti
 
 
 def _resolve_number(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
+    is_double = reader.type_name in ("float", "double")
+    if is_double and reader.from_spark_type and writer.logical == "decimal":
+        return decimal_reader(writer, writer.scale, arrow_type_of(reader), path)
     narrower_types = NUMBERS[: NUMBERS.index(reader.type_name) + 1]
     # A plain number type of Spark does not match days or milliseconds.
     if writer.type_name not in narrower_types or (writer.logical and reader.from_spark_type):
@@ -321,24 +395,53 @@ def _resolve_number(writer: AvroType, reader: AvroType, path: str) -> ReadFuncti
     return number_reader(writer, reader, path)
 
 
+def _resolve_date(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
+    if writer.type_name == "int":
+        is_date = writer.logical == "date" or writer.connect == DAYS
+        return date_reader(path) if is_date or not reader.from_spark_type else None
+    return _resolve_time_text(writer, reader, path)
+
+
 def _resolve_timestamp(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
+    output = arrow_type_of(reader)
     if writer.type_name == "int" and not writer.logical and not reader.from_spark_type:
-        return timestamp_reader(reader.logical, path)
-    if writer.type_name != "long" or (not writer.logical and reader.from_spark_type):
+        return timestamp_reader(_unit(reader.logical), output, path)
+    if writer.type_name != "long":
+        return _resolve_time_text(writer, reader, path)
+    if reader.from_spark_type and writer.connect in NANOS_PER_UNIT:
+        return timestamp_reader(str(writer.connect), output, path)
+    if not writer.logical and reader.from_spark_type:
         return None
     logical = writer.logical or reader.logical
     is_same = logical.startswith(LOCAL) == reader.logical.startswith(LOCAL)
-    return timestamp_reader(logical, path) if is_same else None
+    return timestamp_reader(_unit(logical), output, path) if is_same else None
+
+
+def _unit(logical: str) -> str:
+    return _UNITS[logical.removeprefix(LOCAL)]
+
+
+_UNITS = {MILLIS: "milliseconds", MICROS: "microseconds", NANOS: "nanoseconds"}
+
+
+def _resolve_time_text(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
+    is_time = writer.type_name == "string" and writer.connect == PLAIN
+    is_read = is_time and reader.from_spark_type
+    return time_text_reader(writer, arrow_type_of(reader), path) if is_read else None
 
 
 def _resolve_decimal(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
-    if writer.type_name not in ("bytes", "fixed") or (
-        writer.type_name != reader.type_name and not reader.from_spark_type
-    ):
+    output = arrow_type_of(reader)
+    if reader.from_spark_type:
+        if writer.logical == "decimal":
+            return decimal_reader(writer, writer.scale, output, path)
+        is_number = writer.type_name in ("string", "float", "double") and not writer.logical
+        return number_text_reader(writer, output, path) if is_number else None
+    if writer.type_name not in ("bytes", "fixed") or writer.type_name != reader.type_name:
         return None
     if writer.logical and (writer.scale != reader.scale or writer.precision > reader.precision):
         return None
-    return decimal_reader(writer, reader, path)
+    return decimal_reader(writer, reader.scale, output, path)
 
 
 def _resolve_bytes(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
@@ -348,8 +451,11 @@ def _resolve_bytes(writer: AvroType, reader: AvroType, path: str) -> ReadFunctio
         if not is_same or not has_same_name(writer, reader):
             return None
         return uuid_reader(writer, path) if reader.logical == "uuid" else bytes_reader(writer)
+    if writer.logical == "decimal" and reader.from_spark_type:
+        is_text = reader.type_name == "string"
+        return decimal_reader(writer, writer.scale, pa.string(), path) if is_text else None
     if writer.logical == "decimal":
-        return None if reader.from_spark_type else bytes_reader(writer)
+        return bytes_reader(writer)
     if reader.type_name == "string":
         if writer.type_name == "enum":
             return enum_reader(writer, reader, path) if reader.from_spark_type else None
@@ -388,6 +494,11 @@ def resolve(writer: AvroType, reader: AvroType, path: str = "") -> ReadFunction:
 
 def _resolve_non_union(writer: AvroType, reader: AvroType, path: str) -> ReadFunction | None:
     """Return a reader for a type other than a union; None for incompatible types."""
+    writer = writer.declared
+    if writer.connect == VARIABLE_DECIMAL and reader.from_spark_type:
+        output = arrow_type_of(reader)
+        if pa.types.is_decimal(output) or pa.types.is_floating(output) or output == pa.string():
+            return variable_decimal_reader(writer, output, path)
     nested = {"record": _resolve_record, "array": _resolve_array, "map": _resolve_map}
     if writer.type_name in nested or reader.type_name in nested:
         is_same = writer.type_name == reader.type_name

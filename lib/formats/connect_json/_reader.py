@@ -25,6 +25,8 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     StringType,
     StructType,
 )
@@ -33,31 +35,38 @@ from .._arrow.arrow_types import to_arrow_type
 from .._arrow.cursors import Faults, child_path, combine_rows, make_cursors
 from .._arrow.decode_udf import NO_VALUE
 from .._casts import nullable_type
+from .._connect_types import (
+    DAYS,
+    DECIMAL,
+    FIRST_DAY,
+    LAST_DAY,
+    NANOS_PER_UNIT,
+    NON_FINITE,
+    PLAIN,
+    VARIABLE_DECIMAL,
+    bounded,
+    cast_numbers,
+    parse_numbers,
+    parse_times,
+    to_decimals,
+    to_timestamps_of_unit,
+)
 from ..json._arrow_reader import (
     ArrowJsonReader,
     JsonField,
     Mask,
     shared_arrow_type,
-    to_dates,
     to_mask,
-    to_timestamps,
     with_odd_numbers,
 )
 from ._values import (
     BASE64,
-    DAYS,
-    DECIMAL,
-    FIRST_DAY,
-    LAST_DAY,
     LOGICAL_TYPES,
-    MICROS_PER_DAY,
-    NANOS_PER_UNIT,
-    PLAIN,
-    VARIABLE_DECIMAL,
     Encodings,
     UndecodableError,
     ValueReader,
     declared_fields,
+    is_decimal,
     parse_object,
     value_kinds,
 )
@@ -74,7 +83,6 @@ _MAX_SCHEMAS = 1_000
 _SAMPLE = 20
 """The number of values without a schema part whose JSON types are looked at in each batch."""
 _VARIABLE_DECIMAL_TYPE = pa.struct([("scale", pa.int32()), ("value", pa.string())])
-_NUMBER_PATTERN = r"^[+-]?[0-9]{1,38}(\.[0-9]{1,38})?$"
 
 _Conversion = Callable[[Any], tuple[Any, Mask]]
 """Returns a column in its result type, and a mask of the values to read one by one."""
@@ -245,7 +253,7 @@ class _GroupReader:
 
     def _reading(self, data_type: DataType, path: str) -> _Reading | None:
         """Return how Arrow reads a type; None if it cannot."""
-        if isinstance(data_type, LOGICAL_TYPES):
+        if self._has_encoding(data_type, path):
             return self._logical_reading(data_type, path)
         if isinstance(data_type, StructType):
             fields = []
@@ -266,6 +274,16 @@ class _GroupReader:
         if isinstance(data_type, StringType):
             return pa.string(), pa.string(), self._without_placeholders
         return None if shared_type is None else (shared_type, shared_type, with_odd_numbers)
+
+    def _has_encoding(self, data_type: DataType, path: str) -> bool:
+        """Return whether the JSON of a type is not that of its values."""
+        if isinstance(data_type, FloatType | DoubleType):
+            parsed = self.types.get(path)
+            return parsed is not None and not pa.types.is_floating(parsed)
+        kind = None if self.kinds is None else self.kinds.get(path)
+        return isinstance(data_type, LOGICAL_TYPES) or (
+            isinstance(data_type, StringType) and is_decimal(kind)
+        )
 
     def _without_placeholders(self, texts: Any) -> tuple[Any, Mask]:
         return texts, self._is_placeholder(texts)
@@ -293,7 +311,7 @@ class _GroupReader:
     ) -> Callable[[Any], Any]:
         """Return a function that returns null for values that it does not read."""
         is_text = pa.types.is_string(parsed)
-        if isinstance(data_type, DecimalType):
+        if isinstance(data_type, DecimalType | FloatType | DoubleType | StringType):
             decimals = self.encodings.decimals
             if pa.types.is_struct(parsed):
                 return lambda column: _variable_decimals(column, output)
@@ -301,7 +319,8 @@ class _GroupReader:
                 scale = (kind or "").removeprefix(DECIMAL)
                 return lambda column: _decimals(column, scale, output)
             if is_text and kind is None and decimals == "precise":
-                return lambda column: _decimals(column, str(data_type.scale), output)
+                scale = str(data_type.scale) if isinstance(data_type, DecimalType) else ""
+                return lambda column: _decimals(column, scale, output)
             if is_text and (kind == PLAIN or (kind is None and decimals != "double")):
                 is_number = kind == PLAIN or decimals == "string"
                 return lambda column: _numbers(column, output, is_number=is_number)
@@ -316,13 +335,11 @@ class _GroupReader:
             is_date = isinstance(data_type, DateType)
             unit = self.encodings.timestamps if kind is None else kind
             if is_date and kind in (None, DAYS):
-                return lambda column: _bounded(column, FIRST_DAY, LAST_DAY, output)
+                return lambda column: bounded(column, FIRST_DAY, LAST_DAY, output)
             if not is_date and unit in NANOS_PER_UNIT:
-                nanos = NANOS_PER_UNIT[str(unit)]
-                return lambda column: _timestamps(column, nanos, output)
+                return lambda column: to_timestamps_of_unit(column, str(unit), output)
         elif is_text:
-            read = to_dates if isinstance(data_type, DateType) else to_timestamps
-            return lambda column: _times(column, read, output)
+            return lambda column: parse_times(column, output)
         return lambda column: pa.nulls(len(column), output)
 
 
@@ -336,10 +353,16 @@ def _declared_types(
         type_name = str(declaration.get("type"))
         if kinds.get(path) == VARIABLE_DECIMAL:
             yield path, _VARIABLE_DECIMAL_TYPE
+        elif isinstance(data_type, FloatType | DoubleType):
+            if type_name in ("string", "bytes"):
+                yield path, pa.string()
         elif type_name.startswith("int"):
             yield path, pa.int64()
         elif type_name in ("float", "double"):
             yield path, pa.float64()
+    elif isinstance(data_type, StringType):
+        if kinds.get(path) == VARIABLE_DECIMAL:
+            yield path, _VARIABLE_DECIMAL_TYPE
     elif isinstance(data_type, ArrayType):
         yield from _declared_types(declaration.get("items"), data_type.elementType, kinds, path)
     elif isinstance(data_type, StructType):
@@ -358,12 +381,16 @@ def _sampled_types(
     accept texts as decimals as well, and round numbers that it reads as doubles.
     """
     if isinstance(data_type, LOGICAL_TYPES):
+        is_float = isinstance(data_type, FloatType | DoubleType)
         if isinstance(value, str):
-            yield path, pa.string()
+            if not is_float or value not in NON_FINITE:
+                yield path, pa.string()
         elif isinstance(value, dict):
             yield path, _VARIABLE_DECIMAL_TYPE
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            if not isinstance(data_type, DecimalType):
+            if is_float:
+                yield path, to_arrow_type(data_type)
+            elif not isinstance(data_type, DecimalType):
                 yield path, pa.int64()
             elif encodings.decimals == "double":
                 yield path, pa.float64()
@@ -416,25 +443,14 @@ def _list_reading(element: _Reading, placeholder: bytes) -> _Reading:
 
 
 def _numbers(texts: Any, output: pa.DataType, *, is_number: bool) -> Any:
-    """Return numbers in text as decimals.
+    """Return numbers in text in another type.
 
     is_number: whether each text is a number, and not base64.
     """
-    fits = pc.match_substring_regex(texts, _NUMBER_PATTERN)
     if not is_number:
-        fits = pc.and_(fits, pc.invert(pc.match_substring_regex(texts, BASE64)))
-    return _cast(pc.if_else(fits, texts, pa.scalar(None, pa.string())), output)
-
-
-def _cast(values: Any, output: pa.DataType) -> Any:
-    """Return values in another type, with null for those that do not fit."""
-    try:
-        return values.cast(output)
-    except pa.ArrowInvalid:
-        if len(values) == 1:
-            return pa.nulls(1, output)
-    half = len(values) // 2
-    return pa.concat_arrays([_cast(values[:half], output), _cast(values[half:], output)])
+        is_base64 = pc.match_substring_regex(texts, BASE64)
+        texts = pc.if_else(is_base64, pa.scalar(None, pa.string()), texts)
+    return parse_numbers(texts, output)
 
 
 def _decimals(texts: Any, scale: str, output: pa.DataType) -> Any:
@@ -446,7 +462,7 @@ def _decimals(texts: Any, scale: str, output: pa.DataType) -> Any:
     contents = _binaries(texts)
     lengths = pc.binary_length(contents).fill_null(0).to_numpy()
     # Sixteen bytes may exceed 38 digits.
-    fits = (lengths > 0) & (lengths < 16) & (abs(digits) <= 38)
+    fits = (lengths > 0) & (lengths < 16)
     cursors = make_cursors(contents.fill_null(b""), Faults(), "")
     place = np.arange(16)
     indexes = (cursors.position + lengths)[:, None] - 1 - place
@@ -454,13 +470,7 @@ def _decimals(texts: Any, scale: str, output: pa.DataType) -> Any:
     is_negative = cursors.data[cursors.position] >= 0x80
     filling = np.where(is_negative, 0xFF, 0).astype(np.uint8)[:, None]
     little_endian = np.where(place < lengths[:, None], data, filling)
-    validity = pa.array(fits).buffers()[1]
-    unscaled = pa.Array.from_buffers(
-        pa.decimal128(38, digits if abs(digits) <= 38 else 0),
-        len(texts),
-        [validity, pa.py_buffer(np.ascontiguousarray(little_endian))],
-    )
-    return _cast(unscaled, output)
+    return cast_numbers(to_decimals(little_endian, fits, digits), output)
 
 
 def _variable_decimals(column: Any, output: pa.DataType) -> Any:
@@ -503,29 +513,3 @@ def _binaries(texts: Any) -> Any:
     )
     found = spans.take(pa.array(np.arange(0, 2 * len(starts), 2)))
     return pc.if_else(fits, found, pa.scalar(None, pa.binary()))
-
-
-def _bounded(numbers: Any, first: int, last: int, output: pa.DataType) -> Any:
-    in_bounds = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-    bounded = pc.if_else(in_bounds, numbers, pa.scalar(None, numbers.type))
-    narrow = pa.int32() if output == pa.date32() else pa.int64()
-    return bounded.cast(narrow).view(output)
-
-
-def _timestamps(numbers: Any, nanos: int, output: pa.DataType) -> Any:
-    """Return timestamps of numbers in a unit of some nanoseconds."""
-    first, last = FIRST_DAY * MICROS_PER_DAY, (LAST_DAY + 1) * MICROS_PER_DAY - 1
-    bounded = (
-        _bounded(numbers, first * 1_000 // nanos, last * 1_000 // nanos, pa.int64())
-        if nanos > 1
-        else numbers
-    )
-    counts = bounded.fill_null(0).to_numpy()
-    micros = counts * (nanos // 1_000) if nanos >= 1_000 else counts // 1_000
-    return pa.array(micros, pa.int64(), mask=to_mask(bounded.is_null())).view(output)
-
-
-def _times(texts: Any, read: _Conversion, output: pa.DataType) -> Any:
-    values, is_lost = read(texts)
-    values = pc.if_else(pa.array(~is_lost), values, pa.scalar(None, values.type))
-    return values if values.type == output else values.cast(pa.int64()).view(output)

@@ -9,10 +9,10 @@ import base64
 import binascii
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal, InvalidOperation, localcontext
+from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from pyspark.sql.types import (
@@ -33,45 +33,47 @@ from pyspark.sql.types import (
 )
 
 from .._arrow.cursors import child_path, wrong_type_fault
+from .._connect_types import (
+    BYTES,
+    DAYS,
+    DECIMAL,
+    EXACT,
+    FIRST_DAY,
+    FIRST_MICROS,
+    LAST_DAY,
+    LAST_MICROS,
+    NANOS_PER_UNIT,
+    NON_FINITE,
+    PLAIN,
+    VARIABLE_DECIMAL,
+    fit_decimal,
+    infinite_time,
+    kind_of,
+    not_finite_fault,
+    out_of_range_fault,
+    parse_date,
+    parse_number,
+    parse_timestamp,
+)
 
 Decimals: TypeAlias = Literal["string", "precise", "double"]
 Timestamps: TypeAlias = Literal["milliseconds", "microseconds", "nanoseconds"]
 
-DAYS = "days"
-VARIABLE_DECIMAL = "variable_decimal"
-PLAIN = "plain"
-"""The kind of a text or number without a logical type."""
-BYTES = "bytes"
-DECIMAL = "decimal:"
-"""The beginning of the kind of a decimal; its scale follows."""
-_LOGICAL_KINDS = {
-    "org.apache.kafka.connect.data.Date": DAYS,
-    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
-    "io.debezium.time.Date": DAYS,
-    "io.debezium.time.Timestamp": "milliseconds",
-    "io.debezium.time.MicroTimestamp": "microseconds",
-    "io.debezium.time.NanoTimestamp": "nanoseconds",
-    "io.debezium.data.VariableScaleDecimal": VARIABLE_DECIMAL,
-}
-LOGICAL_TYPES = (DecimalType, DateType, TimestampType, TimestampNTZType, BinaryType)
+LOGICAL_TYPES = (
+    DecimalType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+    BinaryType,
+    FloatType,
+    DoubleType,
+)
 """The types of columns whose values have several encodings."""
+_LARGEST_FLOAT = 3.4028234663852886e38
 
-NANOS_PER_UNIT = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896
-"""The days of the years 1 to 9999, since 1970."""
-MICROS_PER_DAY = 86_400_000_000
-
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _BASE64 = re.compile(BASE64)
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d)Z?")
-_TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-](?:0\d|1[0-8]):?[0-5]\d)?"
-)
-_NON_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = LongType()
-_EXACT = Context(prec=100)
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,11 @@ def value_kinds(declaration: Any, data_type: DataType, path: str = "") -> Iterat
     """Yield the path and the kind of the values that a schema part declares."""
     if not isinstance(declaration, Mapping):
         return
-    if isinstance(data_type, LOGICAL_TYPES):
-        yield path, _kind(declaration)
+    kind = _kind(declaration)
+    if isinstance(data_type, LOGICAL_TYPES) or (
+        isinstance(data_type, StringType) and is_decimal(kind)
+    ):
+        yield path, kind
     elif isinstance(data_type, ArrayType):
         yield from value_kinds(declaration.get("items"), data_type.elementType, path)
     elif isinstance(data_type, StructType):
@@ -139,13 +144,14 @@ def declared_fields(declaration: Mapping[str, Any]) -> dict[str, Mapping[str, An
     }
 
 
+def is_decimal(kind: str | None) -> bool:
+    """Return whether values of a kind are the bytes of decimals."""
+    return kind is not None and (kind == VARIABLE_DECIMAL or kind.startswith(DECIMAL))
+
+
 def _kind(declaration: Mapping[str, Any]) -> str:
-    if declaration.get("name") == "org.apache.kafka.connect.data.Decimal":
-        parameters = declaration.get("parameters")
-        scale = parameters.get("scale") if isinstance(parameters, Mapping) else None
-        return f"{DECIMAL}{scale}"
     plain = BYTES if declaration.get("type") == "bytes" else PLAIN
-    return _LOGICAL_KINDS.get(str(declaration.get("name")), plain)
+    return kind_of(declaration.get("name"), declaration.get("parameters")) or plain
 
 
 @dataclass
@@ -173,10 +179,35 @@ class ValueReader:
             return self._read_struct(value, data_type, path)
         if isinstance(data_type, ArrayType) and isinstance(value, list):
             return [self.read(element, data_type.elementType, path) for element in value]
-        found = self._read_scalar(value, data_type, path)
+        kind = None if self.kinds is None else self.kinds.get(path, PLAIN)
+        found = self._read_scalar(value, data_type, kind, path)
         if found is None:
-            raise UndecodableError(wrong_type_fault(path))
+            raise UndecodableError(self._fault(value, data_type, kind, path))
         return found
+
+    def _fault(self, value: Any, data_type: DataType, kind: str | None, path: str) -> str:
+        """Return why a value is not of its type; numbers and times are named."""
+        is_number = isinstance(value, JsonNumber)
+        is_time = isinstance(data_type, DateType | TimestampType | TimestampNTZType)
+        if isinstance(data_type, DecimalType | FloatType | DoubleType):
+            if isinstance(value, str) and not is_number and value in NON_FINITE:
+                return not_finite_fault(path, value)
+            number = self._to_decimal(value, kind, data_type, path)
+            if number is not None:
+                is_spelled = is_number or (isinstance(value, str) and self._is_number_text(kind))
+                return out_of_range_fault(path, value[:40] if is_spelled else _plain_text(number))
+        elif is_time and isinstance(value, str):
+            unit = self.encodings.timestamps if kind is None else kind
+            if isinstance(data_type, DateType):
+                unit = DAYS if kind is None else kind
+            count = _to_whole_number(value) if is_number else None
+            infinite = infinite_time(value if count is None else count, unit)
+            if infinite is not None:
+                return not_finite_fault(path, infinite)
+            units = (DAYS,) if isinstance(data_type, DateType) else tuple(NANOS_PER_UNIT)
+            if count is not None and unit in units:
+                return out_of_range_fault(path, value)
+        return wrong_type_fault(path)
 
     def _read_struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -191,21 +222,23 @@ class ValueReader:
             for field in data_type
         }
 
-    def _read_scalar(self, value: Any, data_type: DataType, path: str) -> Any:
+    def _read_scalar(self, value: Any, data_type: DataType, kind: str | None, path: str) -> Any:
         """Return a value; None if it is not of its type."""
         is_number = isinstance(value, JsonNumber)
         if isinstance(data_type, StringType):
+            if is_decimal(kind):
+                number = self._to_decimal(value, kind, data_type, path)
+                return None if number is None else _plain_text(number)
             return _to_text(value, path)
         if isinstance(data_type, BooleanType):
             return value if isinstance(value, bool) else None
         if isinstance(data_type, IntegralType):
             return _to_integer(value, data_type) if is_number else None
         if isinstance(data_type, FloatType | DoubleType):
-            return _to_float(value)
-        kind = None if self.kinds is None else self.kinds.get(path, PLAIN)
+            return self._to_float(value, kind, data_type, path)
         if isinstance(data_type, DecimalType):
             number = self._to_decimal(value, kind, data_type, path)
-            return None if number is None else _fitting(number, data_type)
+            return None if number is None else fit_decimal(number, data_type)
         if isinstance(data_type, BinaryType):
             return None if is_number else _from_base64(value)
         if isinstance(data_type, DateType):
@@ -214,26 +247,50 @@ class ValueReader:
             return self._to_micros(value, kind, path)
         return None
 
+    def _to_float(
+        self, value: Any, kind: str | None, data_type: FloatType | DoubleType, path: str
+    ) -> float | None:
+        if isinstance(value, JsonNumber):
+            number = float(value)
+        elif isinstance(value, str) and value in NON_FINITE and self._is_number_text(kind):
+            return float(NON_FINITE[value])
+        else:
+            decimal = self._to_decimal(value, kind, data_type, path)
+            if decimal is None:
+                return None
+            number = float(decimal)
+        largest = _LARGEST_FLOAT if isinstance(data_type, FloatType) else sys.float_info.max
+        return number if abs(number) <= largest else None
+
+    def _is_number_text(self, kind: str | None) -> bool:
+        """Return whether a text is the decimal number itself, and not base64 of its bytes."""
+        return kind == PLAIN or (kind is None and self.encodings.decimals != "precise")
+
     def _to_decimal(
-        self, value: Any, kind: str | None, data_type: DecimalType, path: str
+        self, value: Any, kind: str | None, data_type: DataType, path: str
     ) -> Decimal | None:
+        """Return the number of a value in any encoding; None if it is not one."""
         decimals = self.encodings.decimals
         if isinstance(value, dict) and kind in (None, VARIABLE_DECIMAL):
             return _from_unscaled(value.get("value"), value.get("scale"))
         if isinstance(value, JsonNumber):
-            return None if kind is not None and kind != PLAIN else _to_number(value)
+            return None if kind is not None and kind != PLAIN else parse_number(value)
         if not isinstance(value, str):
             return None
         if kind is not None and kind.startswith(DECIMAL):
             return _from_unscaled(value, kind.removeprefix(DECIMAL))
         if kind is None and decimals == "precise":
+            if not isinstance(data_type, DecimalType):
+                raise UndecodableError(f"scale not known: {path}; declare a DECIMAL column")
             return _from_unscaled(value, data_type.scale)
+        if value in NON_FINITE:
+            return None
         if kind is None and decimals is None and _BASE64.fullmatch(value):
             raise UndecodableError(
                 f"encoding not known: {path}; set decimals to 'precise' or 'string'"
             )
         is_number = kind == PLAIN or (kind is None and decimals != "double")
-        return _to_number(value) if is_number else None
+        return parse_number(value) if is_number else None
 
     def _to_micros(self, value: Any, kind: str | None, path: str) -> int | None:
         if isinstance(value, JsonNumber):
@@ -241,22 +298,12 @@ class ValueReader:
             if unit is None:
                 units = ", ".join(map(repr, NANOS_PER_UNIT))
                 raise UndecodableError(f"unit not known: {path}; set timestamps to one of {units}")
-            number = _to_number(value)
-            if number is None or unit not in NANOS_PER_UNIT or number != int(number):
+            number = _to_whole_number(value)
+            if number is None or unit not in NANOS_PER_UNIT or infinite_time(number, unit):
                 return None
-            micros = int(number) * NANOS_PER_UNIT[unit] // 1_000
-            in_range = FIRST_DAY <= micros // MICROS_PER_DAY <= LAST_DAY
-            return micros if in_range else None
-        match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            return None
-        day, time, fraction, zone = match.groups()
-        text = f"{day}T{time}.{(fraction or '').ljust(6, '0')}{zone or '+00:00'}"
-        try:
-            micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
-        except (ValueError, OverflowError):
-            return None
-        return micros if FIRST_DAY <= micros // MICROS_PER_DAY <= LAST_DAY else None
+            micros = number * NANOS_PER_UNIT[unit] // 1_000
+            return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
+        return parse_timestamp(value) if isinstance(value, str) else None
 
 
 def parse_object(value: bytes) -> Any:
@@ -318,16 +365,13 @@ def _to_integer(text: str, data_type: IntegralType) -> int | None:
     return number if -(2**bits) <= number < 2**bits else None
 
 
-def _to_float(value: Any) -> float | None:
-    if isinstance(value, JsonNumber):
-        number = float(value)
-        return None if number in (float("inf"), float("-inf")) else number
-    is_named = isinstance(value, str) and value in _NON_FINITE
-    return float(_NON_FINITE[value]) if is_named else None
+def _to_whole_number(text: str) -> int | None:
+    number = parse_number(text)
+    return int(number) if number is not None and number == int(number) else None
 
 
-def _to_number(text: str) -> Decimal | None:
-    return Decimal(text) if len(text) <= 400 and _NUMBER.fullmatch(text) else None
+def _plain_text(number: Decimal) -> str:
+    return format(number, "f")
 
 
 def _from_unscaled(text: Any, scale: Any) -> Decimal | None:
@@ -339,7 +383,7 @@ def _from_unscaled(text: Any, scale: Any) -> Decimal | None:
         return None
     if not content or len(content) > 16 or abs(digits) > 38:
         return None
-    return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-digits, _EXACT)
+    return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-digits, EXACT)
 
 
 def _from_base64(text: Any) -> bytes | None:
@@ -351,26 +395,9 @@ def _from_base64(text: Any) -> bytes | None:
         return None
 
 
-def _fitting(number: Decimal, data_type: DecimalType) -> Decimal | None:
-    """Return a number with the scale of a type; None if it has more digits."""
-    try:
-        with localcontext(_EXACT):
-            fitting = number.quantize(Decimal(1).scaleb(-data_type.scale))
-    except InvalidOperation:
-        return None
-    is_small = abs(fitting) < Decimal(10) ** (data_type.precision - data_type.scale)
-    return fitting if is_small and fitting == number else None
-
-
 def _to_date(value: Any, kind: str | None) -> int | None:
     """Return the days since 1970; None if the value is not a date."""
     if isinstance(value, JsonNumber):
         days = _to_integer(value, _LONG) if kind in (None, DAYS) else None
         return days if days is not None and FIRST_DAY <= days <= LAST_DAY else None
-    match = _DATE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return None
-    try:
-        return (date.fromisoformat(match[1]) - _EPOCH.date()).days
-    except ValueError:
-        return None
+    return parse_date(value) if isinstance(value, str) else None

@@ -233,7 +233,7 @@ def dead_letter_reason(value: Column, parsed: Column, schema: StructType) -> Col
     has_trailing_text = is_parsed & ~is_single_object(text)
     wrong_types = {field.name: _has_wrong_type(text, field) for field in schema.fields}
     missing_names = [F.when(each.isNull(), name) for name, each in required_fields(schema, parsed)]
-    wrong_names = [F.when(is_wrong, name) for name, is_wrong in wrong_types.items()]
+    wrong_names = _wrong_names(text, schema)
     return (
         F.when(value.isNull(), "null value")
         .when(parsed.isNull(), "empty value")
@@ -263,6 +263,33 @@ def _has_wrong_type(text: Column, field: StructField) -> Column:
     if not has_times(schema):
         return wrong
     return wrong | has_odd_time(parsed, times_as_text(text, schema), schema)
+
+
+def _wrong_names(text: Column, schema: StructType, outer: tuple[str, ...] = ()) -> list[Column]:
+    """Return the path of each field with a wrong type, else null.
+
+    outer: the names of the structs that contain the fields.
+    """
+    names = []
+    for field in schema.fields:
+        path = (*outer, field.name)
+        if isinstance(field.dataType, StructType):
+            # Any value other than an object is wrong, even if none of its fields are read.
+            no_field = StructField("", StringType())
+            is_wrong = _has_wrong_type(text, _inside(no_field, path))
+            inner_names = _wrong_names(text, field.dataType, path)
+            names += [F.when(~is_wrong, name) for name in inner_names]
+        else:
+            is_wrong = _has_wrong_type(text, _inside(field, outer))
+        names.append(F.when(is_wrong, ".".join(path)))
+    return names
+
+
+def _inside(field: StructField, outer: tuple[str, ...]) -> StructField:
+    """Return a field inside structs with these names, as a field of the record."""
+    for name in reversed(outer):
+        field = StructField(name, StructType([field]))
+    return field
 
 
 def _may_be_deep(text: Column) -> Column:

@@ -35,6 +35,7 @@ def upsert_json_format(
     *,
     key: str,
     time: str = EVENT_TIME,
+    deleted: str = DELETED,
     log_position: tuple[str, str] = ("partition", "offset"),
 ) -> UpsertJsonFormat:
     """Read a compacted topic as a changelog: a value upserts the row of its key, a null deletes it.
@@ -46,7 +47,7 @@ def upsert_json_format(
     |---|---|
     | all fields of the schema except `time` | the row; for a tombstone the key, otherwise nulls |
     | event_time | the field `time`; for a tombstone the timestamp of the record |
-    | deleted | whether the record is a tombstone |
+    | deleted (see `deleted`) | whether the record is a tombstone |
     | partition, offset (see `log_position`) | position of the record, which orders the changes |
 
     | record | result |
@@ -62,6 +63,7 @@ def upsert_json_format(
         schema: the fields of a row, as DDL text or StructType; rules as in `json_format`.
         key: the field that identifies a row, NOT NULL, of a simple type.
         time: the TIMESTAMP field that holds the time of the change.
+        deleted: name of the column for tombstones.
         log_position: names of the columns for the partition and offset of the record.
 
     Raises:
@@ -74,15 +76,15 @@ def upsert_json_format(
     row_schema = as_schema(schema)
     _require_key(row_schema, key)
     _require_time(row_schema, time)
-    upsert_format = UpsertJsonFormat(row_schema, key, time, log_position)
+    upsert_format = UpsertJsonFormat(row_schema, key, time, log_position, deleted)
     names = upsert_format.schema.names
     lowered = [name.lower() for name in names]
     duplicates = sorted({name for name in names if lowered.count(name.lower()) > 1})
     if duplicates:
         raise ColumnError(
             f"duplicate columns in the decoded row: {', '.join(duplicates)}",
-            f"no field named {DELETED} or as in log_position, and {EVENT_TIME} only as the time",
-            'log_position=("log_partition", "log_offset")',
+            f"no field as in deleted and log_position, and {EVENT_TIME} only as the time",
+            'deleted="is_deleted", log_position=("log_partition", "log_offset")',
         )
     return upsert_format
 
@@ -96,6 +98,7 @@ class UpsertJsonFormat:
     key: str
     time: str
     log_position: tuple[str, str]
+    deleted: str = DELETED
     required_columns: ClassVar[tuple[str, ...]] = ("key", "partition", "offset", "timestamp")
 
     @cached_property
@@ -103,7 +106,7 @@ class UpsertJsonFormat:
         """The fields of a row, with the time, the kind and the position of the change."""
         partition, offset = self.log_position
         fields = [field for field in self.columns if field.name != self.time]
-        change = StructType().add(EVENT_TIME, TimestampType()).add(DELETED, BooleanType())
+        change = StructType().add(EVENT_TIME, TimestampType()).add(self.deleted, BooleanType())
         position = StructType().add(partition, IntegerType()).add(offset, LongType())
         return StructType([*fields, *change, *position])
 
@@ -133,7 +136,7 @@ class UpsertJsonFormat:
         row_values = {field.name: record.getField(field.name) for field in self.columns}
         row_values[self.key] = F.when(tombstone, self._record_key()).otherwise(row_values[self.key])
         changed_at = F.when(tombstone, F.col("timestamp")).otherwise(row_values.pop(self.time))
-        change_values = {EVENT_TIME: changed_at, DELETED: tombstone}
+        change_values = {EVENT_TIME: changed_at, self.deleted: tombstone}
         position_values = {partition: F.col("partition"), offset: F.col("offset")}
         fields = row_values | change_values | position_values
         return F.struct(*[value.alias(name) for name, value in fields.items()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,7 +52,8 @@ def protobuf_format(
     field or a oneof occurs several times, the last value wins; messages are merged. Other
     well-known types are read as plain messages.
 
-    Not supported: recursive messages, groups, editions.
+    Not supported: groups and editions; recursive messages, such as google.protobuf.Struct, and
+    messages without fields, unless `columns` leaves them out.
 
     | value | reason of the dead letter |
     |---|---|
@@ -94,19 +95,21 @@ def protobuf_format(
     """
     require_choice(tombstones, "tombstones", Tombstones)
     content = _read_descriptor_set(descriptor_set)
+    selected = None if columns is None else as_schema(columns, "columns")
     try:
         declaration = load_message(content, message)
+        if selected is not None:
+            read = declaration.message.with_fields(selected.names)
+            declaration = replace(declaration, message=read)
         row_schema = spark_struct(declaration.message)
     except DescriptorError as fault:
         raise ArgumentError(
             f"invalid descriptor_set for message {message!r}: {fault}",
             "the output of protoc, with types in the documentation of protobuf_format",
-            "protoc --include_imports --descriptor_set_out=FILE",
+            "protoc --include_imports --descriptor_set_out=FILE, or columns= with other fields",
         ) from None
     require_distinct_names(row_schema, "message")
-    selected_schema = row_schema
-    if columns is not None:
-        selected_schema = _select_columns(as_schema(columns, "columns"), row_schema)
+    selected_schema = row_schema if selected is None else _select_columns(selected, row_schema)
     schemas = to_schema_lookup(registry, "PROTOBUF")
     return ProtobufFormat(selected_schema, declaration, schemas, tombstones)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
@@ -49,6 +49,7 @@ class ProtoField:
 
     has_presence: whether a missing field differs from a field with its default.
     oneof: the index of the oneof that the field belongs to.
+    fault: why the field cannot be read; "" if it can.
     """
 
     plan_name: ClassVar[str] = "proto_field"
@@ -61,16 +62,35 @@ class ProtoField:
     oneof: int | None = None
     symbols: tuple[tuple[int, str], ...] = ()
     message: MessageType | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True)
 class MessageType:
-    """A message type; `is_map_entry` marks the entries of a map field."""
+    """A message type; `is_map_entry` marks the entries of a map field.
+
+    fault: why the message cannot be read, or the first of its fields that cannot; else "".
+    """
 
     plan_name: ClassVar[str] = "message_type"
     name: str
     fields: tuple[ProtoField, ...] = ()
     is_map_entry: bool = False
+    fault: str = ""
+
+    def with_fields(self, names: Collection[str]) -> MessageType:
+        """Return the message without the fields that cannot be read and have no such name.
+
+        A field that cannot be read remains as bytes if it is in a oneof, since a later member of a
+        oneof replaces the earlier ones.
+        """
+        fields = []
+        for each in self.fields:
+            if not each.fault or each.name in names:
+                fields.append(each)
+            elif each.oneof is not None and not each.repeated:
+                fields.append(replace(each, field_type="bytes", message=None, symbols=(), fault=""))
+        return replace(self, fields=tuple(fields), fault="")
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,10 @@ def load_message(content: bytes, name: str) -> DeclaredMessage:
     if name not in descriptor_set.messages:
         known = ", ".join(sorted(descriptor_set.messages)[:20]) or "no messages"
         raise DescriptorError(f"unknown message {name!r}; the descriptor set has {known}")
-    return DeclaredMessage(descriptor_set.message(name, ()), descriptor_set.messages[name][1])
+    message = descriptor_set.message(name, ())
+    if message.fault and not message.fields:
+        raise DescriptorError(message.fault)
+    return DeclaredMessage(message, descriptor_set.messages[name][1])
 
 
 @dataclass
@@ -123,40 +146,47 @@ class _DescriptorSet:
         self.enums[f"{prefix}{enum.name}"] = enum
 
     def message(self, name: str, parents: tuple[str, ...]) -> MessageType:
-        if name in parents:
-            raise DescriptorError(f"recursive message {name}")
-        if name not in self.messages:
-            raise DescriptorError(f"missing message {name}; run protoc with --include_imports")
+        fault = self._message_fault(name, parents)
+        if fault or name == TIMESTAMP:
+            return MessageType(name, fault=fault)
         message, _, syntax = self.messages[name]
-        if syntax not in ("proto2", "proto3"):
-            raise DescriptorError(f"{name} has syntax {syntax}; supported are proto2 and proto3")
-        if name == TIMESTAMP:
-            return MessageType(name)
         fields = tuple(
             self._field(field, message, syntax, (*parents, name)) for field in message.field
         )
-        return MessageType(name, fields, message.options.map_entry)
+        faults = [field.fault for field in fields if field.fault]
+        return MessageType(name, fields, message.options.map_entry, next(iter(faults), ""))
+
+    def _message_fault(self, name: str, parents: tuple[str, ...]) -> str:
+        if name in parents:
+            return f"recursive message {name}"
+        if name not in self.messages:
+            return f"missing message {name}; run protoc with --include_imports"
+        message, _, syntax = self.messages[name]
+        if syntax not in ("proto2", "proto3"):
+            return f"{name} has syntax {syntax}; supported are proto2 and proto3"
+        return "" if message.field or name == TIMESTAMP else f"message {name} without fields"
 
     def _field(
         self, descriptor: Any, message: Any, syntax: str, parents: tuple[str, ...]
     ) -> ProtoField:
         field_type = FieldDescriptorProto.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
-        if field_type == "group":
-            raise DescriptorError(f"field {descriptor.name} is a group")
         repeated = descriptor.label == FieldDescriptorProto.LABEL_REPEATED
         type_name = descriptor.type_name.removeprefix(".")
         inner = self.message(type_name, parents) if field_type == "message" else None
+        fault = "" if inner is None else inner.fault
+        if field_type == "group":
+            fault = f"field {descriptor.name} is a group"
         has_presence = (
             field_type == "message" or syntax == "proto2" or descriptor.HasField("oneof_index")
         )
         is_map_entry = message.options.map_entry
         symbols: tuple[tuple[int, str], ...] = ()
         if field_type == "enum":
-            if type_name not in self.enums:
-                raise DescriptorError(
-                    f"missing enum {type_name}; run protoc with --include_imports"
-                )
-            symbols = tuple((symbol.number, symbol.name) for symbol in self.enums[type_name].value)
+            if type_name in self.enums:
+                declared = self.enums[type_name].value
+                symbols = tuple((symbol.number, symbol.name) for symbol in declared)
+            else:
+                fault = f"missing enum {type_name}; run protoc with --include_imports"
         return ProtoField(
             name=descriptor.name,
             number=descriptor.number,
@@ -167,13 +197,14 @@ class _DescriptorSet:
             oneof=descriptor.oneof_index if descriptor.HasField("oneof_index") else None,
             symbols=symbols,
             message=inner,
+            fault=fault,
         )
 
 
 def spark_struct(message: MessageType) -> StructType:
-    """Return the struct type of a message; raise DescriptorError if it has no fields."""
-    if not message.fields:
-        raise DescriptorError(f"message {message.name} without fields")
+    """Return the struct type of a message; raise DescriptorError if it cannot be read."""
+    if message.fault:
+        raise DescriptorError(message.fault)
     fields = [(field.name, _spark_field(field), field.has_presence) for field in message.fields]
     return StructType([StructField(*each) for each in fields])
 
@@ -190,6 +221,8 @@ def _spark_field(proto_field: ProtoField) -> DataType:
 
 def spark_value(proto_field: ProtoField) -> DataType:
     """Return the Spark type of one value of a field."""
+    if proto_field.fault:
+        raise DescriptorError(proto_field.fault)
     if proto_field.message is None:
         return _SPARK_TYPES[proto_field.field_type]
     is_timestamp = proto_field.message.name == TIMESTAMP

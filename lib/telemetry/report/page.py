@@ -306,7 +306,9 @@ class RunReport:
         except Exception as error:
             # A failing report must not fail the job.
             if not self._has_warned:
-                _LOG.warning("cannot write the report: %s: %s", type(error).__name__, error)
+                _LOG.warning(
+                    "cannot write the report %s: %s: %s", self._path, type(error).__name__, error
+                )
             self._has_warned = True
 
     def _write(self, status: Status, message: str) -> None:

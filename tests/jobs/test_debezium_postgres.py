@@ -1,0 +1,184 @@
+"""Tables of PostgreSQL, captured by Debezium with its defaults, are equal to those of the jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.debezium_connect import Connect, PostgresCapture, connect
+from tests.support.delta_tables import rows
+from tests.support.kafka_topics import record_count
+from tests.support.postgres_columns import COLUMNS, SETUP, SourceColumn
+from tests.support.postgres_server import Server
+from tests.support.source_tables import RandomTransactions, SourceTable, differences
+from tidegate import Input, Job, KafkaSource, run
+from tidegate.formats import debezium_format
+from tidegate.sinks import CurrentTable, FanOut, HistoryTable, Sink
+from tidegate.testing import Broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
+
+ADDED = SourceColumn("added", "text", "STRING", lambda random: f"'{random.randint(0, 9)}'")
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+WITHOUT_SCHEMAS = {
+    "key_converter": _JSON,
+    "key_converter_schemas_enable": "false",
+    "value_converter": _JSON,
+    "value_converter_schemas_enable": "false",
+    # By default the precision of the column determines the unit.
+    "time_precision_mode": "microseconds",
+}
+CAPTURES: Mapping[str, Mapping[str, str]] = {
+    # By default Debezium skips truncates.
+    "defaults": {"skipped_operations": "none"},
+    "without_schemas": WITHOUT_SCHEMAS,
+    "flattened": {
+        "transforms": "flatten",
+        "transforms_flatten_type": "io.debezium.transforms.ExtractNewRecordState",
+        "transforms_flatten_add_fields": "op,lsn,source.ts_us",
+        "transforms_flatten_delete_tombstone_handling_mode": "rewrite-with-tombstone",
+    },
+}
+"""Connectors of the same tables, with the options in which they differ from the defaults."""
+
+
+@dataclass(frozen=True)
+class CapturedTables:
+    """The tables after all changes: their topics have everything."""
+
+    captures: Mapping[str, PostgresCapture]
+    by_key: SourceTable
+    full_rows: SourceTable
+
+
+@pytest.fixture(scope="session")
+def connect_process(broker: Broker) -> Iterator[Connect]:
+    with connect(broker.bootstrap_servers) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def captured(connect_process: Connect, postgres: Server) -> Iterator[CapturedTables]:
+    """Two tables with a column of each type, changed at random, before and after the snapshot.
+
+    One has REPLICA IDENTITY DEFAULT and an incremental snapshot; the other has REPLICA IDENTITY
+    FULL, is truncated, and gets another column."""
+    database = f"typed_{uuid.uuid4().hex[:8]}"
+    postgres.run(f"CREATE DATABASE {database}")
+    captures = {
+        name: PostgresCapture(connect_process, postgres, database, f"{database}_{name}", **options)
+        for name, options in CAPTURES.items()
+    }
+    run_in_database = captures["defaults"].run
+    for statement in SETUP:
+        run_in_database(statement)
+    by_key = SourceTable(run_in_database, "by_key", COLUMNS)
+    full = SourceTable(run_in_database, "full_rows", COLUMNS)
+    by_key.create()
+    full.create("FULL")
+    with postgres.connect(database) as connection:
+        first = RandomTransactions(by_key, connection, Random(1), keys=40)
+        second = RandomTransactions(full, connection, Random(2), keys=40, truncates=0.02)
+        for transactions in (first, second):
+            transactions.run(25)
+            transactions.table.forget_changes()
+        for capture in captures.values():
+            capture.start()
+        first.run(60)
+        second.run(60)
+        for capture in captures.values():
+            capture.wait_until_sent()
+        take_incremental_snapshot(captures.values(), by_key)
+        first.run(40)
+        second.run(40)
+        second.table = second.table.with_added(ADDED)
+        second.run(60)
+        for capture in captures.values():
+            capture.wait_until_sent()
+    yield CapturedTables(captures, first.table, second.table)
+    for capture in captures.values():
+        capture.stop()
+
+
+def take_incremental_snapshot(captures: Collection[PostgresCapture], table: SourceTable) -> None:
+    """Take an incremental snapshot of a table by all connectors, which read the same signals."""
+    servers, name = next(iter(captures)).connect.bootstrap_servers, f"public.{table.name}"
+    topics = {capture.topic(name): capture for capture in captures}
+    expected = {
+        topic: record_count(servers, topic) + len(table.expected_rows()) for topic in topics
+    }
+    next(iter(captures)).take_snapshot(name)
+    for topic, capture in topics.items():
+        capture.connect.wait_until(
+            lambda topic=topic: record_count(servers, topic) == expected[topic],  # type: ignore[misc]
+            f"the incremental snapshot in {topic}",
+        )
+
+
+def captured_changes(capture: PostgresCapture, table: SourceTable, **options: Any) -> Input:
+    return Input(
+        KafkaSource(capture.connect.bootstrap_servers, capture.topic(f"public.{table.name}")),
+        debezium_format(table.stored_schema, key="id", **options),
+        time="event_time",
+        watermark_delay="0 seconds",
+    )
+
+
+def run_job(spark: SparkSession, changes: Input, sink: Sink) -> None:
+    job = Job(name="captured", inputs={"changes": changes}, sink=sink)
+    run(job, spark)
+    dead_letters = rows(Path(job.locations.dead_letters.path))
+    assert Counter(row["reason"] for row in dead_letters) == Counter()
+
+
+def assert_tables_equal_the_source(
+    spark: SparkSession, changes: Input, table: SourceTable, root: Path
+) -> None:
+    current, history = root / "current", root / "history"
+    sink = FanOut(CurrentTable(str(current)), other_sinks=[HistoryTable(str(history))])
+    run_job(spark, changes, sink)
+    assert differences(table.expected_rows(), table.stored_rows(current)) == []
+    assert differences(table.expected_versions(), table.stored_versions(history)) == []
+
+
+def test_a_table_with_replica_identity_default_and_an_incremental_snapshot(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    table = captured.by_key
+    changes = captured_changes(captured.captures["defaults"], table)
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_a_table_with_replica_identity_full_truncates_and_another_column(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    table = captured.full_rows
+    changes = captured_changes(captured.captures["defaults"], table)
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_records_without_a_schema_part(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    columns = tuple(column for column in COLUMNS if column.name != "short_clock")
+    table = replace(captured.by_key, columns=columns)
+    changes = captured_changes(
+        captured.captures["without_schemas"], table, decimals="precise", timestamps="microseconds"
+    )
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
+
+
+def test_flattened_rows_with_rewritten_deletes_and_tombstones(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path
+) -> None:
+    table = captured.by_key
+    changes = captured_changes(captured.captures["flattened"], table, shape="flattened")
+    assert_tables_equal_the_source(spark, changes, table, tmp_path)
