@@ -52,6 +52,7 @@ class Dialect:
     extract_key: returns a key column from the key of a record.
     op_by_code: the operations by code.
     row_path: the path of the row after the change in the envelope; "" if the envelope is the row.
+    null_as_json: whether a tombstone can be the JSON null, also as the payload of a schema part.
     """
 
     plan_name: str
@@ -61,6 +62,7 @@ class Dialect:
     extract_key: Callable[[Column, str], Column] = field(compare=False)
     op_by_code: Mapping[str, str] = field(compare=False)
     row_path: str = field(default="after", compare=False)
+    null_as_json: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class ChangeFormat:
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record`, the change, and the flags `bad` and `skipped`."""
-        is_readable = F.col("value").isNotNull() & ~_part("unreadable")
+        is_readable = ~_part("is_tombstone") & ~_part("unreadable")
         skipped = is_readable & F.coalesce(_part("skipped"), F.lit(False))
         bad = _part("unreadable") | self._fault().isNotNull() | skipped
         added_columns = [
@@ -118,8 +120,12 @@ class ChangeFormat:
     def _parse_envelope(self, raw: DataFrame) -> DataFrame:
         """Add the parts of the envelope, whether it is unreadable, and the key of the record."""
         decoded = self._envelope_format.decode(raw)
-        unreadable = F.coalesce(F.col("bad") & F.col("value").isNotNull(), F.lit(True))
-        parts = self.dialect.extract_parts(F.col("record")) | {"unreadable": unreadable}
+        is_tombstone = F.col("value").isNull()
+        if self.dialect.null_as_json:
+            is_tombstone = is_tombstone | _is_json_null(F.col("value"))
+        parts = self.dialect.extract_parts(F.col("record"))
+        parts["is_tombstone"] = is_tombstone
+        parts["unreadable"] = F.coalesce(F.col("bad") & ~is_tombstone, F.lit(True))
         if UNAVAILABLE in decoded.columns:
             parts["unavailable"] = F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>"))
         else:
@@ -143,7 +149,7 @@ class ChangeFormat:
     def _operation(self) -> Column:
         texts = [F.lit(text) for pair in self.dialect.op_by_code.items() for text in pair]
         op = F.try_element_at(F.create_map(*texts), _part("code"))
-        return F.when(F.col("value").isNull(), F.lit(TOMBSTONE)).otherwise(op)
+        return F.when(_part("is_tombstone"), F.lit(TOMBSTONE)).otherwise(op)
 
     def _key_column(self, name: str) -> Column:
         """Return a key column of the row after the change, before it, or of the record key."""
@@ -153,7 +159,7 @@ class ChangeFormat:
     def _position(self) -> Column:
         """Return the position of the change; a row of a snapshot has none in the database's log."""
         is_streamed = (self._operation() != F.lit(SNAPSHOT)) & ~_part("from_snapshot")
-        has_source = F.col("value").isNotNull() & F.coalesce(is_streamed, F.lit(True))
+        has_source = ~_part("is_tombstone") & F.coalesce(is_streamed, F.lit(True))
         source = F.when(has_source, _part("source_position"))
         changed_at = epoch_to_timestamp(_part("micros"), "microseconds")
         in_topic = [F.col(name) for name in ("topic", "partition", "offset", "timestamp")]
@@ -186,7 +192,7 @@ class ChangeFormat:
         Null for valid changes, and for unreadable envelopes, whose format has the reason.
         """
         op, code, after = self._operation(), _part("code"), _part("after")
-        is_tombstone = F.col("value").isNull()
+        is_tombstone = _part("is_tombstone")
         has_row = op.isin(*ROW_OPS)
         missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
         no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
@@ -236,6 +242,13 @@ class ChangeFormat:
             lambda path: F.substring_index(F.substring(path, len(prefix) + 1, 2**31 - 1), ".", 1),
         )
         return F.array_join(F.array_distinct(names), ", ")
+
+
+def _is_json_null(value: Column) -> Column:
+    """Return whether a value is null as the JSON converter of Kafka Connect writes it."""
+    schema, payload = F.lit(b'{"schema":'), F.lit(b',"payload":null}')
+    is_null_payload = F.startswith(value, schema) & F.endswith(value, payload)
+    return (value == F.lit(b"null")) | is_null_payload
 
 
 def _with_value(text: str, value: Column) -> Column:

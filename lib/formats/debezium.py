@@ -79,7 +79,7 @@ def debezium_format(
 
     | record | result |
     |---|---|
-    | null value, valid key | op "tombstone" |
+    | null value or JSON null, valid key | op "tombstone" |
     | null value and null key | dead letter "no key and no value" |
     | null value, invalid key | dead letter "tombstone with an unreadable key" |
     | delete without `before` | a row with the key of the record |
@@ -173,6 +173,7 @@ def debezium_format(
         extract_key=_extract_key,
         op_by_code=_OP_BY_CODE,
         row_path="" if is_flat else "after",
+        null_as_json=value_format is None,
     )
     return ChangeFormat(
         row_schema,

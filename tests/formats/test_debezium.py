@@ -82,6 +82,8 @@ GOOD: list[tuple[Record, str, tuple[str | None, str | None]]] = [
     ((KEY, event("d")), "delete", (None, None)),
     ((KEY, None), "tombstone", (None, None)),
     ((with_schema(KEY), None), "tombstone", (None, None)),
+    ((KEY, b"null"), "tombstone", (None, None)),
+    ((with_schema(KEY), b'{"schema":{"type":"struct"},"payload":null}'), "tombstone", (None, None)),
     ((with_schema(KEY), with_schema(event("u", ANN, BOB))), "update", ("Ann", "Bob")),
     ((with_schema(KEY), with_schema(event("d"))), "delete", (None, None)),
     (

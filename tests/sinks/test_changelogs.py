@@ -112,7 +112,7 @@ def test_repeated_changes_have_no_effect_and_restore_no_deleted_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for number, part in enumerate(LOG):
-        fan_out(tmp_path).write({"rows": changes(spark, part)}, batch(number))
+        fan_out(tmp_path).write({"rows": changes(spark, part, 10 * number)}, batch(number))
     repeated = [
         change for part in LOG for change in part if change.op != "tombstone" and change.key != "c"
     ]
