@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 _NUMBER_FIELDS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no", "ssn", "server_id")
-_TEXT_FIELDS = ("name", "snapshot", "file", "gtid", "commit_lsn", "change_lsn", "scn")
+_TEXT_FIELDS = ("name", "snapshot", "file", "gtid", "commit_lsn", "change_lsn", "scn", "rs_id")
 DEBEZIUM_SOURCE = StructType(
     [
         *[StructField(name, LongType()) for name in _NUMBER_FIELDS],
@@ -23,15 +23,14 @@ def debezium_position(source: Column) -> Column:
     """Return the position in Debezium's `source`, or null.
 
     PostgreSQL: [lsn]. MySQL and MariaDB: [number of the binlog file, pos, row]. SQL Server and Db2:
-    [*commit_lsn, *change_lsn, event_serial_no]. Oracle: [scn, ssn].
+    [*commit_lsn, *change_lsn, event_serial_no]. Oracle: [scn, *rs_id, ssn]; the changes of a
+    transaction can have one SCN, so there is no position without the place in the redo log.
     """
-    scn = source["scn"].try_cast("bigint")
-    ssn = F.coalesce(source["ssn"], F.lit(0))
     return F.coalesce(
         F.when(source["lsn"].isNotNull(), F.array(source["lsn"])),
         _binlog_position(source["file"], source["pos"], source["row"]),
         _sql_server_position(source),
-        F.when(scn.isNotNull(), F.array(scn, ssn)),
+        _oracle_position(source),
     )
 
 
@@ -82,6 +81,17 @@ def _sql_server_position(source: Column) -> Column:
     change = F.coalesce(_lsn_parts(source["change_lsn"]), F.array().cast("array<bigint>"))
     serial = F.array(F.coalesce(source["event_serial_no"], F.lit(0)))
     return F.when(commit.isNotNull(), F.concat(commit, change, serial))
+
+
+def _oracle_position(source: Column) -> Column:
+    scn = source["scn"].try_cast("bigint")
+    # Such as " 0x000124.00000f8a.0010 ".
+    numbers = F.replace(
+        F.regexp_replace(F.trim(source["rs_id"]), "^0x", ""), F.lit("."), F.lit(":")
+    )
+    redo = _lsn_parts(numbers)
+    ssn = F.array(F.coalesce(source["ssn"], F.lit(0)))
+    return F.when(scn.isNotNull() & redo.isNotNull(), F.concat(F.array(scn), redo, ssn))
 
 
 def _lsn_parts(lsn: Column) -> Column:

@@ -69,7 +69,7 @@ def debezium_format(
     order the changes of a partition. Where a key moves to another partition, because partitions
     were added, its position in the log of the database decides (`source`: PostgreSQL lsn; MySQL and
     MariaDB file, pos, row; SQL Server and Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn,
-    ssn), or else the time of the record (`written_at`).
+    rs_id, ssn), or else the time of the record (`written_at`).
 
     A connector sends changes again after a restart. A change whose `source` is lower than that of
     an earlier one of its key, and whose time is not later, is one of them and has no effect. With a
