@@ -63,12 +63,14 @@ history = events.select(F.lit(1).alias("one"), valid_from, F.col("value").alias(
 print(stream_table(events.withColumn("one", F.lit(1)), history, "one", as_of="event_time").count())
 shape = (
     "op string, key struct<id:int>, before struct<id:int,v:string>, after struct<id:int,v:string>, "
-    "position array<bigint>, event_time timestamp, "
-    "place struct<topic:string,partition:int,offset:bigint>"
+    "unavailable array<string>, position struct<topic:string,partition:int,offset:bigint,"
+    "written_at:timestamp,server:string,source:array<bigint>,committed_at:timestamp>, "
+    "event_time timestamp"
 )
+at = rows[0][0]
 log = [
-    ("create", (1,), None, (1, "a"), [1], rows[0][0], ("t", 0, 0)),
-    ("update", (1,), None, (1, "b"), [2], rows[1][0], ("t", 0, 1)),
+    ("create", (1,), None, (1, "a"), None, ("t", 0, 0, at, "s", [1], at), rows[0][0]),
+    ("update", (1,), None, (1, "b"), None, ("t", 0, 1, at, "s", [2], at), rows[1][0]),
 ]
 changed = spark.createDataFrame(log, shape)
 print(history_rows(changed).count(), latest_changes(changed).count())

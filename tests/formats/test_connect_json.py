@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -261,6 +262,11 @@ def test_an_option_decodes_decimals_without_a_schema_part(
     encodings: Encodings, text: str, expected: Decimal
 ) -> None:
     assert after({"credit": text}, encodings)["credit"] == expected
+
+
+def test_a_double_that_is_not_finite_is_read_where_decimals_are_bytes() -> None:
+    assert math.isnan(after({"rate": "NaN"}, Encodings("precise"))["rate"])
+    assert after({"rate": "-Infinity"}, Encodings("precise"))["rate"] == -math.inf
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,8 @@ class ValueReader:
     ) -> float | None:
         if isinstance(value, JsonNumber):
             number = float(value)
-        elif isinstance(value, str) and value in NON_FINITE and self._is_number_text(kind):
+        elif isinstance(value, str) and value in NON_FINITE and kind in (None, PLAIN):
+            # The number of a DOUBLE of the source, also where decimals are bytes.
             return float(NON_FINITE[value])
         else:
             decimal = self._to_decimal(value, kind, data_type, path)
