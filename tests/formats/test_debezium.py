@@ -82,8 +82,6 @@ GOOD: list[tuple[Record, str, tuple[str | None, str | None]]] = [
     ((KEY, event("d")), "delete", (None, None)),
     ((KEY, None), "tombstone", (None, None)),
     ((with_schema(KEY), None), "tombstone", (None, None)),
-    ((KEY, b"null"), "tombstone", (None, None)),
-    ((with_schema(KEY), b'{"schema":{"type":"struct"},"payload":null}'), "tombstone", (None, None)),
     ((with_schema(KEY), with_schema(event("u", ANN, BOB))), "update", ("Ann", "Bob")),
     ((with_schema(KEY), with_schema(event("d"))), "delete", (None, None)),
     (
@@ -92,6 +90,13 @@ GOOD: list[tuple[Record, str, tuple[str | None, str | None]]] = [
         (None, "Ann"),
     ),
 ]
+
+
+def test_a_json_null_is_a_tombstone(spark: SparkSession, customers: ChangeFormat) -> None:
+    payload = b'{"schema":{"type":"struct"},"payload":null}'
+    rows = read(spark, customers, [(KEY, b"null"), (with_schema(KEY), payload)])
+    assert [(row.bad, row.op, row.key.id) for row in rows] == [(False, "tombstone", 1)] * 2
+    assert reasons(spark, customers, [(None, b"null")]) == ["no key and no value"]
 
 
 def test_events_with_and_without_a_schema_part_become_the_same_changes(
