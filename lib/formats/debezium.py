@@ -61,8 +61,8 @@ def debezium_format(
     | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t), "tombstone" |
     | key | struct of the key columns: from `after`, else `before`, else the key of the record |
     | before, after | structs of all columns; null if there is no row, or it was not logged |
-    | unavailable | the columns of `after` whose values were not sent |
-    | position | struct of topic, partition, offset, written_at, server and source, see below |
+    | unavailable | null: a change with a value that was not sent is a dead letter |
+    | position | struct of topic, partition, offset, written_at, server, source and committed_at |
     | event_time | source.ts_us, else source.ts_ms, else ts_ms; for tombstones Kafka's timestamp |
 
     The changes of a key are in the order of the topic, without those that are sent again. Offsets
@@ -71,11 +71,12 @@ def debezium_format(
     MariaDB file, pos, row; SQL Server and Db2 commit_lsn, change_lsn, event_serial_no; Oracle scn,
     rs_id, ssn), or else the time of the record (`written_at`).
 
-    A connector sends changes again after a restart. A change whose `source` is lower than that of
-    an earlier one of its key, and whose time is not later, is one of them and has no effect. With a
-    later time it has: then positions have started again, as after a failover or a restore. `server`
-    identifies the log; positions in different ones are not compared. Rows of a snapshot (initial,
-    incremental or ad hoc) and tombstones have no `source`: they follow the change before them.
+    A connector sends changes again after a restart. A change whose `source` is equal to that of an
+    earlier one of its key, or lower with a `committed_at` that is not later, is one of them and has
+    no effect. A lower `source` with a later `committed_at` has an effect: then positions have
+    started again, as after a failover or a restore. `server` identifies the log; positions in
+    different ones are not compared. Rows of a snapshot (initial, incremental or ad hoc) and
+    tombstones have no `source`: they follow the change before them.
 
     | record | result |
     |---|---|
@@ -105,7 +106,7 @@ def debezium_format(
     | DATE | days, ISO 8601 text | a number is days; text |
     | TIMESTAMP, TIMESTAMP_NTZ | a number in any unit, text | a number by `timestamps`; text |
     | BINARY | base64 | base64 |
-    | DOUBLE, FLOAT | as DECIMAL; NaN and infinite numbers | a number; text by `decimals` |
+    | DOUBLE, FLOAT | as DECIMAL; NaN and infinite numbers | the same; other text by `decimals` |
     | STRING | text; decimals as text; the JSON text of other values | text; the JSON text |
 
     Times without a zone are UTC; nanoseconds are truncated to microseconds.
