@@ -121,7 +121,7 @@ def with_position(
 ) -> DataFrame:
     """Add the position and the event time of the commit of the rows.
 
-    position: an array of numbers, the last of which is the offset.
+    position: an array of numbers; the last one is the offset.
     """
     in_topic = (F.lit(source_name), F.lit(0), F.element_at(position, -1), event_time)
     values = (*in_topic, None, position, event_time)
