@@ -56,7 +56,6 @@ RESERVED_COLUMNS = (
     "valid_from",
     "valid_to",
     "is_current",
-    "tombstone",
 )
 """Columns that current and history tables add to the columns of the row."""
 

@@ -11,7 +11,12 @@ from pyspark.sql import functions as F
 
 from tests.support.changelog_frames import raw
 from tests.support.sink_batches import batch
-from tidegate.changelogs.change_schema import CHANGE_COLUMNS, POSITION_TYPE, RESERVED_COLUMNS
+from tidegate.changelogs.change_schema import (
+    CHANGE_COLUMNS,
+    POSITION_TYPE,
+    RESERVED_COLUMNS,
+    TOMBSTONE,
+)
 from tidegate.errors import ArgumentError, ColumnError
 from tidegate.formats import debezium_format, maxwell_format
 from tidegate.joins import validity_periods
@@ -22,6 +27,7 @@ RENAME = {name: f"source_{name}" for name in RESERVED_COLUMNS}
 OTHERS = sorted(
     {*CHANGE_COLUMNS, *POSITION_TYPE.names, *RAW_COLUMNS, "record", "bad", "skipped"}
     | {"unavailable", "reason", "last", "truncate", "data", "old", "type", "source", "after.x"}
+    | {TOMBSTONE}
 )
 NAMES = [*RENAME, *(name for name in OTHERS if name not in RENAME)]
 COLUMNS = "key BIGINT NOT NULL, " + ", ".join(f"`{name}` STRING" for name in NAMES if name != "key")

@@ -89,9 +89,17 @@ class CurrentTable(TableSink):
         return first_reason(change_faults(rows, self.path, self.layout))
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
-        keys = key_names(rows)
         facts = order_facts(rows).persist()
-        latest = table.without_column_metadata(latest_states(rows, facts)).persist()
+        try:
+            states = table.without_column_metadata(latest_states(rows, facts))
+            self._write_states(states, key_names(rows), batch, options)
+        finally:
+            facts.unpersist()
+
+    def _write_states(
+        self, states: DataFrame, keys: Sequence[str], batch: CommitContext, options: CommitOptions
+    ) -> None:
+        latest = states.persist()
         try:
             stored = latest.drop(*STATE_COLUMNS)
             if table.require_matching_schema(stored, self.path, self.layout, evolve=False) is None:
@@ -101,7 +109,6 @@ class CurrentTable(TableSink):
                 self._merge(latest, keys, options, purge=is_purge_due)
         finally:
             latest.unpersist()
-            facts.unpersist()
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """Return the current rows with the columns of the source table."""
