@@ -48,6 +48,7 @@ POSITION_TYPE = (
 """Where a change is in its topic, when its record was written, and where it is in the log of the
 database: the identity of that log, the position, and the time of the change by the clock of the
 database. The last three are null for a change without a position in that log."""
+NO_PREVIOUS_VALUE = "unavailable value, and no row before it"
 RESERVED_COLUMNS = (
     "op",
     "position",
@@ -145,6 +146,17 @@ def change_type(columns: StructType, keys: Sequence[str]) -> StructType:
 def removes_row(op: Column) -> Column:
     """Return whether the row does not exist after a change with this operation."""
     return op.isin(*REMOVAL_OPS)
+
+
+def is_unavailable(name: str) -> Column:
+    """Return whether the value of a column was not sent with a change."""
+    return F.coalesce(F.array_contains("unavailable", name), F.lit(False))
+
+
+def has_unavailable(change: Column | None = None) -> Column:
+    """Return whether some value was not sent with a change: a row, or a struct of its columns."""
+    unavailable = F.col("unavailable") if change is None else change["unavailable"]
+    return F.coalesce(F.size(unavailable) > 0, F.lit(False))
 
 
 def _require_comparable(name: str, data_type: DataType) -> None:

@@ -9,11 +9,14 @@ from pyspark.sql.types import StructField, StructType
 from ..columns import quoted_column, same_key
 from .change_order import replaces
 from .change_schema import (
+    NO_PREVIOUS_VALUE,
     SNAPSHOT,
     TOMBSTONE,
     TRUNCATE,
     current_row,
     has_key,
+    has_unavailable,
+    is_unavailable,
     key_names,
     removes_row,
     row_names,
@@ -22,10 +25,14 @@ from .change_schema import (
 
 VALIDITY_COLUMNS = ("valid_from", "valid_to", "is_current", "op", "position")
 _FIRST_TRUNCATE = "__tidegate_first_truncate"
+_CHANGE = "__tidegate_change"
 _NEW_ROW = "__tidegate_new_row"
 _PREVIOUS_ROW = "__tidegate_previous_row"
 _LOG_TIME = "__tidegate_log_time"
 _IS_REDUNDANT = "__tidegate_is_redundant"
+_IS_INCOMPLETE = "__tidegate_is_incomplete"
+_IS_NEW = "__tidegate_is_new"
+_IS_LATE = "__tidegate_is_late"
 _RANK = "__tidegate_rank"
 _SOURCE = "__tidegate_source"
 _TRUNCATES = "__tidegate_truncates"
@@ -52,6 +59,8 @@ def history_rows(changes: DataFrame) -> DataFrame:
     its key at its Kafka timestamp, or at the time of the next change in the log if that is earlier.
     So does the version of a row of a snapshot, whose time is when it was read.
 
+    A value that was not sent is that of the version before; changes without such a version fail.
+
     Times are source times: if the source clock moves back between two changes of a key, the history
     follows the clock, and `latest_changes` follows the log. Changes without a key or a time have no
     version; the formats send them to the dead letters.
@@ -71,10 +80,12 @@ def history_rows(changes: DataFrame) -> DataFrame:
     >>> history_rows(spark.createDataFrame([], customers.schema)).columns
     ['id', 'name', 'valid_from', 'valid_to', 'is_current', 'op', 'position']
     """
-    return _validity(_version_rows(changes), key_names(changes), row_names(changes))
+    return _validity(_version_rows(changes), key_names(changes), row_names(changes), has_gaps=True)
 
 
-def history_updates(table: DataFrame, changes: DataFrame, *, has_truncate: bool) -> DataFrame:
+def history_updates(
+    table: DataFrame, changes: DataFrame, *, has_truncate: bool, has_gaps: bool = True
+) -> DataFrame:
     """Return the rows of a history table that must change to include further changes.
 
     Args:
@@ -82,6 +93,7 @@ def history_updates(table: DataFrame, changes: DataFrame, *, has_truncate: bool)
         changes: a batch of further changes.
         has_truncate: whether the changes include a truncate, which affects all keys that existed
             at its time or later.
+        has_gaps: whether the changes include one with a value that was not sent.
 
     Returns:
         The columns of the table, and `was`: the row of the table with this key and valid_from, null
@@ -100,9 +112,54 @@ def history_updates(table: DataFrame, changes: DataFrame, *, has_truncate: bool)
     names = row_names(changes)
     versions = table.select(*map(quoted_column, names), *VALIDITY_COLUMNS)
     affected_rows = _affected_versions(versions, changes, keys, has_truncate=has_truncate)
-    stored_rows = affected_rows.drop("valid_to", "is_current")
-    validity = _validity(stored_rows.unionByName(_version_rows(changes)), keys, names)
+    rows = _stored_rows(affected_rows, names).unionByName(_version_rows(changes))
+    validity = _validity(rows, keys, names, has_gaps=has_gaps)
     return _changed_versions(validity, affected_rows, keys, names)
+
+
+def incomplete_versions(changes: DataFrame, table: DataFrame | None) -> DataFrame:
+    """Return the changes with a value that was not sent and that no version before them has.
+
+    There is no version before a change in log order, or it is deleted. A change that is sent again
+    needs no value.
+
+    changes: a batch of changes that can be read several times.
+    table: the history table before the batch; None without one.
+    """
+    keys, names = key_names(changes), row_names(changes)
+    key = [quoted_column(name) for name in keys]
+    affected_keys = F.broadcast(changes.where(has_unavailable()).select("key.*").distinct())
+    rows = _version_rows(changes, F.struct(*changes.columns).alias(_CHANGE))
+    if table is not None:
+        rows = rows.unionByName(_stored_rows(table, names), allowMissingColumns=True)
+    of_keys = rows.alias("old").join(affected_keys.alias("new"), same_key(keys), "left_semi")
+    log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
+    before = log_order.rowsBetween(Window.unboundedPreceding, -1)
+    is_complete = ~has_unavailable() & ~F.col(_IS_LATE)
+    complete_row = F.when(is_complete, F.struct("op", "position"))
+    with_previous = (
+        _with_lateness(_in_log_order(of_keys, key), key)
+        .withColumn(_PREVIOUS_ROW, F.last(complete_row, ignorenulls=True).over(before))
+        .crossJoin(F.broadcast(_collected_truncates(rows)))
+    )
+    previous = F.col(_PREVIOUS_ROW)
+    is_truncated = F.exists(
+        _TRUNCATES,
+        lambda truncate: (
+            replaces(truncate["position"], previous["position"])
+            & replaces(F.col("position"), truncate["position"])
+        ),
+    )
+    has_no_row = previous.isNull() | removes_row(previous["op"]) | is_truncated | F.col(_IS_LATE)
+    # A change is not sent again if those before it at its place in the log are incomplete.
+    at_position = Window.partitionBy(*key, "position.server", "position.source")
+    so_far = at_position.orderBy(*_LOG_ORDER).rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    is_incomplete = F.coalesce(has_unavailable() & has_no_row, F.lit(False))
+    is_new = F.min(_IS_INCOMPLETE).over(so_far) | F.col("position.source").isNull()
+    found = with_previous.withColumn(_IS_INCOMPLETE, is_incomplete).withColumn(_IS_NEW, is_new)
+    return found.where(F.col(_IS_INCOMPLETE) & F.col(_IS_NEW)).select(f"{_CHANGE}.*")
 
 
 def _affected_versions(
@@ -148,8 +205,14 @@ def _changed_versions(
     return pairs.where(~new.eqNullSafe(previous)).select(*values, previous.alias("was"))
 
 
-def _version_rows(changes: DataFrame) -> DataFrame:
-    """Return a row for each change, with the columns of the version that it creates."""
+def _stored_rows(versions: DataFrame, names: list[str]) -> DataFrame:
+    """Return versions of a table as `_version_rows` returns those of changes."""
+    unavailable = F.lit(None).cast("array<string>").alias("unavailable")
+    return versions.select(*map(quoted_column, names), "valid_from", "op", "position", unavailable)
+
+
+def _version_rows(changes: DataFrame, *more: Column) -> DataFrame:
+    """Return a row for each change, with the columns of the version that it creates, and more."""
     timed_changes = with_deletes_of_old_keys(changes).where(F.col("event_time").isNotNull())
     relevant_changes = timed_changes.where(has_key(changes) | (F.col("op") == F.lit(TRUNCATE)))
     return relevant_changes.select(
@@ -157,13 +220,17 @@ def _version_rows(changes: DataFrame) -> DataFrame:
         F.col("event_time").alias("valid_from"),
         "op",
         "position",
+        "unavailable",
+        *more,
     )
 
 
-def _validity(rows: DataFrame, keys: list[str], names: list[str]) -> DataFrame:
+def _validity(rows: DataFrame, keys: list[str], names: list[str], *, has_gaps: bool) -> DataFrame:
     """Return the versions of changes; the rules of `history_rows`, applied one after the other."""
     key = [quoted_column(name) for name in keys]
     effective = _without_repeats(_in_log_order(rows, key), key)
+    if has_gaps:
+        effective = _with_sent_values(effective, key, names)
     one_per_instant = _last_per_instant(_with_bounded_times(effective, key), key)
     with_truncates = one_per_instant.crossJoin(F.broadcast(_collected_truncates(rows)))
     with_validity = _with_valid_to(with_truncates, key)
@@ -197,6 +264,35 @@ def _without_repeats(changes: DataFrame, key: list[Column]) -> DataFrame:
     )
     is_first = (F.col(_RANK) == 1) | F.col("position.source").isNull()
     return ranked.where(is_first & ~F.col(_IS_REDUNDANT)).drop(_RANK, _IS_REDUNDANT)
+
+
+def _with_lateness(changes: DataFrame, key: list[Column]) -> DataFrame:
+    """Add whether a change has a lower position than one before it, and was not committed later."""
+    log_order = Window.partitionBy(*key, "position.server").orderBy(*_LOG_ORDER)
+    before = log_order.rowsBetween(Window.unboundedPreceding, -1)
+    is_lower = F.col("position.source") < F.max("position.source").over(before)
+    committed_at = F.col("position.committed_at")
+    is_earlier = committed_at <= F.max(committed_at).over(before)
+    return changes.withColumn(_IS_LATE, F.coalesce(is_lower & is_earlier, F.lit(False)))
+
+
+def _with_sent_values(changes: DataFrame, key: list[Column], names: list[str]) -> DataFrame:
+    """Take values that were not sent from the row before, in log order."""
+    log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
+    before = log_order.rowsBetween(Window.unboundedPreceding, -1)
+    has_effect = ~F.col(_IS_LATE)
+    op_before = F.last(F.when(has_effect, F.col("op")), ignorenulls=True).over(before)
+    has_no_row = F.coalesce(removes_row(op_before), F.lit(True)) | F.col(_IS_LATE)
+    # A job splits off such changes before (`incomplete_versions`).
+    error = F.raise_error(NO_PREVIOUS_VALUE).cast("string")
+    filled = {"op": F.when(has_unavailable() & has_no_row, error).otherwise(F.col("op"))}
+    for name in names:
+        column = quoted_column(name)
+        is_known = has_effect & ~is_unavailable(name)
+        known = F.when(is_known, F.struct(column.alias("value")))
+        last_known = F.last(known, ignorenulls=True).over(before)["value"]
+        filled[name] = F.when(is_unavailable(name), last_known).otherwise(column)
+    return _with_lateness(changes, key).withColumns(filled).drop(_IS_LATE)
 
 
 def _with_bounded_times(changes: DataFrame, key: list[Column]) -> DataFrame:

@@ -7,14 +7,20 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
+from ..columns import quoted_column
 from .change_order import in_log_order, replaces, with_inherited_source
 from .change_schema import (
+    DELETE,
+    NO_PREVIOUS_VALUE,
+    POSITION_TYPE,
+    SNAPSHOT,
     TOMBSTONE,
     TRUNCATE,
     current_row,
     has_key,
+    has_unavailable,
     key_names,
     removes_row,
     row_names,
@@ -43,6 +49,9 @@ _HAS_SERVERS = "__tidegate_has_servers"
 _HAS_GAPS = "__tidegate_has_gaps"
 _TRUNCATES = "__tidegate_truncates"
 _LAST = "__tidegate_last"
+_IS_REMOVED = "__tidegate_is_removed"
+_STORED = "__tidegate_stored"
+_INCOMPLETE = "__tidegate_incomplete"
 
 
 def latest_changes(changes: DataFrame) -> DataFrame:
@@ -108,6 +117,101 @@ def latest_states(changes: DataFrame, facts: DataFrame) -> DataFrame:
         .select("key", _fold(change_type, names).alias(_LAST))
     )
     return _table_rows(ordered.unionByName(folded), keys, names)
+
+
+def incomplete_changes(changes: DataFrame, table: DataFrame | None) -> DataFrame | None:
+    """Return the changes with a value that was not sent and that no row before them has.
+
+    There is no row before a change in log order, or it is deleted. A change without effect needs no
+    value. None if there are no such changes.
+
+    changes: a batch of changes that can be read several times.
+    table: the current table before the batch; None without one.
+    """
+    keys, names = key_names(changes), row_names(changes)
+    candidates = _keys_without_row(changes, table, keys)
+    if candidates.isEmpty():
+        return None
+    change = F.struct("position", *[name for name in changes.columns if name != "position"])
+    relevant = _relevant_changes(changes)
+    truncates = relevant.where(F.col("op") == F.lit(TRUNCATE)).agg(
+        F.collect_list(change).alias(_TRUNCATES)
+    )
+    candidate_keys = candidates.select(F.col("key").alias(_KEY))
+    of_keys = (
+        relevant.join(F.broadcast(candidate_keys), F.col("key") == F.col(_KEY))
+        .groupBy("key")
+        .agg(F.collect_list(change).alias(_CHANGES))
+        .crossJoin(F.broadcast(truncates))
+    )
+    found = _with_stored_states(of_keys, table, keys, names).select(
+        F.explode(_incomplete_in_order(changes, names)).alias(_INCOMPLETE)
+    )
+    return found.select(*[F.col(f"{_INCOMPLETE}.{name}") for name in changes.columns])
+
+
+def _keys_without_row(changes: DataFrame, table: DataFrame | None, keys: list[str]) -> DataFrame:
+    """Return the keys with unavailable values that have no row at some time during the batch."""
+    relevant = _relevant_changes(changes)
+    is_truncate = F.col("op") == F.lit(TRUNCATE)
+    truncates = relevant.where(is_truncate).agg((F.count("*") > 0).alias(_TRUNCATES))
+    is_removed = F.max(removes_row(F.col("op"))).alias(_IS_REMOVED)
+    of_keys = (
+        relevant.groupBy("key")
+        .agg(F.max(has_unavailable()).alias(_HAS_GAPS), is_removed)
+        .where(F.col(_HAS_GAPS))
+        .crossJoin(F.broadcast(truncates))
+    )
+    if table is None:
+        return of_keys.select("key")
+    stored_key = F.struct(*[quoted_column(name).alias(name) for name in keys])
+    live = table.where(~F.col("deleted")).select(stored_key.alias(_KEY))
+    with_rows = of_keys.join(live, F.col("key") == F.col(_KEY), "left")
+    is_without_row = F.col(_IS_REMOVED) | F.col(_TRUNCATES) | F.col(_KEY).isNull()
+    return with_rows.where(is_without_row).select("key")
+
+
+def _with_stored_states(
+    of_keys: DataFrame, table: DataFrame | None, keys: list[str], names: list[str]
+) -> DataFrame:
+    """Add the state of each key in a current table; null without one."""
+    change_type = of_keys.schema[_CHANGES].dataType.elementType  # type: ignore[attr-defined]
+    if table is None:
+        state_type = StructType([change_type[name] for name in _STATE_FIELDS])
+        return of_keys.withColumn(_STORED, F.lit(None).cast(state_type))
+    row = F.struct(*[quoted_column(name).alias(name) for name in names])
+    state = F.struct(
+        F.col("position").cast(POSITION_TYPE).alias("position"),
+        F.col("changed_at").alias("event_time"),
+        F.when(F.col("deleted"), F.lit(DELETE)).otherwise(F.lit(SNAPSHOT)).alias("op"),
+        row.cast(change_type["after"].dataType).alias("after"),
+        F.lit(None).cast("array<string>").alias("unavailable"),
+    )
+    stored_key = F.struct(*[quoted_column(name).alias(name) for name in keys])
+    stored = table.select(stored_key.alias(_KEY), state.alias(_STORED))
+    return of_keys.join(stored, F.col("key") == F.col(_KEY), "left")
+
+
+def _incomplete_in_order(changes: DataFrame, names: list[str]) -> Column:
+    """Return the incomplete changes of a key, which have no effect on those after them."""
+    of_all = F.col(_TRUNCATES)
+    affecting = in_log_order(F.concat(_CHANGES, of_all))
+    no_changes = F.filter(F.col(_CHANGES), lambda _: F.lit(False))
+    stored = F.when(
+        F.col(_STORED).isNotNull(), _state(F.col(_STORED), F.when(F.lit(False), F.col(_STORED)))
+    )
+
+    def add(so_far: Column, change: Column) -> Column:
+        state, small = so_far["state"], F.struct(*[change[each] for each in _STATE_FIELDS])
+        has_row = state.isNotNull() & ~removes_row(state["op"])
+        has_effect = state.isNull() | replaces(change["position"], state["position"])
+        is_incomplete = has_unavailable(change) & has_effect & ~has_row
+        following = F.when(is_incomplete, state).otherwise(_next_state(state, small, names))
+        found = F.when(is_incomplete, F.concat(so_far["found"], F.array(change)))
+        return F.struct(following.alias("state"), found.otherwise(so_far["found"]).alias("found"))
+
+    start = F.struct(stored.alias("state"), no_changes.alias("found"))
+    return F.aggregate(affecting, start, add)["found"]
 
 
 def _relevant_changes(changes: DataFrame) -> DataFrame:
@@ -219,7 +323,11 @@ def _filled(stored: Column, change: Column, names: list[str]) -> Column:
     ]
     still_missing = F.array_intersect(missing, F.coalesce(stored["unavailable"], nothing))
     filled = change.withField("after", F.struct(*values)).withField("unavailable", still_missing)
-    return F.when(is_filled, filled).otherwise(change)
+    # A job splits off such changes before (`incomplete_changes`).
+    is_lost = removes_row(stored["op"]) & (F.size(missing) > 0)
+    error = F.raise_error(NO_PREVIOUS_VALUE).cast("array<string>")
+    checked = change.withField("unavailable", F.when(is_lost, error).otherwise(missing))
+    return F.when(is_filled, filled).otherwise(checked)
 
 
 def _table_rows(last_changes: DataFrame, keys: list[str], names: list[str]) -> DataFrame:

@@ -45,23 +45,23 @@ def storage_faults(
 
 def value_faults(
     rows: DataFrame, path: str, layout: TableLayout, values: Mapping[str, Column]
-) -> tuple[list[Fault], list[Fault]]:
+) -> tuple[list[Fault], dict[str, Fault]]:
     """Return the faults of values that are parts of columns of the rows, by columns of the table.
 
-    First the faults of text in partition columns, then those of nulls in NOT NULL columns.
+    First the faults of text in partition columns, then those of nulls in NOT NULL columns, by the
+    name of the value.
     """
     state = delta_state(rows.sparkSession, path)
     schema = rows.select(*[value.alias(name) for name, value in values.items()]).schema
     partition_faults = [*_text_faults(schema, state, layout, values)]
     if state.version < 0:
-        return partition_faults, []
-    lower_values = {name.lower(): value for name, value in values.items()}
-    required = [field.name for field in state.schema() if not field.nullable]
-    nulls = [
-        (lower_values[name.lower()].isNull(), f"the NOT NULL column {name!r} is null")
-        for name in required
-        if name.lower() in lower_values
-    ]
+        return partition_faults, {}
+    required = {field.name.lower(): field.name for field in state.schema() if not field.nullable}
+    nulls = {
+        name: (value.isNull(), f"the NOT NULL column {required[name.lower()]!r} is null")
+        for name, value in values.items()
+        if name.lower() in required
+    }
     return partition_faults, nulls
 
 

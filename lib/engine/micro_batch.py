@@ -199,14 +199,16 @@ def _prepare_rows(
             if found is not None:
                 frames = {**frames, name: frames[name].where(reason.isNull())}
                 rejected.append(found)
-        for computed_rows, reason in job.sink.computed_rejections(frames):
-            found = RejectedRows.find(computed_rows, reason)
-            if found is not None:
-                rejected.append(found)
-        rejected_rows = reduce(RejectedRows.union, rejected) if rejected else None
-        if rows_out is not None and rejected_rows is not None:
-            rows_out -= rejected_rows.count
-        yield PreparedTarget(partial(_write_rows, job, frames, rows_out), rejected_rows)
+        with job.sink.accepted(frames) as accepted:
+            for rows, reason in accepted.rejections:
+                found = RejectedRows.find(rows, reason)
+                if found is not None:
+                    rejected.append(found)
+            rejected_rows = reduce(RejectedRows.union, rejected) if rejected else None
+            if rows_out is not None and rejected_rows is not None:
+                rows_out -= rejected_rows.count
+            write = partial(_write_rows, job, accepted.frames, rows_out)
+            yield PreparedTarget(write, rejected_rows)
 
 
 def _write_rows(

@@ -71,6 +71,8 @@ class ChangeFormat:
 
     columns, keys: those of the source.
     rename: the names of columns in changes, by their names in the source.
+    passes_unavailable: whether a change with values that were not sent is a good row, for a sink
+        that stores the values of the row before. A job sets it by its sink.
     """
 
     plan_name: ClassVar[str] = "change"
@@ -80,6 +82,7 @@ class ChangeFormat:
     value_format: Callable[[StructType], Format]
     placeholder: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
+    passes_unavailable: bool = field(default=False, compare=False, repr=False)
     required_columns: ClassVar[Sequence[str]] = ("topic", "partition", "offset", "timestamp", "key")
 
     @cached_property
@@ -127,9 +130,10 @@ class ChangeFormat:
         parts["is_tombstone"] = is_tombstone
         parts["unreadable"] = F.coalesce(F.col("bad") & ~is_tombstone, F.lit(True))
         if UNAVAILABLE in decoded.columns:
-            parts["unavailable"] = F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>"))
+            paths = F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>"))
         else:
-            parts["unavailable"] = F.array_compact(F.array(*self._placeholders(parts["after"])))
+            paths = F.array_compact(F.array(*self._placeholders(parts["after"])))
+        parts["unavailable"] = self._column_names(paths)
         added_columns = [part.alias(f"{_PREFIX}{name}") for name, part in parts.items()]
         return self._with_key(decoded.select(*map(quoted_column, raw.columns), *added_columns))
 
@@ -177,8 +181,8 @@ class ChangeFormat:
             "op": F.coalesce(op, F.lit("")),
             "key": F.when(op != F.lit(TRUNCATE), key),
             "before": _part("before"),
-            "after": F.when(op.isin(*ROW_OPS), _part("after")),
-            "unavailable": F.lit(None),
+            "after": F.when(op.isin(*ROW_OPS), self._sent_row()),
+            "unavailable": self._unavailable_columns(),
             "position": self._position(),
             "event_time": F.when(op == F.lit(TOMBSTONE), F.col("timestamp")).otherwise(changed_at),
         }
@@ -196,9 +200,15 @@ class ChangeFormat:
         has_row = op.isin(*ROW_OPS)
         missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
         no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
-        placeholders = self._unavailable_names()
-        required = [column.name for column in self.columns if not column.nullable]
-        nulls = _join_names((name, after.getField(name).isNull()) for name in required)
+        unavailable = _part("unavailable")
+        if self.passes_unavailable:
+            unavailable = F.array_intersect(unavailable, F.array(*map(F.lit, self.keys)))
+        placeholders = F.array_join(unavailable, ", ")
+        nulls = _join_names(
+            (column.name, after.getField(column.name).isNull() & ~_is_unavailable(column.name))
+            for column in self.columns
+            if not column.nullable
+        )
         return (
             F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
@@ -234,14 +244,57 @@ class ChangeFormat:
                 path = child_path(self.dialect.row_path, column.name)
                 yield F.when(value == expected, F.lit(path))
 
-    def _unavailable_names(self) -> Column:
-        """Return the names of the columns of the row whose values were not sent, with commas."""
-        prefix = child_path(self.dialect.row_path, "")
-        names = F.transform(
-            F.filter(_part("unavailable"), lambda path: path.startswith(prefix)),
-            lambda path: F.substring_index(F.substring(path, len(prefix) + 1, 2**31 - 1), ".", 1),
-        )
-        return F.array_join(F.array_distinct(names), ", ")
+    def _unavailable_columns(self) -> Column:
+        """Return the names in changes of the columns whose values were not sent; null for none."""
+        if not self.passes_unavailable:
+            return F.lit(None)
+        names = _part("unavailable")
+        if self.rename:
+            new_names = F.create_map(
+                *[F.lit(text) for pair in self.rename.items() for text in pair]
+            )
+            names = F.transform(
+                names, lambda name: F.coalesce(F.try_element_at(new_names, name), name)
+            )
+        return F.when(self._operation().isin(*ROW_OPS) & (F.size(names) > 0), names)
+
+    def _sent_row(self) -> Column:
+        """Return the row after the change, with a null for each value that was not sent."""
+        after = _part("after")
+        if not self.passes_unavailable:
+            return after
+        sent = [
+            F.when(~_is_unavailable(name), after.getField(name)).alias(name)
+            for name in self.columns.names
+        ]
+        return F.when(F.size(_part("unavailable")) > 0, F.struct(*sent)).otherwise(after)
+
+    def _column_names(self, paths: Column) -> Column:
+        """Return the columns of the row after the change that have these paths in the envelope."""
+        prefix = F.lit(child_path(self.dialect.row_path, ""))
+        nested = [
+            column.name
+            for column in self.columns
+            if isinstance(column.dataType, ArrayType | StructType)
+        ]
+
+        def has_path(name: Column) -> Column:
+            column_path = F.concat(prefix, name)
+            is_nested = name.isin(*nested)
+            return F.exists(
+                paths,
+                lambda path: (
+                    (path == column_path)
+                    | (is_nested & path.startswith(F.concat(column_path, F.lit("."))))
+                ),
+            )
+
+        found = F.filter(F.array(*map(F.lit, self.columns.names)), has_path)
+        return F.when(F.size(paths) > 0, found).otherwise(F.array().cast("array<string>"))
+
+
+def _is_unavailable(name: str) -> Column:
+    return F.array_contains(_part("unavailable"), name)
 
 
 def _is_json_null(value: Column) -> Column:

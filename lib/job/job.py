@@ -17,6 +17,7 @@ from ..delta.catalog import is_schema_name
 from ..delta.table_layout import TableLayout
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
+from ..formats._change_envelope import ChangeFormat
 from ..joins import IntervalJoin
 from ..paths import normalize_path, require_disjoint
 from ..sinks import Append, DeadLetterTopic, SideOutputTable, Sink
@@ -182,6 +183,7 @@ class Job:
         self._require_disjoint_locations()
         self._require_storable_fields()
         self._check_row_expressions()
+        self._pass_unavailable_values()
         if self.backfill_threshold is not None:
             require_count(self.backfill_threshold, "backfill_threshold")
             _refuse(
@@ -329,6 +331,19 @@ class Job:
             expressions = tuple(self.transform.row_expressions)
             checked_input = replace(job_input, row_expressions=expressions)
             object.__setattr__(self, "inputs", {name: checked_input})
+
+    def _pass_unavailable_values(self) -> None:
+        """Let changes with values that were not sent reach a sink that stores those before."""
+        reaches_sink = self.transform is None and self.each_batch is None
+        if not reaches_sink or not self.sink.fills_unavailable:
+            return
+        inputs = {
+            name: replace(job_input, format=replace(job_input.format, passes_unavailable=True))
+            if isinstance(job_input.format, ChangeFormat)
+            else job_input
+            for name, job_input in self.inputs.items()
+        }
+        object.__setattr__(self, "inputs", inputs)
 
     def _require_valid_functions(self) -> None:
         """Refuse a transform without late rows, and functions of another number of frames."""

@@ -46,6 +46,7 @@ from .spark_internals import (
     set_active_session,
     stop_jvm,
     try_expression,
+    with_short_plan,
     zero_digit,
 )
 from .streaming_queries import (
@@ -110,6 +111,7 @@ __all__ = [
     "touch_transaction",
     "try_expression",
     "with_settings",
+    "with_short_plan",
     "without_ordering",
     "zero_digit",
 ]

@@ -173,6 +173,18 @@ def copy_session(spark: SparkSession) -> SparkSession:
     return SparkSession(spark.sparkContext, copy)
 
 
+def with_short_plan(frame: DataFrame) -> DataFrame:
+    """Return the rows of a frame as a frame whose plan does not contain the plan of the first.
+
+    Spark prints the plan of a persisted frame wherever it is read, which takes minutes where
+    persisted frames are built on each other. The rows are recomputed if an executor is lost.
+    """
+    spark = frame.sparkSession
+    rows, schema = frame._jdf.queryExecution().toRdd(), frame._jdf.schema()
+    session = jvm_session(spark)
+    return DataFrame(session.internalCreateDataFrame(rows, schema, False), spark)
+
+
 def frame_in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """Return a DataFrame that is computed in another session; its expressions stay as they are."""
     if jvm_session(frame.sparkSession).equals(jvm_session(spark)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,6 +21,17 @@ from ..delta.commit_options import CommitOptions
 from ..delta.table_layout import ANY_LAYOUT, TableLayout
 from ..errors import ArgumentError, ColumnTypeError
 from ..input_frames import only_frame
+
+
+@dataclass(frozen=True)
+class AcceptedRows:
+    """The rows of a batch that a sink accepts, by the names of the frames, and the others.
+
+    rejections: rows with their reasons; rows without a reason are not rejected.
+    """
+
+    frames: Mapping[str, DataFrame]
+    rejections: Sequence[tuple[DataFrame, Column]] = ()
 
 
 class Sink(ABC):
@@ -52,6 +65,9 @@ class Sink(ABC):
 
     destination: ClassVar[str] = "an external system"
     """What receives the rows of an external sink, for messages."""
+
+    fills_unavailable: ClassVar[bool] = False
+    """Whether a change with values that were not sent gets those of the stored row of its key."""
 
     compacts_itself: ClassVar[bool] = False
     """Whether `compact` replaces Delta's OPTIMIZE for the tables of this sink."""
@@ -138,14 +154,14 @@ class Sink(ABC):
         reason = self.rejection(rows)
         return {} if reason is None else {name: reason}
 
-    def computed_rejections(
-        self, frames: Mapping[str, DataFrame]
-    ) -> Sequence[tuple[DataFrame, Column]]:
-        """Return rows that the sink computes from a batch and cannot store, with their reasons.
+    @contextmanager
+    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+        """Yield the rows of a batch without those that the state of the tables does not accept.
 
-        `write` omits these rows, and a job writes them to its dead letters. None by default.
+        A job writes the others to its dead letters. The tables do not have the batch yet, or have
+        it whole. By default all rows are accepted.
         """
-        return ()
+        yield AcceptedRows(frames)
 
     def compact(self, spark: SparkSession) -> None:  # noqa: B027
         """Compact the tables; by default Delta's OPTIMIZE does."""

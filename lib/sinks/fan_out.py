@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from ..commit.batch import CommitContext
 from ..commit.protocol import Outcome
 from ..errors import ArgumentError, ColumnTypeError
 from ..input_frames import ROWS, only_frame
-from .base import Sink, WrappingSink, require_sink
+from .base import AcceptedRows, Sink, WrappingSink, require_sink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,22 @@ class FanOut(WrappingSink):
         reasons = [sink.rejection(rows) for sink in self.inner_sinks]
         known_reasons = [reason for reason in reasons if reason is not None]
         return F.coalesce(*known_reasons) if known_reasons else None
+
+    @property
+    def fills_unavailable(self) -> bool:  # type: ignore[override]
+        """Whether all sinks do."""
+        return all(sink.fills_unavailable for sink in self.inner_sinks)
+
+    @contextmanager
+    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+        """Yield the rows that all sinks accept; a row that one of them rejects is in no table."""
+        rejections: list[tuple[DataFrame, Column]] = []
+        with ExitStack() as stack:
+            for sink in self.inner_sinks:
+                accepted = stack.enter_context(sink.accepted(frames))
+                frames = accepted.frames
+                rejections += accepted.rejections
+            yield AcceptedRows(frames, rejections)
 
     def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
         """Check the columns of a batch against the tables of all sinks."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial, reduce
 from itertools import dropwhile
@@ -33,6 +34,7 @@ from ..input_frames import require_frame
 from ..joins.incremental_join import WEIGHT, IncrementalJoinType, table_table
 from ..jvm import delta_state
 from ..sinks import Sink
+from ..sinks.base import AcceptedRows
 from ._incremental import Change, Evaluation, KeyLookup, Relation, TableCache
 from .bucketing import (
     BUCKET,
@@ -165,10 +167,15 @@ class View(Sink, Relation):
         """Return the view and its sources in the order of writing."""
         return [self, *self.left.source_tables(), *self.right.source_tables()]
 
-    def computed_rejections(
+    @contextmanager
+    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+        """Yield the rows, and the changes with a null in the key, which `write` omits."""
+        yield AcceptedRows(frames, self._changes_without_key(frames))
+
+    def _changes_without_key(
         self, frames: Mapping[str, DataFrame]
     ) -> Sequence[tuple[DataFrame, Column]]:
-        """Return the changes with a null in the key, for the tables that have such changes."""
+        """Return the changes of each table that has such changes, with their reasons."""
         tables = [each for each in self.source_tables() if isinstance(each, KeyedTable)]
         rejections: list[tuple[DataFrame, Column]] = []
         for table in tables:

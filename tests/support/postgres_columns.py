@@ -17,6 +17,7 @@ SETUP = (
 )
 """The statements that create the types of the columns."""
 _TEXTS = ("", "a", "Łódź", "it's", 'say "hi"', "tab\tand\nline", "\\x00", "🌊 tide", " space ")
+_LARGE_BYTES = 3_000
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class SourceColumn:
     name, type: in the source. stored: the type in the Delta table.
     draw: returns a random value as an SQL literal.
     expected: the SQL expression of the stored value; {0} is the column.
+    draw_large: returns a value that PostgreSQL stores apart; it does not log one that an update
+        leaves as it is. None for a type without such values.
     """
 
     name: str
@@ -33,6 +36,12 @@ class SourceColumn:
     stored: str
     draw: Callable[[Random], str]
     expected: str = "{0}"
+    draw_large: Callable[[Random], str] | None = None
+
+    def random_value(self, random: Random) -> str:
+        """Return a random value as an SQL literal, sometimes a large one."""
+        is_large = self.draw_large is not None and random.random() < 0.3
+        return (self.draw_large if is_large and self.draw_large else self.draw)(random)
 
 
 def _text(value: object) -> str:
@@ -45,6 +54,14 @@ def _integer(low: int, high: int) -> Callable[[Random], str]:
 
 def _one_of(*values: object) -> Callable[[Random], str]:
     return lambda random: _text(random.choice(values))
+
+
+def _array(elements: Iterable[str]) -> str:
+    return _text("{" + ",".join(elements) + "}")
+
+
+def _hex(random: Random) -> str:
+    return random.randbytes(_LARGE_BYTES).hex()
 
 
 def _number(digits: int, scale: int) -> str:
@@ -84,9 +101,10 @@ COLUMNS = (
     SourceColumn("code", "char(6)", "STRING", _one_of("", "ab", "ü", "sixsix"),
                  "rpad({0}::text, 6)"),
     SourceColumn("title", "varchar(40)", "STRING", _one_of(*_TEXTS)),
-    SourceColumn("body", "text", "STRING", _one_of(*_TEXTS)),
-    SourceColumn("content", "bytea", "BINARY",
-                 lambda random: _text("\\x" + random.randbytes(random.randint(0, 9)).hex())),
+    SourceColumn("body", "text", "STRING", _one_of(*_TEXTS),
+                 draw_large=lambda random: _text(_hex(random))),
+    SourceColumn("content", "bytea", "BINARY", _one_of("\\x", "\\x00ff"),
+                 draw_large=lambda random: _text("\\x" + _hex(random))),
     SourceColumn("day", "date", "DATE",
                  lambda random: _text(date.fromordinal(random.randint(1, date.max.toordinal())))),
     SourceColumn("clock", "time", "BIGINT",
@@ -110,7 +128,7 @@ COLUMNS = (
                  "{0}::text"),
     SourceColumn("binary_document", "jsonb", "STRING",
                  lambda random: _text(json.dumps({"b": random.random(), "a": ["ü", None]})),
-                 "{0}::text"),
+                 "{0}::text", lambda random: _text(json.dumps({"b": _hex(random)}))),
     SourceColumn("identifier", "uuid", "STRING",
                  lambda random: _text(uuid.UUID(int=random.getrandbits(128))), "{0}::text"),
     SourceColumn("host", "inet", "STRING", _one_of("10.0.0.1", "10.1.0.0/16", "2001:db8::1"),
@@ -118,8 +136,10 @@ COLUMNS = (
     SourceColumn("network", "cidr", "STRING", _one_of("10.0.0.0/8", "::/0"), "{0}::text"),
     SourceColumn("feeling", "mood", "STRING", _one_of("calm", "très gai", "it's over"),
                  "{0}::text"),
-    SourceColumn("numbers", "integer[]", "ARRAY<INT>", _one_of("{}", "{1,NULL,-3}", "{7}")),
-    SourceColumn("words", "text[]", "ARRAY<STRING>", _one_of("{}", '{"a b",NULL,"é"}', '{""}')),
+    SourceColumn("numbers", "integer[]", "ARRAY<INT>", _one_of("{}", "{1,NULL,-3}", "{7}"),
+                 draw_large=lambda random: _array(map(str, random.randbytes(4_000)))),
+    SourceColumn("words", "text[]", "ARRAY<STRING>", _one_of("{}", '{"a b",NULL,"é"}', '{""}'),
+                 draw_large=lambda random: _array([_hex(random), "é"])),
     SourceColumn("amounts", "numeric(8, 3)[]", "ARRAY<DECIMAL(8, 3)>", _one_of("{1.5,-2.125}")),
     SourceColumn("days", "date[]", "ARRAY<DATE>", _one_of("{1500-01-01,2026-03-01}", "{}")),
     SourceColumn("identifiers", "uuid[]", "ARRAY<STRING>", _one_of(f"{{{uuid.UUID(int=7)}}}"),
@@ -150,7 +170,7 @@ def stored_schema(columns: Iterable[SourceColumn] = COLUMNS) -> str:
 def random_values(random: Random, columns: Iterable[SourceColumn] = COLUMNS) -> dict[str, str]:
     """Return an SQL literal for each column, an eighth of them NULL."""
     return {
-        column.name: "NULL" if random.random() < 0.125 else column.draw(random)
+        column.name: "NULL" if random.random() < 0.125 else column.random_value(random)
         for column in columns
     }
 

@@ -93,8 +93,14 @@ class SourceTable:
     def update(self, key: int, random: Random) -> str:
         """Return a statement that changes random columns of a row."""
         columns = random.sample(self.columns, random.randint(1, min(6, len(self.columns))))
-        values = random_values(random, columns)
-        assignments = ", ".join(f'"{name}" = {value}' for name, value in values.items())
+        return f"UPDATE {self.name} SET {_assignments(random, columns)} WHERE id = {key}"
+
+    def change_key(self, key: int, new: int, random: Random) -> str:
+        """Return a statement that changes the key of a row, and its large values.
+
+        Debezium sends no large values that stay as they are, and the new key has no row before."""
+        columns = [column for column in self.columns if column.draw_large is not None]
+        assignments = ", ".join([f"id = {new}", *filter(None, [_assignments(random, columns)])])
         return f"UPDATE {self.name} SET {assignments} WHERE id = {key}"
 
     def expected_rows(self) -> dict[int, Row]:
@@ -160,6 +166,11 @@ class SourceTable:
         return ["id", *(column.name for column in self.columns)]
 
 
+def _assignments(random: Random, columns: Sequence[SourceColumn]) -> str:
+    values = random_values(random, columns)
+    return ", ".join(f'"{name}" = {value}' for name, value in values.items())
+
+
 def _versions(states: dict[datetime | None, Row | None]) -> Iterator[Version]:
     times = list(states)
     for (start, row), end in zip(states.items(), [*times[1:], None], strict=True):
@@ -220,6 +231,6 @@ class RandomTransactions:
                 live.remove(key)
             else:
                 new = next(each for each in range(self.keys + 1) if each not in live)
-                statements.append(f"UPDATE {name} SET id = {new} WHERE id = {key}")
+                statements.append(table.change_key(key, new, random))
                 live = live - {key} | {new}
         return frozenset(live), statements

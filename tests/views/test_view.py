@@ -167,10 +167,10 @@ def test_a_change_with_a_null_in_its_key_is_not_applied(
     unkeyed = spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA)
     view = joined_view(tmp_path)
     frames = {"rows": unkeyed.union(changes_of(spark, ("left", 1, "a", "x", 1, False)))}
-    ((rejected, reason),) = view.computed_rejections(frames)
-    found = (
-        rejected.select("left_value", reason.alias("reason")).where("reason IS NOT NULL").collect()
-    )
+    with view.accepted(frames) as accepted:
+        ((rejected, reason),) = accepted.rejections
+        reasons = rejected.select("left_value", reason.alias("reason"))
+        found = reasons.where("reason IS NOT NULL").collect()
     assert [tuple(row) for row in found] == [("x", "the key column 'left_id' is null")]
     assert view.write(frames, batch(0)) == "written"
     assert cases(tmp_path)[0].total() == 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import reduce
@@ -14,12 +15,13 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ...changelogs.change_order import replaces, with_inherited_source
-from ...changelogs.change_schema import POSITION_TYPE, key_names
+from ...changelogs.change_schema import NO_PREVIOUS_VALUE, POSITION_TYPE, key_names
 from ...changelogs.latest_changes import (
     FALLBACK,
     IS_TOMBSTONE,
     STATE_COLUMNS,
     UNAVAILABLE,
+    incomplete_changes,
     latest_states,
     order_facts,
 )
@@ -30,8 +32,8 @@ from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
-from ..base import TableSink, require_target
-from .change_faults import change_faults
+from ..base import AcceptedRows, TableSink, require_target
+from .change_faults import change_faults, split_incomplete
 
 PURGE_EVERY = 50
 """Number of batches between two that scan the table for expired tombstones and delete them."""
@@ -52,6 +54,9 @@ class CurrentTable(TableSink):
     that a repeated older change does not restore it. A truncate remains as a row with a null key.
     `rows` returns the table without both. With the table property `delta.enableChangeDataFeed`,
     `DeltaChangeFeed` reads the table as a changelog.
+
+    A value that was not sent with a change (`unavailable`) is that of the row before it. A job
+    writes a change without such a row to its dead letters.
 
     Each batch scans the table as that of `Upsert`. A truncate rewrites the table. No other writer
     may change rows.
@@ -77,6 +82,7 @@ class CurrentTable(TableSink):
     _: KW_ONLY
     layout: TableLayout = ANY_LAYOUT
     output: str = "current"
+    fills_unavailable: ClassVar[bool] = True
     delete_retention: str | timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -87,6 +93,16 @@ class CurrentTable(TableSink):
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
+
+    @contextmanager
+    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+        """Yield the changes without those that lack a value which the table does not have."""
+
+        def find(changes: DataFrame) -> DataFrame | None:
+            return incomplete_changes(changes, table.read_table(changes.sparkSession, self.path))
+
+        with split_incomplete(frames, find) as accepted:
+            yield accepted
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         facts = order_facts(rows).persist()
@@ -101,7 +117,8 @@ class CurrentTable(TableSink):
     ) -> None:
         latest = states.persist()
         try:
-            stored = latest.drop(*STATE_COLUMNS)
+            complete = F.when(_is_incomplete(F.col), _no_value()).otherwise(F.col("position"))
+            stored = latest.withColumn("position", complete).drop(*STATE_COLUMNS)
             if table.require_matching_schema(stored, self.path, self.layout, evolve=False) is None:
                 table.append(stored, self.path, options, self.layout)
             else:
@@ -132,7 +149,7 @@ class CurrentTable(TableSink):
                 condition=_source(FALLBACK).isNotNull() & _is_newer(_fallback),
                 set=_updated_values(rows, _fallback),
             )
-            .whenNotMatchedInsert(condition=is_inserted, values=_values(rows, _source))
+            .whenNotMatchedInsert(condition=is_inserted, values=_inserted_values(rows))
         )
         if purge and self.delete_retention is not None:
             retention_micros = microseconds(self.delete_retention, "delete_retention")
@@ -172,10 +189,25 @@ def _updated_values(rows: DataFrame, state: Callable[[str], Column]) -> dict[str
             is_missing = F.array_contains(state(UNAVAILABLE), name)
             values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state(name))
     inherited = with_inherited_source(state("position"), _target("position"))
-    values[quote_name("position")] = F.when(state(IS_TOMBSTONE), state("position")).otherwise(
-        inherited
-    )
+    position = F.when(state(IS_TOMBSTONE), state("position")).otherwise(inherited)
+    is_incomplete = _is_incomplete(state) & _target("deleted")
+    values[quote_name("position")] = F.when(is_incomplete, _no_value()).otherwise(position)
     return values
+
+
+def _inserted_values(rows: DataFrame) -> dict[str, str | Column]:
+    values = _values(rows, _source)
+    position = F.when(_is_incomplete(_source), _no_value()).otherwise(_source("position"))
+    return {**values, quote_name("position"): position}
+
+
+def _is_incomplete(state: Callable[[str], Column]) -> Column:
+    """Return whether a state lacks values; a job splits off changes that leave such a row."""
+    return F.coalesce(F.size(state(UNAVAILABLE)) > 0, F.lit(False))
+
+
+def _no_value() -> Column:
+    return F.raise_error(NO_PREVIOUS_VALUE).cast(POSITION_TYPE)
 
 
 def _with_purge(

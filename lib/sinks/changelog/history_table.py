@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -10,15 +12,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...changelogs import history_rows, history_updates
-from ...changelogs.change_schema import TRUNCATE, key_names
+from ...changelogs.change_schema import TRUNCATE, has_unavailable, key_names
+from ...changelogs.history_rows import incomplete_versions
 from ...columns import first_reason, quoted_column_in, same_key
 from ...commit.batch import CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
-from ..base import TableSink, require_target
-from .change_faults import change_faults
+from ..base import AcceptedRows, TableSink, require_target
+from .change_faults import change_faults, split_incomplete
 
 _STATE_COLUMNS = ("valid_to", "op", "position")
 """Columns by which the merge detects that another writer changed a version."""
@@ -34,6 +37,9 @@ class HistoryTable(TableSink):
     at its time and shortens the validity of its neighbours. A batch reads the versions of its keys
     and writes only those that differ, so repeated changes rewrite no file. A batch with a truncate
     reads all keys that were valid then or later.
+
+    A value that was not sent with a change (`unavailable`) is that of the version before it in the
+    log. A job writes a change without such a version to its dead letters.
 
     Columns: those of the source table, `valid_from`, `valid_to`, `is_current`, `op`, `position`.
     Deletions remain as rows with valid_to = valid_from, which late changes need; `rows` returns the
@@ -57,6 +63,7 @@ class HistoryTable(TableSink):
     _: KW_ONLY
     layout: TableLayout = ANY_LAYOUT
     output: str = "history"
+    fills_unavailable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
@@ -64,6 +71,16 @@ class HistoryTable(TableSink):
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
+
+    @contextmanager
+    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+        """Yield the changes without those that lack a value which no version before them has."""
+
+        def find(changes: DataFrame) -> DataFrame | None:
+            return incomplete_versions(changes, table.read_table(changes.sparkSession, self.path))
+
+        with split_incomplete(frames, find) as accepted:
+            yield accepted
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         spark = rows.sparkSession
@@ -73,8 +90,11 @@ class HistoryTable(TableSink):
             table.append(versions, self.path, options, self.layout)
             return
         stored_versions = DeltaTable.forPath(spark, self.path).toDF()
-        truncated = changes.where(F.col("op") == F.lit(TRUNCATE)).head() is not None
-        updates = history_updates(stored_versions, changes, has_truncate=truncated)
+        has_truncate = F.max(F.col("op") == F.lit(TRUNCATE))
+        truncated, has_gaps = changes.agg(has_truncate, F.max(has_unavailable())).collect()[0]
+        updates = history_updates(
+            stored_versions, changes, has_truncate=bool(truncated), has_gaps=bool(has_gaps)
+        )
 
         # The stored version as it was read; null for a new one.
         was = quoted_column_in(SOURCE_ALIAS, "was")
