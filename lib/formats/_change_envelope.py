@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -71,8 +71,8 @@ class ChangeFormat:
 
     columns, keys: those of the source.
     rename: the names of columns in changes, by their names in the source.
-    passes_unavailable: whether a change with values that were not sent is a good row, for a sink
-        that stores the values of the row before. A job sets it by its sink.
+    passes_unavailable: whether a change with values that were not sent is a good row; see
+        `passing_unavailable`, which a job calls by its sink.
     """
 
     plan_name: ClassVar[str] = "change"
@@ -90,6 +90,10 @@ class ChangeFormat:
         """The fields of a change."""
         keys = [self.rename.get(name, name) for name in self.keys]
         return change_type(renamed_columns(self.columns, self.rename), keys)
+
+    def passing_unavailable(self) -> ChangeFormat:
+        """Return the format for a sink that stores the values of the row before."""
+        return replace(self, passes_unavailable=True)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Add `record`, the change, and the flags `bad` and `skipped`."""

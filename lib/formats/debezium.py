@@ -61,7 +61,7 @@ def debezium_format(
     | op | "create" (c), "update" (u), "delete" (d), "snapshot" (r), "truncate" (t), "tombstone" |
     | key | struct of the key columns: from `after`, else `before`, else the key of the record |
     | before, after | structs of all columns; null if there is no row, or it was not logged |
-    | unavailable | null: a change with a value that was not sent is a dead letter |
+    | unavailable | names of the columns whose values were not sent; null for none |
     | position | struct of topic, partition, offset, written_at, server, source and committed_at |
     | event_time | source.ts_us, else source.ts_ms, else ts_ms; for tombstones Kafka's timestamp |
 
@@ -89,13 +89,18 @@ def debezium_format(
     | op "m" (a logical message), a heartbeat | skipped, and counted as discarded |
     | a schema change, the begin or end of a transaction | skipped, and counted as discarded |
     | any other op, or none | dead letter "unknown operation: <op>" or "missing operation" |
-    | the placeholder of an unavailable value | dead letter "unavailable value: <columns>" |
+    | the placeholder of an unavailable value | see below |
     | truncate | a change without a key, which ends all rows before it |
     | unreadable bytes, values of other types | dead letter with the reason of the value format |
 
     Debezium sends a placeholder for an unchanged large value, unless the PostgreSQL table has
     REPLICA IDENTITY FULL. It is recognized in text, binary and logical types, and in arrays, where
-    it is the only element; in an array of integers each byte of it is an element.
+    it is the only element; in an array of integers each byte of it is an element. A job that writes
+    the changes to `CurrentTable`, `HistoryTable` or both takes the value from the row before;
+    without such a row the change is a dead letter "unavailable value, and no row before it:
+    <columns>". So is the first change after a change of the key, if it leaves a large value as it
+    is. In all other uses, and in key columns, such a change is a dead letter "unavailable value:
+    <columns>".
 
     JSON values are decoded by the schema part of their record. Without one (schemas.enable=false),
     the arguments say what is ambiguous:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -55,3 +55,14 @@ class Format(Protocol):
 
     def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
         """Add the text column `reason` to rows that `decode` marked as bad."""
+
+
+@runtime_checkable
+class PartialFormat(Protocol):
+    """A format of changes in which values can be missing that the row before has."""
+
+    def passing_unavailable(self) -> Format:
+        """Return the format for a sink that takes missing values from the row before.
+
+        Otherwise such changes are bad.
+        """

@@ -17,7 +17,7 @@ from ..delta.catalog import is_schema_name
 from ..delta.table_layout import TableLayout
 from ..durations import microseconds
 from ..errors import ArgumentError, ColumnError, ColumnTypeError
-from ..formats._change_envelope import ChangeFormat
+from ..formats.format import PartialFormat
 from ..joins import IntervalJoin
 from ..paths import normalize_path, require_disjoint
 from ..sinks import Append, DeadLetterTopic, SideOutputTable, Sink
@@ -338,8 +338,8 @@ class Job:
         if not reaches_sink or not self.sink.fills_unavailable:
             return
         inputs = {
-            name: replace(job_input, format=replace(job_input.format, passes_unavailable=True))
-            if isinstance(job_input.format, ChangeFormat)
+            name: replace(job_input, format=job_input.format.passing_unavailable())
+            if isinstance(job_input.format, PartialFormat)
             else job_input
             for name, job_input in self.inputs.items()
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,15 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from tests.support.changelog_frames import START, Record, raw
+from tidegate import Job
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError
 from tidegate.formats import debezium_format, json_format
 from tidegate.formats._change_envelope import ChangeFormat
+from tidegate.job.fingerprint import job_fingerprint
+from tidegate.sinks import Append, CurrentTable, FanOut, HistoryTable
 from tidegate.sources import Input, KafkaSource
 from tidegate.testing import StreamDriver
+from tidegate.transform import Stateless
 
 COLUMNS = "id BIGINT NOT NULL, name STRING NOT NULL, credit DECIMAL(10, 2), photo BINARY"
 MS = 1_767_225_600_000
@@ -288,6 +294,67 @@ def test_records_that_are_not_of_a_row_are_skipped_and_counted(
                     "stop": (skipped + 3, 1, skipped, 1),
                 }[on_error]
             )
+
+
+def test_a_job_passes_unavailable_values_to_a_sink_that_has_the_row_before(
+    spark: SparkSession,
+) -> None:
+    columns = (
+        "id INT NOT NULL, name STRING NOT NULL, `a.b` STRING, a STRING, tags ARRAY<INT>,"
+        " place STRUCT<x: STRING>"
+    )
+    changes = replace(
+        debezium_format(columns, key="id", rename={"a.b": "dotted"}), passes_unavailable=True
+    )
+    row = {"id": 1, "name": "Ann", "a.b": "c", "a": "d", "tags": [7], "place": {"x": "y"}}
+    unsent_list = [*LARGE.encode()]
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"name": LARGE}, ["name"]),
+        ({"name": LARGE, "a.b": LARGE}, ["name", "dotted"]),
+        ({"a": LARGE}, ["a"]),
+        ({"tags": unsent_list, "place": {"x": LARGE}}, ["tags", "place"]),
+        ({"a": "unsent"}, []),
+    ]
+    records: list[Record] = [(KEY, event("u", None, row | changed)) for changed, _ in cases]
+    for found, (changed, names) in zip(read(spark, changes, records), cases, strict=True):
+        assert not found.bad
+        assert (found.unavailable or []) == names
+        renamed = {"a.b": "dotted"}
+        nulls = [name for name, value in found.after.asDict().items() if value is None]
+        assert nulls == [renamed.get(name, name) for name in row if name in changed and names]
+    flawed: list[Record] = [
+        (KEY, event("u", None, row | {"name": None})),
+        (KEY, event("u", None, row | {"name": LARGE, "tags": 5})),
+    ]
+    assert reasons(spark, changes, flawed) == [
+        "missing field: after.name",
+        "wrong type: after.tags",
+    ]
+    by_name = replace(debezium_format(columns, key="name"), passes_unavailable=True)
+    assert reasons(spark, by_name, records[:2]) == ["missing key: name"] * 2
+
+
+def test_a_job_passes_unavailable_values_only_to_sinks_that_fill_them(tmp_path: Path) -> None:
+    changes = Input(
+        KafkaSource("nowhere:9092", "t"),
+        debezium_format(COLUMNS, key="id"),
+        time="event_time",
+        watermark_delay="0 seconds",
+    )
+    current, history = CurrentTable(str(tmp_path / "c")), HistoryTable(str(tmp_path / "h"))
+    archive = Append(str(tmp_path / "a"))
+    jobs: list[tuple[dict[str, Any], bool]] = [
+        ({"sink": current}, True),
+        ({"sink": FanOut(current, other_sinks=[history])}, True),
+        ({"sink": FanOut(current, other_sinks=[archive])}, False),
+        ({"sink": archive}, False),
+        ({"sink": current, "each_batch": lambda rows: rows}, False),
+        ({"sink": current, "transform": Stateless(lambda rows: rows)}, False),
+    ]
+    for parts, passes in jobs:
+        job = Job(name="changes", inputs={"changes": changes}, **parts)
+        assert job.inputs["changes"].format.passes_unavailable == passes, parts  # type: ignore[attr-defined]
+        assert job_fingerprint(job)["inputs"].count("passes") == 0
 
 
 def test_a_truncate_is_a_change_without_a_key(spark: SparkSession, customers: ChangeFormat) -> None:
