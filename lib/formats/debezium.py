@@ -98,9 +98,9 @@ def debezium_format(
     it is the only element; in an array of integers each byte of it is an element. A job that writes
     the changes to `CurrentTable`, `HistoryTable` or both takes the value from the row before;
     without such a row the change is a dead letter "unavailable value, and no row before it:
-    <columns>". So is the first change after a change of the key, if it leaves a large value as it
-    is. In all other uses, and in key columns, such a change is a dead letter "unavailable value:
-    <columns>".
+    <columns>". So is a change of the key that leaves a large value as it is, since Debezium writes
+    it as a deletion and an insertion. In all other uses, and in key columns, such a change is a
+    dead letter "unavailable value: <columns>".
 
     JSON values are decoded by the schema part of their record. Without one (schemas.enable=false),
     the arguments say what is ambiguous:
