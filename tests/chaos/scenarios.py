@@ -426,7 +426,7 @@ class Database(World):
         for statement in SETUP:
             self.capture.run(statement)
         self.table = SourceTable(self.capture.run, "customers", COLUMNS)
-        self.table.create("FULL")
+        self.table.create()
         connection = self.processes.enter_context(server.connect())
         self.random = RandomTransactions(
             self.table, connection, Random(seed), truncates=self.truncates

@@ -62,12 +62,12 @@ def test_a_small_storm_loses_and_duplicates_no_records(spark: SparkSession, tmp_
 @pytest.mark.timeout(1200)
 @pytest.mark.draws("name", short=["database"], long=["database", "database_with_snapshots"])
 def test_a_table_and_its_history_equal_a_database_after_kills_of_connector_and_job(
-    tmp_path: Path, name: str
+    spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     with Broker.start() as broker, closing(WORLDS[name](broker, "storm", 300, SEED)) as world:
         weather = storm(world, tmp_path, 1)
         weather.play([Fault("driver", "target", 0.0)], print)
-        tables = differences(world, weather.job.root, {"deltalake": rows})
+        tables = differences(world, weather.job.root, {"deltalake": rows, "spark": by_spark(spark)})
     assert [fault["met"] for fault in weather.faults] == [True]
     assert tables["customer_history by deltalake"]["actual"] > 300, tables
     assert {count for each in tables.values() for count in (each["lost"], each["doubled"])} == {0}
