@@ -148,14 +148,13 @@ def removes_row(op: Column) -> Column:
     return op.isin(*REMOVAL_OPS)
 
 
-def is_unavailable(name: str) -> Column:
-    """Return whether the value of a column was not sent with a change."""
-    return F.coalesce(F.array_contains("unavailable", name), F.lit(False))
+def is_unavailable(name: str, unavailable: str | Column = "unavailable") -> Column:
+    """Return whether the value of a column was not sent, by the names of those that were not."""
+    return F.coalesce(F.array_contains(unavailable, name), F.lit(False))
 
 
-def has_unavailable(change: Column | None = None) -> Column:
-    """Return whether some value was not sent with a change: a row, or a struct of its columns."""
-    unavailable = F.col("unavailable") if change is None else change["unavailable"]
+def has_unavailable(unavailable: str | Column = "unavailable") -> Column:
+    """Return whether some value was not sent, by the names of the columns."""
     return F.coalesce(F.size(unavailable) > 0, F.lit(False))
 
 

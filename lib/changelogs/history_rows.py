@@ -36,6 +36,7 @@ _IS_LATE = "__tidegate_is_late"
 _RANK = "__tidegate_rank"
 _SOURCE = "__tidegate_source"
 _TRUNCATES = "__tidegate_truncates"
+_UNAVAILABLE = "__tidegate_unavailable"
 _LOG_ORDER = (_LOG_TIME, "position.topic", "position.partition", "position.offset")
 """The columns that order the changes of a key, as `change_order` describes."""
 
@@ -135,7 +136,7 @@ def incomplete_versions(changes: DataFrame, table: DataFrame | None) -> DataFram
     of_keys = rows.alias("old").join(affected_keys.alias("new"), same_key(keys), "left_semi")
     log_order = Window.partitionBy(*key).orderBy(*_LOG_ORDER)
     before = log_order.rowsBetween(Window.unboundedPreceding, -1)
-    is_complete = ~has_unavailable() & ~F.col(_IS_LATE)
+    is_complete = ~has_unavailable(_UNAVAILABLE) & ~F.col(_IS_LATE)
     complete_row = F.when(is_complete, F.struct("op", "position"))
     with_previous = (
         _with_lateness(_in_log_order(of_keys, key), key)
@@ -156,7 +157,7 @@ def incomplete_versions(changes: DataFrame, table: DataFrame | None) -> DataFram
     so_far = at_position.orderBy(*_LOG_ORDER).rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
-    is_incomplete = F.coalesce(has_unavailable() & has_no_row, F.lit(False))
+    is_incomplete = F.coalesce(has_unavailable(_UNAVAILABLE) & has_no_row, F.lit(False))
     is_new = F.min(_IS_INCOMPLETE).over(so_far) | F.col("position.source").isNull()
     found = with_previous.withColumn(_IS_INCOMPLETE, is_incomplete).withColumn(_IS_NEW, is_new)
     return found.where(F.col(_IS_INCOMPLETE) & F.col(_IS_NEW)).select(f"{_CHANGE}.*")
@@ -207,7 +208,7 @@ def _changed_versions(
 
 def _stored_rows(versions: DataFrame, names: list[str]) -> DataFrame:
     """Return versions of a table as `_version_rows` returns those of changes."""
-    unavailable = F.lit(None).cast("array<string>").alias("unavailable")
+    unavailable = F.lit(None).cast("array<string>").alias(_UNAVAILABLE)
     return versions.select(*map(quoted_column, names), "valid_from", "op", "position", unavailable)
 
 
@@ -220,7 +221,7 @@ def _version_rows(changes: DataFrame, *more: Column) -> DataFrame:
         F.col("event_time").alias("valid_from"),
         "op",
         "position",
-        "unavailable",
+        F.col("unavailable").alias(_UNAVAILABLE),
         *more,
     )
 
@@ -285,13 +286,14 @@ def _with_sent_values(changes: DataFrame, key: list[Column], names: list[str]) -
     has_no_row = F.coalesce(removes_row(op_before), F.lit(True)) | F.col(_IS_LATE)
     # A job splits off such changes before (`incomplete_versions`).
     error = F.raise_error(NO_PREVIOUS_VALUE).cast("string")
-    filled = {"op": F.when(has_unavailable() & has_no_row, error).otherwise(F.col("op"))}
+    is_incomplete = has_unavailable(_UNAVAILABLE) & has_no_row
+    filled = {"op": F.when(is_incomplete, error).otherwise(F.col("op"))}
     for name in names:
         column = quoted_column(name)
-        is_known = has_effect & ~is_unavailable(name)
-        known = F.when(is_known, F.struct(column.alias("value")))
+        is_missing = is_unavailable(name, _UNAVAILABLE)
+        known = F.when(has_effect & ~is_missing, F.struct(column.alias("value")))
         last_known = F.last(known, ignorenulls=True).over(before)["value"]
-        filled[name] = F.when(is_unavailable(name), last_known).otherwise(column)
+        filled[name] = F.when(is_missing, last_known).otherwise(column)
     return _with_lateness(changes, key).withColumns(filled).drop(_IS_LATE)
 
 

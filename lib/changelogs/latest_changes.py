@@ -205,7 +205,7 @@ def _incomplete_in_order(changes: DataFrame, names: list[str]) -> Column:
         state, small = so_far["state"], F.struct(*[change[each] for each in _STATE_FIELDS])
         has_row = state.isNotNull() & ~removes_row(state["op"])
         has_effect = state.isNull() | replaces(change["position"], state["position"])
-        is_incomplete = has_unavailable(change) & has_effect & ~has_row
+        is_incomplete = has_unavailable(change["unavailable"]) & has_effect & ~has_row
         following = F.when(is_incomplete, state).otherwise(_next_state(state, small, names))
         found = F.when(is_incomplete, F.concat(so_far["found"], F.array(change)))
         return F.struct(following.alias("state"), found.otherwise(so_far["found"]).alias("found"))

@@ -148,10 +148,8 @@ def test_versions_that_another_writer_changed_are_not_overwritten(
     past.write({"rows": changes(spark, LOG[0])}, batch(0))
     writes_left = [1]
 
-    def while_another_writes(
-        table: DataFrame, changes: DataFrame, *, has_truncate: bool
-    ) -> DataFrame:
-        plan = history_updates(table, changes, has_truncate=has_truncate)
+    def while_another_writes(table: DataFrame, changes: DataFrame, **flags: bool) -> DataFrame:
+        plan = history_updates(table, changes, **flags)
         read = spark.createDataFrame(plan.collect(), plan.schema)
         if writes_left[0]:
             writes_left[0] -= 1
