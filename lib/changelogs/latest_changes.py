@@ -164,11 +164,14 @@ def _keys_without_row(changes: DataFrame, table: DataFrame | None, keys: list[st
     )
     if table is None:
         return of_keys.select("key")
-    stored_key = F.struct(*[quoted_column(name).alias(name) for name in keys])
-    live = table.where(~F.col("deleted")).select(stored_key.alias(_KEY))
+    live = table.where(~F.col("deleted")).select(_stored_key(keys))
     with_rows = of_keys.join(live, F.col("key") == F.col(_KEY), "left")
     is_without_row = F.col(_IS_REMOVED) | F.col(_TRUNCATES) | F.col(_KEY).isNull()
     return with_rows.where(is_without_row).select("key")
+
+
+def _stored_key(keys: list[str]) -> Column:
+    return F.struct(*[quoted_column(name).alias(name) for name in keys]).alias(_KEY)
 
 
 def _with_stored_states(
@@ -187,8 +190,7 @@ def _with_stored_states(
         row.cast(change_type["after"].dataType).alias("after"),
         F.lit(None).cast("array<string>").alias("unavailable"),
     )
-    stored_key = F.struct(*[quoted_column(name).alias(name) for name in keys])
-    stored = table.select(stored_key.alias(_KEY), state.alias(_STORED))
+    stored = table.select(_stored_key(keys), state.alias(_STORED))
     return of_keys.join(stored, F.col("key") == F.col(_KEY), "left")
 
 

@@ -26,6 +26,7 @@ from ..changelogs.change_schema import (
     TOMBSTONE,
     TRUNCATE,
     change_type,
+    is_unavailable,
     renamed_columns,
 )
 from ..columns import quoted_column
@@ -209,7 +210,11 @@ class ChangeFormat:
             unavailable = F.array_intersect(unavailable, F.array(*map(F.lit, self.keys)))
         placeholders = F.array_join(unavailable, ", ")
         nulls = _join_names(
-            (column.name, after.getField(column.name).isNull() & ~_is_unavailable(column.name))
+            (
+                column.name,
+                after.getField(column.name).isNull()
+                & ~is_unavailable(column.name, _part("unavailable")),
+            )
             for column in self.columns
             if not column.nullable
         )
@@ -268,7 +273,7 @@ class ChangeFormat:
         if not self.passes_unavailable:
             return after
         sent = [
-            F.when(~_is_unavailable(name), after.getField(name)).alias(name)
+            F.when(~is_unavailable(name, _part("unavailable")), after.getField(name)).alias(name)
             for name in self.columns.names
         ]
         return F.when(F.size(_part("unavailable")) > 0, F.struct(*sent)).otherwise(after)
@@ -295,10 +300,6 @@ class ChangeFormat:
 
         found = F.filter(F.array(*map(F.lit, self.columns.names)), has_path)
         return F.when(F.size(paths) > 0, found).otherwise(F.array().cast("array<string>"))
-
-
-def _is_unavailable(name: str) -> Column:
-    return F.array_contains(_part("unavailable"), name)
 
 
 def _is_json_null(value: Column) -> Column:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -154,14 +154,13 @@ class Sink(ABC):
         reason = self.rejection(rows)
         return {} if reason is None else {name: reason}
 
-    @contextmanager
-    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
-        """Yield the rows of a batch without those that the state of the tables does not accept.
+    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+        """Return the rows of a batch without those that the state of the tables does not accept.
 
         A job writes the others to its dead letters. The tables do not have the batch yet, or have
         it whole. By default all rows are accepted.
         """
-        yield AcceptedRows(frames)
+        return nullcontext(AcceptedRows(frames))
 
     def compact(self, spark: SparkSession) -> None:  # noqa: B027
         """Compact the tables; by default Delta's OPTIMIZE does."""

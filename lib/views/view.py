@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial, reduce
 from itertools import dropwhile
@@ -167,10 +167,9 @@ class View(Sink, Relation):
         """Return the view and its sources in the order of writing."""
         return [self, *self.left.source_tables(), *self.right.source_tables()]
 
-    @contextmanager
-    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
-        """Yield the rows, and the changes with a null in the key, which `write` omits."""
-        yield AcceptedRows(frames, self._changes_without_key(frames))
+    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+        """Return the rows, and the changes with a null in the key, which `write` omits."""
+        return nullcontext(AcceptedRows(frames, self._changes_without_key(frames)))
 
     def _changes_without_key(
         self, frames: Mapping[str, DataFrame]

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,7 @@ def decoded(spark: SparkSession, records: Sequence[tuple[int, int, Sent]]) -> Da
         record_key = bytearray(json.dumps({"id": key}).encode())
         rows.append(("t", 0, offset, at(offset), record_key, value, None))
     columns = "id INT NOT NULL, note STRING, text STRING, n INT"
-    changes = replace(debezium_format(columns, key="id"), passes_unavailable=True)
+    changes = debezium_format(columns, key="id").passing_unavailable()
     found = changes.decode(spark.createDataFrame(rows, RAW_SCHEMA))
     assert found.where("bad").count() == 0
     return found.select("record.*")

@@ -17,6 +17,7 @@ from ...changelogs.change_schema import (
     row_names,
 )
 from ...columns import Fault
+from ...delta.delta_table import read_table
 from ...delta.row_constraints import value_faults
 from ...delta.table_layout import TableLayout
 from ...jvm import with_short_plan
@@ -45,18 +46,21 @@ def change_faults(changes: DataFrame, path: str, layout: TableLayout) -> list[Fa
 
 @contextmanager
 def split_incomplete(
-    frames: Mapping[str, DataFrame], find: Callable[[DataFrame], DataFrame | None]
+    frames: Mapping[str, DataFrame],
+    path: str,
+    find: Callable[[DataFrame, DataFrame | None], DataFrame | None],
 ) -> Iterator[AcceptedRows]:
     """Yield the changes of a batch, and separately those without a row to take values from.
 
-    find: returns the latter, of a batch that has unavailable values; None if there are none for
-        certain.
+    path: the path of the table.
+    find: returns the latter, of a batch that has unavailable values and of the rows of the table;
+        None if there are none for certain.
     """
     ((name, changes),) = frames.items()
     if "unavailable" not in changes.columns or changes.where(has_unavailable()).isEmpty():
         yield AcceptedRows(frames)
         return
-    found = find(changes)
+    found = find(changes, read_table(changes.sparkSession, path))
     if found is None:
         yield AcceptedRows(frames)
         return

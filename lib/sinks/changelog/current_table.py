@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import reduce
@@ -94,15 +94,9 @@ class CurrentTable(TableSink):
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
 
-    @contextmanager
-    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
-        """Yield the changes without those that lack a value which the table does not have."""
-
-        def find(changes: DataFrame) -> DataFrame | None:
-            return incomplete_changes(changes, table.read_table(changes.sparkSession, self.path))
-
-        with split_incomplete(frames, find) as accepted:
-            yield accepted
+    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+        """Return the changes without those that lack a value which the table does not have."""
+        return split_incomplete(frames, self.path, incomplete_changes)
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         facts = order_facts(rows).persist()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -72,15 +72,9 @@ class HistoryTable(TableSink):
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
 
-    @contextmanager
-    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
-        """Yield the changes without those that lack a value which no version before them has."""
-
-        def find(changes: DataFrame) -> DataFrame | None:
-            return incomplete_versions(changes, table.read_table(changes.sparkSession, self.path))
-
-        with split_incomplete(frames, find) as accepted:
-            yield accepted
+    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+        """Return the changes without those that lack a value which no version before them has."""
+        return split_incomplete(frames, self.path, incomplete_versions)
 
     def _write_rows(self, rows: DataFrame, batch: CommitContext, options: CommitOptions) -> None:
         spark = rows.sparkSession
