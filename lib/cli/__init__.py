@@ -21,6 +21,7 @@ from .produce_command import produce
 from .publish_changes_command import publish_changes
 from .redrive_command import redrive
 from .rescale_command import rescale
+from .resume_command import resume
 from .sizing_command import sizing
 from .status_command import status
 from .topics_command import topics
@@ -70,7 +71,7 @@ for group_name, group_help in _GROUPS.items():
     _add_job_group(group_name, group_help)
 for command in (
     *(status, topics, produce, redrive, publish_changes),
-    *(erase, rescale, sizing, class_archive, init),
+    *(resume, erase, rescale, sizing, class_archive, init),
 ):
     app.command(epilog=EXIT_CODE_HELP)(_with_exit_code(command))
 

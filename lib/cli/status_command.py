@@ -23,6 +23,8 @@ from ..commit.batch import Stamp
 from ..errors import ArgumentError, CheckpointError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
+from ..replication.control_files import read_control_rows
+from ..replication.replicated_tables import REPLICATION
 from .kafka_options import Options
 
 MAX_FOLDER_DEPTH = 4
@@ -32,6 +34,10 @@ _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAMES = {"commits", "metadata"}
 _NUMBER = re.compile(r"\d+")
+_REPLICATED_COLUMNS = (
+    *("topic", "table", "state", "reason", "positions", "lag"),
+    *("changes", "dead_letters", "skipped", "batch"),
+)
 _ROW_METRICS = ("numOutputRows", "numTargetRowsInserted")
 
 
@@ -396,13 +402,15 @@ def status(
     """
     folder = OutputFolder(root)
     job_statuses = group_by_job(*folder.scan())
+    cluster = None if servers is None else Cluster(servers, option or ())
     if as_json:
         for job_status in job_statuses:
-            typer.echo(json.dumps(job_status.as_dict()))
+            tables = replicated_tables(job_status, cluster)
+            found = {"replicated_tables": [row for rows in tables for row in rows]}
+            typer.echo(json.dumps({**job_status.as_dict(), **(found if tables else {})}))
         folder.require_undamaged()
         return
     console = Console(highlight=False, soft_wrap=True)
-    cluster = None if servers is None else Cluster(servers, option or ())
     for job_status in job_statuses:
         console.print(
             f"job {job_status.job}, last commit {_format_time(job_status.last_commit[0])}",
@@ -411,6 +419,11 @@ def status(
         console.print(_build_table(job_status, folder.root))
         for line in describe_checkpoint(job_status, cluster):
             console.print(line)
+        for replicated in replicated_tables(job_status, cluster):
+            console.print(_build_replication(replicated))
+            for row in replicated:
+                if row["reason"]:
+                    console.print(f"{row['topic']} is {row['state']}: {row['reason']}\n")
     folder.require_undamaged()
     if not job_statuses:
         console.print(f"No table below {folder.root} has commits of a job.")
@@ -490,6 +503,51 @@ def count_unread(checkpoint: CheckpointProgress, cluster: Cluster) -> int:
         max(0, end - max(checkpoint.end_offsets.get(partition, 0), start_offsets[partition]))
         for partition, end in ends.items()
     )
+
+
+def replicated_tables(status: JobStatus, cluster: Cluster | None) -> list[list[dict[str, Any]]]:
+    """Return the states of the tables of each control table of a job.
+
+    With a cluster, each has its lag: the number of offsets that its tables do not have.
+    """
+    found = []
+    for table in status.tables:
+        if any(commit.stamp.output == REPLICATION for commit in table.commits):
+            rows = [
+                {**row, "positions": dict(row["positions"])}
+                for row in read_control_rows(table.path)
+            ]
+            if cluster is not None:
+                _add_lags(rows, cluster)
+            found.append([{name: row.get(name) for name in _REPLICATED_COLUMNS} for row in rows])
+    return found
+
+
+def _add_lags(rows: Sequence[dict[str, Any]], cluster: Cluster) -> None:
+    partition_counts = cluster.topics()
+    partitions = {row["topic"]: range(partition_counts.get(row["topic"], 0)) for row in rows}
+    ends, starts = cluster.end_offsets(partitions), cluster.start_offsets(partitions)
+    for row in rows:
+        row["lag"] = sum(
+            max(0, end - max(row["positions"].get(partition, 0), starts[topic, partition]))
+            for (topic, partition), end in ends.items()
+            if topic == row["topic"]
+        )
+
+
+def _build_replication(rows: Sequence[Mapping[str, Any]]) -> Table:
+    titles = ("lag", "changes", "dead letters", "skipped", "last batch")
+    table = Table(
+        *("replicated table", "state"),
+        *[Column(title, justify="right") for title in titles],
+        box=None,
+        pad_edge=False,
+    )
+    for row in rows:
+        lag = "" if row["lag"] is None else f"{row['lag']:,}"
+        counts = [f"{row[name]:,}" for name in ("changes", "dead_letters", "skipped")]
+        table.add_row(row["table"], row["state"], lag, *counts, str(row["batch"]))
+    return table
 
 
 def _build_table(status: JobStatus, root: str) -> Table:

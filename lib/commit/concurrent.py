@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from threading import Event, Lock
 from typing import Generic, TypeVar
 
 from pyspark import InheritableThread
@@ -83,6 +85,38 @@ def run_in_background(
         for thread in threads:
             thread.join()
     wait_for_writes()
+
+
+def run_concurrently(
+    spark: SparkSession, calls: Sequence[Callable[[int], _Result]], max_threads: int
+) -> list[_Result]:
+    """Call functions in several threads, and return their results in order.
+
+    The argument of a call is the number of its thread. After a failure no more calls start, and the
+    first failure is raised once all threads have ended.
+    """
+    results: dict[int, _Result] = {}
+    remaining = iter(list(enumerate(calls)))
+    lock = Lock()
+    failed = Event()
+
+    def run_calls(number: int) -> None:
+        while not failed.is_set():
+            with lock:
+                index, call = next(remaining, (-1, None))
+            if call is None:
+                return
+            try:
+                results[index] = call(number)
+            except BaseException:
+                failed.set()
+                raise
+
+    count = min(max_threads, len(calls))
+    writes = [partial(run_calls, number) for number in range(count)]
+    with run_in_background(spark, writes):
+        pass
+    return [results[index] for index in range(len(calls))]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from ..columns import (
     cache_columns,
@@ -83,6 +83,50 @@ def read_table_version(spark: SparkSession, path: str, version: int) -> DataFram
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
+def evolve_columns(spark: SparkSession, path: str, columns: StructType) -> None:
+    """Add the columns that a table does not have, and change others to their wider types.
+
+    Each statement is a commit without rows. Columns that have the type already are left as they
+    are, so that a call can be repeated. Raises what Delta raises for a type that is not wider.
+    """
+    state = delta_state(spark, path)
+    stored = {field.name.lower(): field.dataType for field in state.schema()}
+    added = [field for field in columns if field.name.lower() not in stored]
+    widened = [
+        field
+        for field in columns
+        if stored.get(field.name.lower(), field.dataType).simpleString()
+        != field.dataType.simpleString()
+    ]
+    table = f"ALTER TABLE delta.{quote_name(path)}"
+    properties: dict[str, str] = {}
+    if widened:
+        properties[_TYPE_WIDENING] = "true"
+    if any("timestamp_ntz" in field.dataType.simpleString() for field in added):
+        # Delta adds this feature by itself only to a new table.
+        properties["delta.feature.timestampNtz"] = "supported"
+    for name, value in properties.items():
+        if state.property(name) != value:
+            spark.sql(f"{table} SET TBLPROPERTIES ('{name}' = '{value}')")
+    if added:
+        definitions = [f"{quote_name(field.name)} {_ddl(field.dataType)}" for field in added]
+        spark.sql(f"{table} ADD COLUMNS ({', '.join(definitions)})")
+    for field in widened:
+        name, data_type = quote_name(field.name), _ddl(field.dataType)
+        spark.sql(f"{table} ALTER COLUMN {name} TYPE {data_type}")
+
+
+def _ddl(data_type: DataType) -> str:
+    """Return a type as SQL, with quoted names of fields."""
+    if isinstance(data_type, StructType):
+        fields = [f"{quote_name(field.name)}: {_ddl(field.dataType)}" for field in data_type]
+        return f"STRUCT<{', '.join(fields)}>"
+    if isinstance(data_type, ArrayType):
+        return f"ARRAY<{_ddl(data_type.elementType)}>"
+    return data_type.simpleString()
+
+
+_TYPE_WIDENING = "delta.enableTypeWidening"
 GENERATION_KEY = "delta.generationExpression"
 """The key in the metadata of a generated column with its expression."""
 _IDENTITY_KEY = "delta.identity.start"

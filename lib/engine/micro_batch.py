@@ -35,6 +35,7 @@ from ..jvm import (
 )
 from ..offsets import EventTimes, select_topics
 from ..process.shutdown import Stop
+from ..sinks.base import AcceptedRows
 from ..sources.log_watermark import MAX_TIMES_PROPERTY, to_property
 from ..startup.environment import table_paths
 from ..startup.resume import with_resumed_watermark
@@ -91,10 +92,12 @@ class PreparedTarget:
     """The rows of a batch that the sink will write, and those that it cannot store.
 
     write: commits the rows. rejected_rows: None if there are none.
+    deferred_rows: as in `AcceptedRows`.
     """
 
     write: Callable[[CommitContext], str]
     rejected_rows: RejectedRows | None = None
+    deferred_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -199,20 +202,26 @@ def _prepare_rows(
             if found is not None:
                 frames = {**frames, name: frames[name].where(reason.isNull())}
                 rejected.append(found)
-        with job.sink.accepted(frames) as accepted:
-            for rows, reason in accepted.rejections:
-                found = RejectedRows.find(rows, reason)
-                if found is not None:
-                    rejected.append(found)
+        with job.sink.accepted(frames, plan) as accepted:
+            for find, rejections in (
+                (RejectedRows.find, accepted.rejections),
+                (RejectedRows.find_records, accepted.rejected_records),
+            ):
+                for rows, reason in rejections:
+                    found = find(rows, reason)
+                    if found is not None:
+                        rejected.append(found)
             rejected_rows = reduce(RejectedRows.union, rejected) if rejected else None
             if rows_out is not None and rejected_rows is not None:
                 rows_out -= rejected_rows.count
-            write = partial(_write_rows, job, accepted.frames, rows_out)
-            yield PreparedTarget(write, rejected_rows)
+            if rows_out is not None:
+                rows_out -= accepted.deferred_rows
+            write = partial(_write_rows, job, accepted, rows_out)
+            yield PreparedTarget(write, rejected_rows, accepted.deferred_rows)
 
 
 def _write_rows(
-    job: Job, frames: Mapping[str, DataFrame], rows_out: int | None, batch: CommitContext
+    job: Job, accepted: AcceptedRows, rows_out: int | None, batch: CommitContext
 ) -> str:
     """Write persisted rows; retry if an executor was lost with rows that the sink had persisted.
 
@@ -221,12 +230,12 @@ def _write_rows(
     message = "batch %s: rows were lost with an executor; writing it again"
     for _ in range(_MAX_RETRIES):
         try:
-            return job.sink.write(frames, batch, rows_out=rows_out)
+            return accepted.write(job.sink, batch, rows_out)
         except Exception as error:
             if LOST_ROWS_CONDITION not in condition_names(error):
                 raise
             _LOG.warning(message, batch.plan.number)
-    return job.sink.write(frames, batch, rows_out=rows_out)
+    return accepted.write(job.sink, batch, rows_out)
 
 
 @dataclass(frozen=True)
@@ -355,6 +364,7 @@ class BatchSteps:
             rejected_rows = prepared.rejected_rows
             if rejected_rows is not None:
                 stats = self._count_rejected(batch, stats, rejected_rows)
+            stats = replace(stats, rows_out=stats.rows_out - prepared.deferred_rows)
             return self._commit_prepared(batch, stats, side_outputs, prepared)
 
     def _count_rejected(

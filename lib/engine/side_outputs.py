@@ -26,6 +26,7 @@ from ..offsets import EventTimes
 from ..sinks import SideOutputTable
 from ..sources import Input
 from ..sources.event_time_column import EVENT_TIME
+from ..sources.kafka_source import RAW_COLUMNS
 from ..sources.side_output_rows import DEAD_LETTER_SCHEMA, LatenessTest, SideOutputRows
 from ..telemetry.run_metrics import MAX_REASONS
 from .accounting import ObservedCounts, Recounter, check_late_count, reconcile_counts
@@ -110,7 +111,8 @@ class RejectedRows:
     """Result rows that the sink cannot store, as dead letters of the stage "sink".
 
     A dead letter has the row as a JSON object in `value`, and no position: the row may be the
-    result of many records.
+    result of many records. A sink that decodes records itself rejects records, of the stage
+    "decode".
     """
 
     dead_letters: DataFrame
@@ -124,19 +126,15 @@ class RejectedRows:
         if not count:
             return None
         value = F.to_json(F.struct(*map(quoted_column, rows.columns)), JSON_IN_UTC)
-        columns = {
-            "value": value.cast("binary"),
-            "value_bytes": F.octet_length(value).cast("bigint"),
-            "stage": F.lit("sink"),
-            "reason": F.col(_REASON),
-        }
-        dead_letters = rejected.select(
-            *[
-                columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-                for field in as_schema(DEAD_LETTER_SCHEMA)
-            ]
-        )
-        return cls(dead_letters, count)
+        return cls(_dead_letters(rejected, "sink", {"value": value.cast("binary")}), count)
+
+    @classmethod
+    def find_records(cls, records: DataFrame, reason: Column) -> RejectedRows | None:
+        """Return the records of topics with a reason; None if there are none."""
+        rejected = records.withColumn(_REASON, reason).where(F.col(_REASON).isNotNull())
+        count = rejected.count()
+        columns = {name: F.col(name) for name in RAW_COLUMNS if name in records.columns}
+        return cls(_dead_letters(rejected, "decode", columns), count) if count else None
 
     def union(self, other: RejectedRows) -> RejectedRows:
         """Return these rows and those of another frame."""
@@ -147,6 +145,23 @@ class RejectedRows:
         """Return the most common reasons, as text."""
         top = _most_common(self.dead_letters, 5)
         return [f"{row['n']:,} x {row['stage']}: {row['reason']}" for row in top]
+
+
+def _dead_letters(
+    rejected: DataFrame, stage: str, record_columns: Mapping[str, Column]
+) -> DataFrame:
+    columns = {
+        **record_columns,
+        "value_bytes": F.octet_length(record_columns["value"]).cast("bigint"),
+        "stage": F.lit(stage),
+        "reason": F.col(_REASON),
+    }
+    return rejected.select(
+        *[
+            columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in as_schema(DEAD_LETTER_SCHEMA)
+        ]
+    )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from . import (
     enriched_activity,
     join,
     page_views,
+    replicate,
     reservations,
     standing_queries,
     timelines,
@@ -93,6 +94,12 @@ BUILT_IN_JOBS = {
             result_label="enriched",
         ),
         BuiltInJob(page_views.PageViews, page_views.job, page_views.DESCRIPTION),
+        BuiltInJob(
+            replicate.Replicate,
+            replicate.job,
+            replicate.DESCRIPTION,
+            result_label="changes",
+        ),
         BuiltInJob(
             reservations.Reservations,
             reservations.job,

@@ -173,6 +173,26 @@ def copy_session(spark: SparkSession) -> SparkSession:
     return SparkSession(spark.sparkContext, copy)
 
 
+def session_copies(spark: SparkSession, count: int) -> list[SparkSession]:
+    """Return sessions in which as many threads can write with settings of their own.
+
+    They have copies of the settings and share the cache, and are made once for each session.
+    """
+    session = jvm_session(spark)
+    session_id = str(session.sessionUUID())
+    if session_id not in _COPIES:
+        _COPIES.clear()
+        _COPIES[session_id] = []
+    copies = _COPIES[session_id]
+    while len(copies) < count:
+        copies.append(SparkSession(spark.sparkContext, session.cloneSession()))
+    return copies[:count]
+
+
+_COPIES: dict[str, list[SparkSession]] = {}
+"""The copies of the last session that had any."""
+
+
 def with_short_plan(frame: DataFrame) -> DataFrame:
     """Return the rows of a frame as a frame whose plan does not contain the plan of the first.
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
 from ..columns import quoted_column, require_instance
-from ..commit.batch import CommitContext
+from ..commit.batch import BatchPlan, CommitContext
 from ..commit.delta_commit import commit_once, last_batch
 from ..commit.protocol import Outcome
 from ..delta import delta_table as table
@@ -28,10 +28,20 @@ class AcceptedRows:
     """The rows of a batch that a sink accepts, by the names of the frames, and the others.
 
     rejections: rows with their reasons; rows without a reason are not rejected.
+    rejected_records: records with their reasons, as rows with the columns topic, partition, offset,
+        timestamp, key and value, from a sink that decodes records itself.
+    deferred_rows: the number of rows that the sink will write with a later batch, less the number
+        of those of earlier batches that it writes with this one.
     """
 
     frames: Mapping[str, DataFrame]
     rejections: Sequence[tuple[DataFrame, Column]] = ()
+    rejected_records: Sequence[tuple[DataFrame, Column]] = ()
+    deferred_rows: int = 0
+
+    def write(self, sink: Sink, batch: CommitContext, rows_out: int | None) -> Outcome:
+        """Write the accepted rows; a sink can return rows that it writes in another way."""
+        return sink.write(self.frames, batch, rows_out=rows_out)
 
 
 class Sink(ABC):
@@ -154,7 +164,9 @@ class Sink(ABC):
         reason = self.rejection(rows)
         return {} if reason is None else {name: reason}
 
-    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+    def accepted(
+        self, frames: Mapping[str, DataFrame], plan: BatchPlan
+    ) -> AbstractContextManager[AcceptedRows]:
         """Return the rows of a batch without those that the state of the tables does not accept.
 
         A job writes the others to its dead letters. The tables do not have the batch yet, or have

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import require_function
-from ..commit.batch import CommitContext
+from ..commit.batch import BatchPlan, CommitContext
 from ..commit.protocol import Outcome
 from ..errors import ArgumentError, ColumnTypeError
 from ..input_frames import ROWS, only_frame
@@ -116,12 +116,12 @@ class FanOut(WrappingSink):
         return all(sink.fills_unavailable for sink in self.inner_sinks)
 
     @contextmanager
-    def accepted(self, frames: Mapping[str, DataFrame]) -> Iterator[AcceptedRows]:
+    def accepted(self, frames: Mapping[str, DataFrame], plan: BatchPlan) -> Iterator[AcceptedRows]:
         """Yield the rows that all sinks accept; a row that one of them rejects is in no table."""
         rejections: list[tuple[DataFrame, Column]] = []
         with ExitStack() as stack:
             for sink in self.inner_sinks:
-                accepted = stack.enter_context(sink.accepted(frames))
+                accepted = stack.enter_context(sink.accepted(frames, plan))
                 frames = accepted.frames
                 rejections += accepted.rejections
             yield AcceptedRows(frames, rejections)

@@ -24,7 +24,7 @@ from ..columns import (
     require_integer,
     same_key,
 )
-from ..commit.batch import CommitContext
+from ..commit.batch import BatchPlan, CommitContext
 from ..commit.delta_commit import commit_once, last_batch
 from ..commit.protocol import Outcome
 from ..delta.commit_options import CommitOptions
@@ -167,7 +167,9 @@ class View(Sink, Relation):
         """Return the view and its sources in the order of writing."""
         return [self, *self.left.source_tables(), *self.right.source_tables()]
 
-    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+    def accepted(
+        self, frames: Mapping[str, DataFrame], plan: BatchPlan
+    ) -> AbstractContextManager[AcceptedRows]:
         """Return the rows, and the changes with a null in the key, which `write` omits."""
         return nullcontext(AcceptedRows(frames, self._changes_without_key(frames)))
 

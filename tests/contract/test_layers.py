@@ -25,7 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "commit formats patterns process sketches windows",
         "kafka",
         "sinks sources",
-        "telemetry views",
+        "replication telemetry views",
         "job",
         "startup",
         "engine",

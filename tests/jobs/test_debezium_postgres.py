@@ -20,6 +20,7 @@ from tests.support.postgres_server import Server
 from tests.support.source_tables import RandomTransactions, SourceTable, differences
 from tidegate import Input, Job, KafkaSource, run
 from tidegate.formats import debezium_format
+from tidegate.replication import ReplicatedTables, replicated_input
 from tidegate.sinks import CurrentTable, FanOut, HistoryTable, Sink
 from tidegate.testing import Broker
 
@@ -178,3 +179,40 @@ def test_flattened_rows_whose_deletes_are_tombstones(
     changes = captured_changes(captured.captures["tombstones"], table, shape="flattened")
     run_job(spark, changes, CurrentTable(str(tmp_path / "current")))
     assert differences(table.expected_rows(), table.stored_rows(tmp_path / "current")) == []
+
+
+def derived(table: SourceTable) -> SourceTable:
+    """Return a table with the values that it has if the schema parts define its columns.
+
+    Each value of a numeric without a precision has its own scale. A point has its WKB too."""
+    columns = [
+        replace(column, expected="{0}::text") if column.type == "numeric" else column
+        for column in table.columns
+        if column.name != "place"
+    ]
+    return replace(table, columns=tuple(columns))
+
+
+@pytest.mark.parametrize(
+    ("capture", "shape"), [("defaults", "envelope"), ("flattened", "flattened")]
+)
+def test_both_tables_are_replicated_by_one_job_with_the_columns_of_the_schema_parts(
+    spark: SparkSession, captured: CapturedTables, tmp_path: Path, capture: str, shape: Any
+) -> None:
+    source_capture = captured.captures[capture]
+    pattern = rf"{source_capture.topic('public')}\.(by_key|full_rows)"
+    source = KafkaSource(source_capture.connect.bootstrap_servers, pattern=pattern)
+    sink = ReplicatedTables(
+        str(tmp_path / "control"), source=source, root=str(tmp_path), keep="both", shape=shape
+    )
+    job = Job(name="replicated", inputs={"changes": replicated_input(source)}, sink=sink)
+    run(job, spark)
+    states = {row["table"]: (row["state"], row["reason"]) for row in rows(tmp_path / "control")}
+    assert states == {"public.by_key": ("active", None), "public.full_rows": ("active", None)}
+    tables = [captured.by_key, captured.full_rows] if shape == "envelope" else [captured.by_key]
+    for table in map(derived, tables):
+        current = tmp_path / f"public.{table.name}"
+        history = tmp_path / f"public.{table.name}_history"
+        assert differences(table.expected_rows(), table.stored_rows(current)) == []
+        assert differences(table.expected_versions(), table.stored_versions(history)) == []
+    assert not (tmp_path / "control.dead_letters").exists()

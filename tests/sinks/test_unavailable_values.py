@@ -179,7 +179,7 @@ def decoded(spark: SparkSession, records: Sequence[tuple[int, int, Sent]]) -> Da
 @contextmanager
 def accepted(sink: Sink, changes: DataFrame) -> Iterator[tuple[dict[str, DataFrame], list[int]]]:
     """Yield what a job writes of a batch, and the offsets of the changes that it does not."""
-    with sink.accepted({"rows": changes}) as found:
+    with sink.accepted({"rows": changes}, batch(0).plan) as found:
         offsets: list[int] = []
         for rows, reason in found.rejections:
             rejected = RejectedRows.find(rows, reason)

@@ -167,7 +167,7 @@ def test_a_change_with_a_null_in_its_key_is_not_applied(
     unkeyed = spark.createDataFrame([("left", 0, None, "a", "x", 1, False)], SCHEMA)
     view = joined_view(tmp_path)
     frames = {"rows": unkeyed.union(changes_of(spark, ("left", 1, "a", "x", 1, False)))}
-    with view.accepted(frames) as accepted:
+    with view.accepted(frames, batch(0).plan) as accepted:
         ((rejected, reason),) = accepted.rejections
         reasons = rejected.select("left_value", reason.alias("reason"))
         found = reasons.where("reason IS NOT NULL").collect()

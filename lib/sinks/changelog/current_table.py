@@ -26,7 +26,7 @@ from ...changelogs.latest_changes import (
     order_facts,
 )
 from ...columns import first_reason, quote_name, quoted_column, quoted_column_in, same_key
-from ...commit.batch import CommitContext
+from ...commit.batch import BatchPlan, CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS
@@ -94,7 +94,9 @@ class CurrentTable(TableSink):
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
 
-    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+    def accepted(
+        self, frames: Mapping[str, DataFrame], plan: BatchPlan
+    ) -> AbstractContextManager[AcceptedRows]:
         """Return the changes without those that lack a value which the table does not have."""
         return split_incomplete(frames, self.path, incomplete_changes)
 

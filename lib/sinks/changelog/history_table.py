@@ -15,7 +15,7 @@ from ...changelogs import history_rows, history_updates
 from ...changelogs.change_schema import TRUNCATE, has_unavailable, key_names
 from ...changelogs.history_rows import incomplete_versions
 from ...columns import first_reason, quoted_column_in, same_key
-from ...commit.batch import CommitContext
+from ...commit.batch import BatchPlan, CommitContext
 from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
@@ -72,7 +72,9 @@ class HistoryTable(TableSink):
         """Return why the table cannot store the row of a change."""
         return first_reason(change_faults(rows, self.path, self.layout))
 
-    def accepted(self, frames: Mapping[str, DataFrame]) -> AbstractContextManager[AcceptedRows]:
+    def accepted(
+        self, frames: Mapping[str, DataFrame], plan: BatchPlan
+    ) -> AbstractContextManager[AcceptedRows]:
         """Return the changes without those that lack a value which no version before them has."""
         return split_incomplete(frames, self.path, incomplete_versions)
 

@@ -1,0 +1,13 @@
+"""Replication of a database: all its tables in one job, each from its change data topic."""
+
+from .control_files import read_control_rows, request_resume
+from .replicated_tables import Keep, ReplicatedTables, TableOptions, replicated_input
+
+__all__ = [
+    "Keep",
+    "ReplicatedTables",
+    "TableOptions",
+    "read_control_rows",
+    "replicated_input",
+    "request_resume",
+]

@@ -1,0 +1,678 @@
+"""The sink that replicates the tables of a database, each from its own change data topic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial, reduce
+from typing import ClassVar, Literal
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructType
+
+from ..changelogs.change_schema import is_before, renamed_columns
+from ..columns import as_schema, require_choice, require_instance, require_integer
+from ..commit.batch import BatchPlan, CommitContext
+from ..commit.concurrent import run_concurrently
+from ..commit.protocol import Outcome
+from ..delta import delta_table as table
+from ..delta.commit_options import CommitOptions
+from ..errors import (
+    ArgumentError,
+    ColumnError,
+    ColumnTypeError,
+    ConflictError,
+    RejectedRowError,
+    TableError,
+    TableMismatchError,
+)
+from ..formats import debezium_format
+from ..formats.connect_schema import key_columns, row_columns, schema_name
+from ..formats.debezium import UNAVAILABLE_VALUE, Shape
+from ..formats.format import Format, PartialFormat
+from ..formats.record_bytes import RecordBytes
+from ..input_frames import ROWS, only_frame
+from ..jvm import delta_state, frame_in_session, root_cause_text, session_copies
+from ..offsets import partition_offset
+from ..sinks import CurrentTable, FanOut, HistoryTable, Sink
+from ..sinks.base import AcceptedRows, require_target
+from ..sources import Input, KafkaSource
+from .table_states import (
+    TableState,
+    delete_requests,
+    merged_columns,
+    read_requests,
+    read_states,
+    states_frame,
+)
+
+_LOG = logging.getLogger(__name__)
+REPLICATION = "replication"
+"""The name of the control table in the commits of a job."""
+Keep = Literal["current", "history", "both"]
+"""Which tables of a topic are kept: the current rows, all versions, or both."""
+_RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+_SCHEMA_START = '{"schema":'
+_PAYLOAD_START = ',"payload":'
+_NO_SCHEMA = ""
+_ORIGIN = "__tidegate_origin"
+"""Where a record comes from: the batch, or the topic before it."""
+_OF_BATCH, _MISSED, _COUNTED = 0, 1, 2
+"""The origins; records of the last one were counted with an earlier batch."""
+_NOT_OF_TABLES = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue")
+"""The ends of the names of schemas of Debezium's records that are not of a table."""
+_PAUSING_ERRORS = (ColumnError, ColumnTypeError, ConflictError, TableError, TableMismatchError)
+"""The errors of one table, which pause it. All others stop the job."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How the tables of one topic are kept, where it differs from the options of all topics.
+
+    keep: "current", "history" or "both"; None for that of all topics.
+    columns, key: the columns and the primary key of the source table, for records without a schema
+        part and for tables without a primary key. Columns that are not named are not replicated.
+    rename: the names of columns in the tables, by their names in the source.
+
+    Raises ArgumentError, ColumnError and ColumnTypeError, at construction.
+
+    >>> TableOptions(keep="both", key="id").key
+    'id'
+    """
+
+    plan_name: ClassVar[str] = "table_options"
+    keep: Keep | None = None
+    columns: str | StructType | None = None
+    key: str | Sequence[str] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.keep is not None:
+            require_choice(self.keep, "keep", Keep)
+        if self.columns is not None:
+            as_schema(self.columns, "columns")
+
+    @property
+    def declared_columns(self) -> StructType | None:
+        """The declared columns; None without any."""
+        return None if self.columns is None else as_schema(self.columns, "columns")
+
+    @property
+    def declared_key(self) -> tuple[str, ...]:
+        """The declared key columns."""
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+
+def replicated_input(source: KafkaSource) -> Input:
+    r"""Return the input of a job with the sink `ReplicatedTables`, which decodes the records.
+
+    Records without a timestamp, which Kafka has not written since version 0.10, are dead letters.
+
+    >>> source = KafkaSource("localhost:9092", pattern=r"shop\.public\..*")
+    >>> replicated_input(source).columns
+    ['value', 'event_time', 'topic', 'partition', 'offset', 'timestamp', 'key']
+    """
+    return Input(
+        source,
+        RecordBytes(),
+        time=F.col("timestamp"),
+        watermark_delay="0 seconds",
+        kafka_columns=[name for name in _RECORD_COLUMNS if name != "value"],
+        future_tolerance=None,
+    )
+
+
+@dataclass(frozen=True)
+class ReplicatedTables(Sink):
+    """Replicate each table of a database from its Debezium topic, all topics in one job.
+
+    The columns of a table come from the schema part of its records, its key from the keys of the
+    records. A topic that appears later gets its table by itself. New columns and wider types change
+    the Delta table; a column that records no longer have stays, and is null from then on.
+
+    A table that fails is paused: its records stay in the topic, and the other tables continue. It
+    fails for a column whose type changes in another way, for records without a schema part or a key
+    unless they are declared, and if its Delta table was deleted or changed by another program. The
+    control table has the reason, and the offsets at which the table continues. `tidegate resume`
+    resumes it: with the next batches it gets what it has missed, in parts of `catch_up_records`, so
+    that the other tables wait for one part at most.
+
+    Each table is written exactly once, as `CurrentTable` and `HistoryTable` are, in its own commit,
+    and several at a time. The control table is the target of the job and is written last. It has
+    one row for each topic: `topic`, `table`, `state` ("active", "paused" or "resuming"), `reason`,
+    `columns`, `key`, `positions` (the offsets up to which the tables have the topic), `changes`,
+    `dead_letters`, `skipped` (the numbers of records), `batch`.
+
+    Records that cannot be decoded are dead letters of the job.
+
+    Args:
+        path: path of the control table.
+        source: the source of the job, which reads the records that a paused table has missed.
+        root: the folder of the tables.
+        table_name: the names of the tables below `root`, with the placeholders {topic}, {server}
+            (the first part of the topic), {schema} (the last but one) and {table} (the last). A
+            history has the name with "_history".
+        keep: "current" for the current rows (SCD type 1), "history" for all versions (SCD type 2),
+            or "both".
+        options_by_topic: options of single topics, by topic.
+        shape, decimals, timestamps, unavailable_value: as for `debezium_format`.
+        writers: how many tables are written at a time.
+        catch_up_records: how many offsets a resumed table catches up in a batch.
+        output: name of the control table in the commits of the job.
+
+    Raises:
+        ArgumentError, ColumnError, ColumnTypeError: at construction.
+        TidegateError: as the sinks of the tables, for what does not concern one table only.
+
+    >>> source = KafkaSource("localhost:9092", pattern="shop.*")
+    >>> ReplicatedTables("/data/replication", source=source, root="/data/tables").table_name
+    '{schema}.{table}'
+    """
+
+    plan_name: ClassVar[str] = "replicated_tables"
+    supports_backfill = False
+
+    path: str
+    _: KW_ONLY
+    # Not in the fingerprint of a job: the input has the source, and a changed folder does not have
+    # the tables of the control table.
+    source: KafkaSource = field(compare=False)
+    root: str = field(compare=False)
+    table_name: str = "{schema}.{table}"
+    keep: Keep = "current"
+    options_by_topic: Mapping[str, TableOptions] = field(default_factory=dict)
+    shape: Shape = "envelope"
+    decimals: Literal["precise", "string", "double"] | None = None
+    timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
+    unavailable_value: str = UNAVAILABLE_VALUE
+    writers: int = field(default=8, compare=False)
+    catch_up_records: int = field(default=100_000, compare=False)
+    output: str = REPLICATION
+
+    def __post_init__(self) -> None:
+        require_target(self.path, self.output)
+        require_choice(self.keep, "keep", Keep)
+        require_instance(self.source, "source", KafkaSource, 'KafkaSource(..., pattern="shop.*")')
+        require_integer(self.writers, "writers", 1, 64, "writers=8")
+        hint = "catch_up_records=100_000"
+        require_integer(self.catch_up_records, "catch_up_records", 1, 2**63 - 1, hint)
+        try:
+            self._name_of("server.schema.table")
+        except (KeyError, IndexError, ValueError):
+            raise ArgumentError(
+                f"invalid table_name: {self.table_name!r}",
+                "a text with the placeholders {topic}, {server}, {schema} and {table}",
+                'table_name="{schema}.{table}"',
+            ) from None
+        self._format(StructType().add("id", IntegerType()), ("id",), {})
+
+    def accepted(
+        self, frames: Mapping[str, DataFrame], plan: BatchPlan
+    ) -> AbstractContextManager[AcceptedRows]:
+        """Return the changes of each table, and the records that are none."""
+        return self._decoded(only_frame(frames), plan)
+
+    def write(
+        self, frames: Mapping[str, DataFrame], batch: CommitContext, *, rows_out: int | None = None
+    ) -> Outcome:
+        """Write the records of a batch; a job calls `accepted` instead.
+
+        Raises RejectedRowError for records that cannot be decoded.
+        """
+        with self.accepted(frames, batch.plan) as accepted:
+            for rows, reason in (*accepted.rejections, *accepted.rejected_records):
+                rejected = rows.select(reason.alias("reason")).where("reason IS NOT NULL").head()
+                if rejected is not None:
+                    raise RejectedRowError(
+                        f"a record was rejected: {rejected['reason']}",
+                        "only a job writes such records to its dead letters.",
+                        "run the sink in a job. Nothing was written.",
+                    )
+            return accepted.write(self, batch, rows_out)
+
+    @contextmanager
+    def _decoded(self, records: DataFrame, plan: BatchPlan) -> Iterator[AcceptedRows]:
+        spark = records.sparkSession
+        states = read_states(spark, self.path)
+        with ExitStack() as persisted:
+            missed = {
+                state.topic: self._missed_records(spark, state, plan, persisted)
+                for state in states.values()
+                if state.state == "resuming"
+            }
+            deferred = [topic for topic, state in states.items() if state.state == "paused"]
+            deferred += [topic for topic, part in missed.items() if not part.is_last]
+            is_deferred = F.col("topic").isin(deferred)
+            deferred_rows = records.where(is_deferred).count() if deferred else 0
+            of_batch = records.where(~is_deferred).select(
+                *_RECORD_COLUMNS, F.lit(_OF_BATCH).alias(_ORIGIN)
+            )
+            available = reduce(
+                DataFrame.unionByName,
+                [part.rows for part in missed.values() if part.rows is not None],
+                of_batch,
+            )
+            topics = [
+                self._planned(topic, states, missed.get(topic.name))
+                for topic in _find_topics(available)
+            ]
+            decode = [partial(self._decode, each, available, plan, persisted) for each in topics]
+            decoded = run_concurrently(spark, decode, self.writers)
+            deferred_rows += sum(topic.deferred_rows for topic in decoded)
+            yield _ReplicatedRows(
+                {ROWS: records},
+                [rejection for topic in decoded for rejection in topic.rejections],
+                [topic.undecodable for topic in decoded if topic.undecodable is not None],
+                deferred_rows,
+                states=states,
+                topics=decoded,
+                missed=missed,
+            )
+
+    def _missed_records(
+        self, spark: SparkSession, state: TableState, plan: BatchPlan, persisted: ExitStack
+    ) -> _MissedRecords:
+        """Read the next offsets of a resuming topic, up to the start of the batch."""
+        topic, target = state.topic, plan.start.get(state.topic, {})
+        share = max(1, self.catch_up_records // max(1, len(target)))
+        start = {part: state.positions.get(part, 0) for part in target}
+        end = {
+            part: max(start[part], min(last, start[part] + share)) for part, last in target.items()
+        }
+        counted = {topic: state.counted_positions}
+        is_counted = is_before(counted, F.col("topic"), F.col("partition"), F.col("offset"))
+        origin = F.when(is_counted, _COUNTED).otherwise(_MISSED)
+        try:
+            rows = self.source.read_range(spark, {topic: start}, {topic: end}, headers=False)
+            rows = rows.select(*_RECORD_COLUMNS, origin.alias(_ORIGIN)).persist()
+            persisted.callback(rows.unpersist)
+            rows.count()
+        except (PySparkException, Py4JJavaError) as error:
+            reason = f"the records since the pause cannot be read: {root_cause_text(error)}"
+            return _MissedRecords(start, start, is_last=False, failure=reason)
+        is_last = all(end[part] >= last for part, last in target.items())
+        return _MissedRecords(start, end, is_last=is_last, rows=rows)
+
+    def _planned(
+        self, topic: _Topic, states: Mapping[str, TableState], missed: _MissedRecords | None
+    ) -> _Topic:
+        """Return a topic with the state that its tables have after the batch."""
+        name = self._name_of(topic.name)
+        state = states.get(topic.name) or TableState(topic=topic.name, table=name)
+        if missed is None or missed.is_last:
+            state = replace(state, state="active")
+        try:
+            self._require_own_name(state, states)
+            state = self._with_columns(state, topic)
+            if state.columns:
+                self._sink(state)
+        except _PAUSING_ERRORS as error:
+            state = state.paused(str(error))
+        return replace(topic, state=state)
+
+    def _require_own_name(self, state: TableState, states: Mapping[str, TableState]) -> None:
+        others = [
+            other.topic
+            for other in states.values()
+            if other.table == state.table and other.topic != state.topic
+        ]
+        if others:
+            raise TableError(
+                f"the table {state.table!r} is that of the topic {others[0]!r}",
+                "another table for each topic",
+                'a table_name with {schema} or {server}, such as "{server}.{schema}.{table}"',
+            )
+
+    def _with_columns(self, state: TableState, topic: _Topic) -> TableState:
+        """Return the state with the columns and the key that the records of a batch have."""
+        options = self._options(topic.name)
+        columns, key = options.declared_columns, options.declared_key
+        is_flat = self.shape == "flattened"
+        if columns is None:
+            columns = state.columns
+            for schema_part in topic.value_schemas:
+                found = row_columns(schema_part, is_flat=is_flat)
+                columns = columns if found is None else merged_columns(columns, found)
+        if not columns and topic.has_rows:
+            raise ColumnError(
+                "the records have no schema part with the columns of a row",
+                "value.converter.schemas.enable=true in the connector",
+                f'declared columns, as [[tables]] with topic = "{topic.name}"',
+            )
+        key = key or self._found_key(state, topic)
+        if columns and not key:
+            raise ColumnError(
+                "the records have no key",
+                "a primary key, or message.key.columns in the connector",
+                f'a declared key, as [[tables]] with topic = "{topic.name}"',
+            )
+        return replace(state, columns=columns, key=key)
+
+    def _found_key(self, state: TableState, topic: _Topic) -> tuple[str, ...]:
+        keys = {tuple(key_columns(schema_part)) for schema_part in topic.key_schemas} - {()}
+        if state.key:
+            keys.add(state.key)
+        if len(keys) > 1:
+            raise ColumnError(
+                f"the key of the records has changed: {' and '.join(map(str, sorted(keys)))}",
+                "one key, because it identifies the rows of the tables",
+                "replicate the topic into a new table",
+            )
+        return keys.pop() if keys else ()
+
+    def _decode(
+        self,
+        topic: _Topic,
+        records: DataFrame,
+        plan: BatchPlan,
+        persisted: ExitStack,
+        _worker: int,
+    ) -> _Topic:
+        """Return a topic with its changes and with the records that are not changes."""
+        state = topic.state
+        if state.state == "paused":
+            return topic
+        if not state.columns:
+            # Records of no table, or tombstones before the first row.
+            return replace(topic, skipped=topic.new_records)
+        try:
+            return self._decode_changes(topic, records, plan, persisted)
+        except _PAUSING_ERRORS as error:
+            return replace(topic, state=state.paused(str(error)))
+
+    def _decode_changes(
+        self, topic: _Topic, records: DataFrame, plan: BatchPlan, persisted: ExitStack
+    ) -> _Topic:
+        state = topic.state
+        sink = self._sink(state)
+        self._prepare_tables(records.sparkSession, sink, state)
+        raw = records.where(F.col("topic") == F.lit(topic.name))
+        change_format = self._format_of(state)
+        decoded = change_format.decode(raw).persist()
+        persisted.callback(decoded.unpersist)
+        is_new = F.col(_ORIGIN) != F.lit(_COUNTED)
+        is_dead_letter = F.col("bad") & ~F.col("skipped") & is_new
+        counts = decoded.agg(F.count_if(is_dead_letter), F.count_if(F.col("skipped") & is_new))
+        ((dead_letters, skipped),) = counts.collect()
+        undecodable = None
+        if dead_letters:
+            explained = change_format.explain_failures(
+                decoded.where(is_dead_letter).drop("skipped")
+            )
+            undecodable = (explained, F.coalesce(F.col("reason"), F.lit("unreadable")))
+        changes = decoded.where(~F.col("bad")).select("record.*")
+        rejections: list[tuple[DataFrame, Column]] = []
+        reason = sink.rejection(changes)
+        if reason is not None:
+            rejections.append((changes, reason))
+            changes = changes.where(reason.isNull())
+        accepted = persisted.enter_context(sink.accepted({ROWS: changes}, plan))
+        counted = {topic.name: state.counted_positions}
+        position = [F.col(f"position.{name}") for name in ("topic", "partition", "offset")]
+        return replace(
+            topic,
+            sink=sink,
+            changes=only_frame(accepted.frames),
+            # Records that were counted before have their dead letters.
+            rejections=[
+                (rows, F.when(~is_before(counted, *position), reason))
+                for rows, reason in (*rejections, *accepted.rejections)
+            ],
+            undecodable=undecodable,
+            dead_letters=dead_letters,
+            skipped=skipped,
+        )
+
+    def _prepare_tables(self, spark: SparkSession, sink: Sink, state: TableState) -> None:
+        """Require that the tables are those of the last batch, and add what their columns lack."""
+        rename = self._options(state.topic).rename
+        for path, output in sink.tables():
+            known_id, found = state.table_ids.get(output), delta_state(spark, path)
+            if known_id is not None and (found.version < 0 or found.table_id() != known_id):
+                raise TableMismatchError(
+                    f"table {path} was deleted or replaced",
+                    f"its Delta id was {known_id}.",
+                    "restore the table, or replicate the topic into a new table.",
+                )
+            if found.version >= 0:
+                table.evolve_columns(spark, path, renamed_columns(state.columns, rename))
+
+    def _format(self, columns: StructType, key: Sequence[str], rename: Mapping[str, str]) -> Format:
+        change_format = debezium_format(
+            columns,
+            key=list(key),
+            decimals=self.decimals,
+            timestamps=self.timestamps,
+            unavailable_value=self.unavailable_value,
+            shape=self.shape,
+            rename={old: new for old, new in rename.items() if old in columns.names},
+        )
+        assert isinstance(change_format, PartialFormat)
+        return change_format.passing_unavailable()
+
+    def _format_of(self, state: TableState) -> Format:
+        return self._format(state.columns, state.key, self._options(state.topic).rename)
+
+    def _options(self, topic: str) -> TableOptions:
+        return self.options_by_topic.get(topic, TableOptions())
+
+    def _name_of(self, topic: str) -> str:
+        parts = topic.split(".")
+        schema = parts[-2] if len(parts) > 1 else parts[0]
+        return self.table_name.format(topic=topic, server=parts[0], schema=schema, table=parts[-1])
+
+    def _sink(self, state: TableState) -> Sink:
+        """Return the sink of the tables of a topic."""
+        # Refuses names of columns that the tables cannot have.
+        self._format_of(state)
+        path = f"{self.root.rstrip('/')}/{state.table}"
+        keep = self._options(state.topic).keep or self.keep
+        current = CurrentTable(path, output=f"current:{state.topic}")
+        history = HistoryTable(f"{path}_history", output=f"history:{state.topic}")
+        if keep == "both":
+            return FanOut(current, other_sinks=[history])
+        return current if keep == "current" else history
+
+
+@dataclass(frozen=True)
+class _MissedRecords:
+    """The offsets that a resuming table gets with a batch, by partition, and their records.
+
+    is_last: whether it then has everything before the batch, and gets the batch too.
+    failure: why they cannot be read.
+    """
+
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+    _: KW_ONLY
+    is_last: bool
+    rows: DataFrame | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Topic:
+    """The records of one topic in a batch, and those that a resuming table has missed.
+
+    records, missed_records: the numbers of both, without those that were counted before.
+    value_schemas, key_schemas: the distinct schema parts, in the order of the log.
+    has_rows: whether some record has a value that can be of a row.
+    state: that of the tables after the batch, without the counts and positions.
+    """
+
+    name: str
+    records: int
+    missed_records: int
+    value_schemas: Sequence[str]
+    key_schemas: Sequence[str]
+    has_rows: bool
+    state: TableState = field(default_factory=lambda: TableState(topic="", table=""))
+    sink: Sink | None = None
+    changes: DataFrame | None = None
+    rejections: Sequence[tuple[DataFrame, Column]] = ()
+    undecodable: tuple[DataFrame, Column] | None = None
+    dead_letters: int = 0
+    skipped: int = 0
+
+    @property
+    def new_records(self) -> int:
+        """The number of records that are counted with this batch."""
+        return self.records + self.missed_records
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of records of the batch that wait, less that of earlier ones that do not."""
+        return self.records if self.state.state == "paused" else -self.missed_records
+
+
+def _find_topics(records: DataFrame) -> list[_Topic]:
+    """Return the topics of a batch with their schema parts, which records of a table share."""
+    groups = (
+        records.groupBy(
+            "topic",
+            _schema_part("key").alias("key_schema"),
+            _schema_part("value").alias("value_schema"),
+        )
+        .agg(
+            F.count_if(F.col(_ORIGIN) == F.lit(_OF_BATCH)).alias("records"),
+            F.count_if(F.col(_ORIGIN) == F.lit(_MISSED)).alias("missed_records"),
+            F.min(F.struct("offset", "partition")).alias("first"),
+        )
+        .orderBy("topic", "first")
+        .collect()
+    )
+    topics = []
+    for name in dict.fromkeys(row["topic"] for row in groups):
+        of_topic = [row for row in groups if row["topic"] == name]
+        values = [row["value_schema"] for row in of_topic]
+        schemas = [schema for schema in dict.fromkeys(values) if schema]
+        is_of_table = [not schema_name(each).endswith(_NOT_OF_TABLES) for each in schemas]
+        topics.append(
+            _Topic(
+                name=name,
+                records=sum(row["records"] for row in of_topic),
+                missed_records=sum(row["missed_records"] for row in of_topic),
+                value_schemas=schemas,
+                key_schemas=[row["key_schema"] for row in of_topic if row["key_schema"]],
+                has_rows=any(is_of_table) or _NO_SCHEMA in values,
+            )
+        )
+    return topics
+
+
+def _schema_part(column: str) -> Column:
+    """Return the text of the schema part; empty text without one, null without a value."""
+    text = F.col(column).cast("string")
+    start = F.substring_index(text, _PAYLOAD_START, 1)
+    part = F.substring(start, len(_SCHEMA_START) + 1, 2**31 - 1)
+    has_part = F.startswith(text, F.lit(_SCHEMA_START)) & F.contains(text, F.lit(_PAYLOAD_START))
+    return F.when(text.isNotNull(), F.when(has_part, part).otherwise(F.lit(_NO_SCHEMA)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ReplicatedRows(AcceptedRows):
+    """The changes of a batch by topic.
+
+    states: the states before the batch, by topic.
+    missed: what resuming tables get besides the batch, by topic.
+    """
+
+    states: Mapping[str, TableState]
+    topics: Sequence[_Topic]
+    missed: Mapping[str, _MissedRecords]
+
+    def write(self, sink: Sink, batch: CommitContext, rows_out: int | None) -> Outcome:
+        """Write the tables, several at a time, and then the control table."""
+        assert isinstance(sink, ReplicatedTables)
+        spark = self.frames[ROWS].sparkSession
+        states = dict(self.states)
+        if not sink._is_committed(spark, batch):
+            sessions = session_copies(spark, sink.writers)
+            calls = [partial(self._write_topic, topic, batch, sessions) for topic in self.topics]
+            for state in run_concurrently(spark, calls, sink.writers):
+                states[state.topic] = state
+            written = {topic.name for topic in self.topics}
+            for topic in self.states.keys() - written:
+                states[topic] = self._after_batch_without_records(self.states[topic], batch)
+        requests = read_requests(spark, sink.path)
+        for topic, request in requests.items():
+            if topic in states:
+                states[topic] = states[topic].requested(request)
+
+        def commit(options: CommitOptions) -> None:
+            table.overwrite(states_frame(spark, states.values()), sink.path, options)
+
+        outcome = sink._commit_once(spark, batch, commit, rows_out)
+        if outcome == "written":
+            delete_requests(spark, sink.path, requests)
+        return outcome
+
+    def _after_batch_without_records(self, state: TableState, batch: CommitContext) -> TableState:
+        missed = self.missed.get(state.topic)
+        if missed is not None and missed.failure is not None:
+            return _paused(state, state.paused(missed.failure))
+        if missed is not None and not missed.is_last:
+            return replace(state, positions=missed.end)
+        if state.state == "paused":
+            return state
+        end = batch.plan.end.get(state.topic, state.positions)
+        return replace(state, state="active", positions=end)
+
+    def _write_topic(
+        self, topic: _Topic, batch: CommitContext, sessions: Sequence[SparkSession], worker: int
+    ) -> TableState:
+        """Write the tables of a topic, unless they are paused; return their state after that."""
+        state, before = topic.state, self.states.get(topic.name)
+        missed = self.missed.get(topic.name)
+        start, end = (
+            {part: partition_offset(each, topic.name, part) for part in batch.plan.end[topic.name]}
+            for each in (batch.plan.start, batch.plan.end)
+        )
+        if missed is not None:
+            start, end = dict(missed.start), end if missed.is_last else dict(missed.end)
+        if state.state == "paused":
+            return _paused(before, replace(state, positions=start))
+        if topic.sink is not None and topic.changes is not None:
+            try:
+                state = _write_tables(topic, batch, sessions[worker])
+            except _PAUSING_ERRORS as error:
+                # The records are counted, and the dead letters written, before the tables.
+                stopped = replace(state, positions=start, counted_positions=end)
+                return _paused(before, self._counted(stopped, topic, batch).paused(str(error)))
+        return self._counted(replace(state, positions=end), topic, batch)
+
+    def _counted(self, state: TableState, topic: _Topic, batch: CommitContext) -> TableState:
+        handled = topic.dead_letters + topic.skipped
+        return replace(
+            state,
+            changes=state.changes + topic.new_records - handled,
+            dead_letters=state.dead_letters + topic.dead_letters,
+            skipped=state.skipped + topic.skipped,
+            batch=batch.plan.number,
+        )
+
+
+def _paused(before: TableState | None, state: TableState) -> TableState:
+    """Return a paused state with the columns, the key and the tables as they were before."""
+    _LOG.error("the table %s is paused: %s", state.table, state.reason)
+    known = before or TableState(topic=state.topic, table=state.table)
+    return replace(state, columns=known.columns, key=known.key, table_ids=known.table_ids)
+
+
+def _write_tables(topic: _Topic, batch: CommitContext, spark: SparkSession) -> TableState:
+    """Write the changes of a topic in a session of their own; return the state with table ids.
+
+    MERGE takes the metadata of its commit from the session.
+    """
+    assert topic.sink is not None
+    assert topic.changes is not None
+    state, outputs = topic.state, topic.sink.tables()
+    topic.sink.write({ROWS: frame_in_session(topic.changes, spark)}, batch)
+    written = {output: delta_state(spark, path) for path, output in outputs}
+    ids = {output: found.table_id() for output, found in written.items() if found.version >= 0}
+    return replace(state, table_ids={**state.table_ids, **ids})

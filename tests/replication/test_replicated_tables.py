@@ -1,0 +1,317 @@
+"""A job that replicates the topics of a database, from Kafka to Delta."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.support.delta_tables import rows
+from tests.support.replicated_topics import (
+    FIRST_MILLIS,
+    INT,
+    LOCAL_TIME,
+    LONG,
+    MAP,
+    MONEY,
+    TEXT,
+    SourceRecords,
+    schema_record,
+    send_changes,
+)
+from tidegate import Job, KafkaSource, run
+from tidegate.cli import app
+from tidegate.errors import ArgumentError
+from tidegate.job.policies import Limits
+from tidegate.replication import (
+    ReplicatedTables,
+    TableOptions,
+    replicated_input,
+    request_resume,
+)
+from tidegate.telemetry.stats import Summary
+from tidegate.testing import Broker
+
+pytestmark = pytest.mark.broker
+USERS = SourceRecords({"id": INT, "name": TEXT})
+ORDERS = SourceRecords({"no": INT, "price": MONEY}, key=("no",))
+
+
+class Database:
+    """The topics of one database, and the job that replicates them."""
+
+    def __init__(self, broker: Broker, root: Path, **options: Any) -> None:
+        self.servers, self.broker, self.root = broker.bootstrap_servers, broker, root
+        self.server = f"db{uuid.uuid4().hex[:8]}"
+        self.options = options
+        self.control = root / "replication"
+
+    def topic(self, table: str) -> str:
+        return f"{self.server}.public.{table}"
+
+    def send(self, table: str, *records: tuple[bytes | None, bytes | None]) -> None:
+        if self.topic(table) not in self.broker.topics():
+            self.broker.create_topic(self.topic(table), partitions=1)
+        send_changes(self.servers, self.topic(table), records)
+
+    def job(self) -> Job:
+        source = KafkaSource(self.servers, pattern=rf"{self.server}\.public\..*")
+        sink = ReplicatedTables(
+            str(self.control),
+            source=source,
+            root=str(self.root / "tables"),
+            **self.options,
+        )
+        changes = replicated_input(source)
+        return Job(name="replicate", inputs={"changes": changes}, sink=sink)
+
+    def run(self, spark: SparkSession) -> Summary:
+        return run(self.job(), spark)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        stored = rows(self.root / "tables" / f"public.{table}")
+        state = ("changed_at", "position")
+        plain = [{k: v for k, v in row.items() if k not in state} for row in stored]
+        return sorted(plain, key=lambda row: next(iter(row.values())))
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        stored = rows(self.control)
+        return {row["topic"].rpartition(".")[2]: row for row in stored}
+
+
+def test_topics_become_tables_and_new_topics_and_columns_appear(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path, keep="both")
+    database.send(
+        "users",
+        USERS.change("c", 1, {"id": 1, "name": "ann"}),
+        USERS.change("c", 2, {"id": 2, "name": "bob"}),
+        USERS.change("u", 3, {"id": 1, "name": "Ann"}),
+        USERS.change("d", 4, id=2, name="bob"),
+        USERS.tombstone(id=2),
+    )
+    summary = database.run(spark)
+    assert (summary.rows_in, summary.dead_letters) == (5, 0)
+    assert database.rows("users") == [
+        {"id": 1, "name": "Ann", "deleted": False},
+        {"id": 2, "name": None, "deleted": True},
+    ]
+    # Another topic, and a column with a wider type and a new one while an old one is missing.
+    wider = SourceRecords({"id": LONG, "age": INT, "born": LOCAL_TIME})
+    database.send("users", wider.change("c", 5, {"id": 2**40, "age": 7, "born": 1_000_000}))
+    database.send("orders", ORDERS.change("r", 6, {"no": 1, "price": "AfQ="}))
+    database.run(spark)
+    # Delta's feature for wider types, which other readers do not have yet.
+    users = spark.read.format("delta").load(str(tmp_path / "tables" / "public.users"))
+    found = users.drop("changed_at", "position").orderBy("id").collect()
+    assert [row.asDict() for row in found] == [
+        {"id": 1, "name": "Ann", "age": None, "born": None, "deleted": False},
+        {"id": 2, "name": None, "age": None, "born": None, "deleted": True},
+        {
+            "id": 2**40,
+            "name": None,
+            "age": 7,
+            "born": datetime(1970, 1, 1, 0, 0, 1),
+            "deleted": False,
+        },
+    ]
+    assert database.rows("orders") == [{"no": 1, "price": Decimal("5.00"), "deleted": False}]
+    versions = spark.read.format("delta").load(str(tmp_path / "tables" / "public.users_history"))
+    assert {(row["id"], row["op"]) for row in versions.collect()} == {
+        (1, "create"),
+        (1, "update"),
+        (2, "create"),
+        (2, "delete"),
+        (2**40, "create"),
+    }
+    states = database.states()
+    assert {name: (state["state"], state["positions"]) for name, state in states.items()} == {
+        "users": ("active", [(0, 6)]),
+        "orders": ("active", [(0, 1)]),
+    }
+    assert (states["users"]["changes"], states["users"]["batch"]) == (6, 1)
+
+
+def test_a_table_that_fails_is_paused_and_the_others_continue(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "ann"}))
+    database.send("retyped", USERS.change("c", 2, {"id": 1, "name": "ann"}))
+    database.send("deleted", USERS.change("c", 3, {"id": 1, "name": "ann"}))
+    database.send("keyless", replace(USERS, key=()).change("c", 4, {"id": 1, "name": "ann"}))
+    database.send("plain", (b'{"id": 1}', b'{"op": "c", "after": {"id": 1}}'))
+    database.send("mapped", SourceRecords({"id": INT, "tags": MAP}).change("c", 5, {"id": 1}))
+    database.run(spark)
+    shutil.rmtree(tmp_path / "tables" / "public.deleted")
+    number = SourceRecords({"id": INT, "name": INT})
+    database.send("users", USERS.change("u", 6, {"id": 1, "name": "Ann"}))
+    database.send("retyped", number.change("u", 7, {"id": 1, "name": 2}))
+    database.send("deleted", USERS.change("u", 8, {"id": 1, "name": "Ann"}))
+    database.send("keyless", replace(USERS, key=()).change("u", 9, {"id": 1, "name": "Ann"}))
+    summary = database.run(spark)
+    assert (summary.rows_in, summary.dead_letters) == (4, 0)
+    assert database.rows("users") == [{"id": 1, "name": "Ann", "deleted": False}]
+    assert database.rows("retyped") == [{"id": 1, "name": "ann", "deleted": False}]
+    states = {
+        name: (state["positions"], (state["reason"] or "").splitlines()[:1])
+        for name, state in database.states().items()
+    }
+    deleted = tmp_path / "tables" / "public.deleted"
+    assert states == {
+        "users": ([(0, 2)], []),
+        "retyped": ([(0, 1)], ["column 'name' was string and is int"]),
+        "deleted": ([(0, 1)], [f"table {deleted} was deleted or replaced"]),
+        "keyless": ([(0, 0)], ["the records have no key"]),
+        "plain": ([(0, 0)], ["the records have no schema part with the columns of a row"]),
+        "mapped": ([(0, 0)], ["invalid type of column 'tags': 'map'"]),
+    }
+    assert not deleted.exists()
+
+
+def test_records_that_cannot_be_decoded_are_dead_letters_and_declared_tables_need_no_schema(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    plain = TableOptions(columns="id INT, op STRING", key="id", rename={"op": "source_op"})
+    database.options["options_by_topic"] = {database.topic("plain"): plain}
+    database.send(
+        "users",
+        USERS.change("c", 1, {"id": 1, "name": "ann"}),
+        (b"{}", b"not JSON"),
+        USERS.change("x", 2, {"id": 1, "name": "ann"}),
+        (None, None),
+    )
+    row = {"id": 7, "op": "o"}
+    source = {"lsn": 1, "ts_ms": FIRST_MILLIS}
+    value = {"op": "c", "after": row, "before": None, "source": source, "ts_ms": FIRST_MILLIS}
+    database.send("plain", (b'{"id": 7}', json.dumps(value).encode()))
+    heartbeat = {"type": "struct", "name": "io.debezium.connector.common.Heartbeat", "fields": []}
+    database.send("beats", (b"{}", schema_record(heartbeat, {"ts_ms": 1})))
+    job = replace(database.job(), limits=Limits(dead_ratio=1.0))
+    summary = run(job, spark)
+    assert (summary.rows_in, summary.dead_letters) == (6, 3)
+    assert database.rows("users") == [{"id": 1, "name": "ann", "deleted": False}]
+    assert database.rows("plain") == [{"id": 7, "source_op": "o", "deleted": False}]
+    dead_letters = rows(Path(job.locations.dead_letters.path))
+    found = {(row["offset"], row["value"], row["stage"], row["reason"]) for row in dead_letters}
+    assert {(offset, stage, reason) for offset, _, stage, reason in found} == {
+        (1, "decode", "not a JSON object"),
+        (2, "decode", "unknown operation: x"),
+        (3, "decode", "no key and no value"),
+    }
+    assert (1, b"not JSON") in {(offset, value) for offset, value, _, _ in found}
+    assert {name: state["skipped"] for name, state in database.states().items()} == {
+        "users": 0,
+        "plain": 0,
+        "beats": 1,
+    }
+
+
+def test_two_topics_with_the_same_table_are_refused(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path, table_name="{table}")
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "ann"}))
+    database.run(spark)
+    other = f"{database.server}.public.other.users"
+    broker.create_topic(other, partitions=1)
+    send_changes(broker.bootstrap_servers, other, [USERS.change("c", 2, {"id": 2, "name": "b"})])
+    database.run(spark)
+    stored = {row["topic"]: row for row in rows(tmp_path / "replication")}
+    assert (stored[other]["state"], stored[other]["positions"]) == ("paused", [(0, 0)])
+    assert str(stored[other]["reason"]).startswith("the table 'users' is that of the topic")
+    assert len(rows(tmp_path / "tables" / "users")) == 1
+
+
+@pytest.mark.parametrize("name", ["{column}", "{0}", "{table"])
+def test_an_invalid_table_name_is_refused(name: str) -> None:
+    source = KafkaSource("localhost:9092", "shop.public.users")
+    with pytest.raises(ArgumentError, match="invalid table_name"):
+        ReplicatedTables("/tables/replication", source=source, root="/tables", table_name=name)
+
+
+def test_a_resumed_table_catches_up_in_parts(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path, catch_up_records=3)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "a"}))
+    database.send("ticks", USERS.change("c", 2, {"id": 1, "name": "0"}))
+    database.run(spark)
+    table, aside = tmp_path / "tables" / "public.users", tmp_path / "aside"
+    table.rename(aside)
+    database.send("users", USERS.change("u", 3, {"id": 1, "name": "b"}), (b"{}", b"not JSON"))
+    paused = database.run(spark)
+    assert (paused.rows_in, paused.rows_out, paused.dead_letters) == (2, 0, 0)
+    missed = [USERS.change("c", number, {"id": number, "name": "c"}) for number in range(4, 9)]
+    database.send("users", *missed)
+    database.run(spark)
+    assert database.states()["users"]["positions"] == [(0, 1)]
+    with pytest.raises(ArgumentError, match="is active"):
+        request_resume(str(database.control), [database.topic("ticks")])
+    aside.rename(table)
+    request_resume(str(database.control), [database.topic("users")])
+    found = []
+    for number in range(4):
+        database.send("ticks", USERS.change("u", 20 + number, {"id": 1, "name": str(number)}))
+        run(replace(database.job(), limits=Limits(dead_ratio=1.0)), spark)
+        state = database.states()["users"]
+        found.append((state["state"], state["positions"][0][1]))
+        assert database.rows("ticks")[0]["name"] == str(number)
+    # The request is taken into account with the next batch, and acted on with the one after it.
+    assert found == [("resuming", 1), ("resuming", 4), ("resuming", 7), ("active", 8)]
+    assert [row["name"] for row in database.rows("users")] == ["b", "c", "c", "c", "c", "c"]
+    assert (state["changes"], state["dead_letters"]) == (7, 1)
+    assert len(rows(tmp_path / "replication.dead_letters")) == 1
+    assert list((database.control / "_requests").iterdir()) == []
+
+
+def test_a_table_whose_columns_do_not_fit_is_replaced_by_a_new_one(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "a"}))
+    database.run(spark)
+    numbers = SourceRecords({"id": INT, "name": INT})
+    database.send("users", numbers.change("u", 2, {"id": 1, "name": 5}))
+    database.run(spark)
+    (tmp_path / "tables" / "public.users").rename(tmp_path / "aside")
+    request_resume(str(database.control), [database.topic("users")], recreate=True)
+    for position in (3, 4):
+        database.send("users", numbers.change("r", position, {"id": position, "name": 7}))
+        database.run(spark)
+    assert [(row["id"], row["name"]) for row in database.rows("users")] == [(1, 5), (3, 7), (4, 7)]
+
+
+def test_status_shows_the_lag_of_each_table(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "a"}))
+    database.send("keyless", replace(USERS, key=()).change("c", 2, {"id": 1, "name": "a"}))
+    database.run(spark)
+    database.send("users", *[USERS.change("u", 3, {"id": 1, "name": "b"})] * 3)
+    arguments = ["status", str(tmp_path), "--servers", broker.bootstrap_servers]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0, shown.output
+    lines = [" ".join(line.split()) for line in shown.output.splitlines()]
+    assert "public.users active 3 1 0 0 0" in lines
+    assert "public.keyless paused 1 0 0 0 -1" in lines
+    assert f"{database.topic('keyless')} is paused: the records have no key" in lines
+    shown = CliRunner().invoke(app, [*arguments, "--json"])
+    (job,) = [json.loads(line) for line in shown.output.splitlines()]
+    assert [table["lag"] for table in job["replicated_tables"]] == [1, 3]
+    resumed = CliRunner().invoke(app, ["resume", str(database.control), database.topic("keyless")])
+    assert (resumed.exit_code, "resumed with the next batches" in resumed.output) == (0, True)
+    refused = CliRunner().invoke(app, ["resume", str(tmp_path / "tables"), "users"])
+    assert refused.exit_code == 2
