@@ -23,6 +23,7 @@ PARTS = (
     "sinks",
     "stores",
     "views",
+    "replication",
     "jobs",
     "testing",
     "errors",

@@ -202,7 +202,7 @@ def test_a_variable_decimal_with_other_fields_is_incompatible() -> None:
     assert found.startswith("incompatible schema 1: ")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "changelogs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "change-data-capture.md"
 AVRO_TYPES = {"INT32": "int", "INT64": "long", "FLOAT64": "double"}
 
 
