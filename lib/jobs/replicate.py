@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -100,7 +101,7 @@ class Replicate(Config, name="replicate"):
 
 def job(config: Replicate) -> Job:
     """Return the job of a configuration, which writes each table of the database."""
-    changes, output = config.changes, config.output
+    changes, output, limits = config.changes, config.output, config.limits
     with config_errors("changes"):
         source = KafkaSource(
             config.kafka.bootstrap_servers,
@@ -123,7 +124,12 @@ def job(config: Replicate) -> Job:
             decimals=changes.decimals,
             timestamps=changes.timestamps,
             unavailable_value=changes.unavailable_value,
+            dead_rows=limits.dead_rows,
+            dead_ratio=limits.dead_ratio,
+            min_rows=limits.min_rows,
             writers=output.writers,
             catch_up_records=output.catch_up_records,
         )
-    return config.as_job(inputs={"changes": replicated_input(source)}, sink=sink)
+    job = config.as_job(inputs={"changes": replicated_input(source)}, sink=sink)
+    # Too many dead letters pause a table, and do not stop the job.
+    return replace(job, limits=replace(limits, dead_rows=None, dead_ratio=None))

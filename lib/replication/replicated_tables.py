@@ -137,10 +137,10 @@ class ReplicatedTables(Sink):
 
     A table that fails is paused: its records stay in the topic, and the other tables continue. It
     fails for a column whose type changes in another way, for records without a schema part or a key
-    unless they are declared, and if its Delta table was deleted or changed by another program. The
-    control table has the reason, and the offsets at which the table continues. `tidegate resume`
-    resumes it: with the next batches it gets what it has missed, in parts of `catch_up_records`, so
-    that the other tables wait for one part at most.
+    unless they are declared, for too many dead letters, and if its Delta table was deleted or
+    changed by another program. The control table has the reason, and the offsets at which the table
+    continues. `tidegate resume` resumes it: with the next batches it gets what it has missed, in
+    parts of `catch_up_records`, so that the other tables wait for one part at most.
 
     Each table is written exactly once, as `CurrentTable` and `HistoryTable` are, in its own commit,
     and several at a time. The control table is the target of the job and is written last. It has
@@ -161,6 +161,8 @@ class ReplicatedTables(Sink):
             or "both".
         options_by_topic: options of single topics, by topic.
         shape, decimals, timestamps, unavailable_value: as for `debezium_format`.
+        dead_rows, dead_ratio, min_rows: the number of dead letters in a batch above which a table
+            is paused, and their ratio in a batch with at least `min_rows` records of the table.
         writers: how many tables are written at a time.
         catch_up_records: how many offsets a resumed table catches up in a batch.
         output: name of the control table in the commits of the job.
@@ -190,6 +192,9 @@ class ReplicatedTables(Sink):
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
+    dead_rows: int | None = field(default=10_000, compare=False)
+    dead_ratio: float | None = field(default=0.1, compare=False)
+    min_rows: int = field(default=1_000, compare=False)
     writers: int = field(default=8, compare=False)
     catch_up_records: int = field(default=100_000, compare=False)
     output: str = REPLICATION
@@ -257,10 +262,11 @@ class ReplicatedTables(Sink):
                 [part.rows for part in missed.values() if part.rows is not None],
                 of_batch,
             )
-            topics = [
-                self._planned(topic, states, missed.get(topic.name))
-                for topic in _find_topics(available)
-            ]
+            topics = []
+            known = dict(states)
+            for topic in _find_topics(available):
+                topics.append(self._planned(topic, known, missed.get(topic.name)))
+                known[topic.name] = topics[-1].state
             decode = [partial(self._decode, each, available, plan, persisted) for each in topics]
             decoded = run_concurrently(spark, decode, self.writers)
             deferred_rows += sum(topic.deferred_rows for topic in decoded)
@@ -399,6 +405,7 @@ class ReplicatedTables(Sink):
         is_dead_letter = F.col("bad") & ~F.col("skipped") & is_new
         counts = decoded.agg(F.count_if(is_dead_letter), F.count_if(F.col("skipped") & is_new))
         ((dead_letters, skipped),) = counts.collect()
+        self._require_few_dead_letters(dead_letters, topic.new_records)
         undecodable = None
         if dead_letters:
             explained = change_format.explain_failures(
@@ -427,6 +434,19 @@ class ReplicatedTables(Sink):
             dead_letters=dead_letters,
             skipped=skipped,
         )
+
+    def _require_few_dead_letters(self, count: int, records: int) -> None:
+        is_above_ratio = (
+            self.dead_ratio is not None
+            and records >= self.min_rows
+            and count > self.dead_ratio * records
+        )
+        if is_above_ratio or (self.dead_rows is not None and count > self.dead_rows):
+            raise TableError(
+                f"too many dead letters: {count:,} of {records:,} records",
+                f"at most dead_rows={self.dead_rows} and dead_ratio={self.dead_ratio} in a batch",
+                "correct the format or the columns of the topic, or raise the limit",
+            )
 
     def _prepare_tables(self, spark: SparkSession, sink: Sink, state: TableState) -> None:
         """Require that the tables are those of the last batch, and add what their columns lack."""

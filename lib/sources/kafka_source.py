@@ -56,7 +56,7 @@ class KafkaSource:
     Args:
         bootstrap_servers: the brokers, as "host:port,host:port".
         topics: one topic or several. Exactly one of topics, pattern and partitions is required.
-        pattern: a Java regular expression for the names of the topics.
+        pattern: a Java regular expression that matches the whole name of each topic.
         partitions: the partitions to read, as {topic: [partition, ...]}.
         start: where the first batch of a new checkpoint starts: "earliest", "latest", offsets as
             {topic: {partition: offset}} for every partition (-2 is the earliest, -1 the latest
@@ -269,7 +269,8 @@ class KafkaSource:
         if self.topics:
             return {"subscribe": ",".join(self.topics)}
         if self.pattern:
-            return {"subscribePattern": self.pattern}
+            # Spark looks for the pattern anywhere in a name, unlike Kafka's own consumer.
+            return {"subscribePattern": f"^(?:{self.pattern})$"}
         partitions = self.partitions or {}
         return {"assign": json.dumps({topic: list(parts) for topic, parts in partitions.items()})}
 

@@ -218,19 +218,35 @@ def test_records_that_cannot_be_decoded_are_dead_letters_and_declared_tables_nee
     }
 
 
+def test_too_many_dead_letters_pause_a_table(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path, dead_rows=1)
+    database.send("users", (b"{}", b"not JSON"), USERS.change("c", 1, {"id": 1, "name": "a"}))
+    bad = (b"{}", b"not JSON")
+    database.send("broken", bad, USERS.change("c", 2, {"id": 1, "name": "a"}), bad)
+    summary = run(replace(database.job(), limits=Limits(dead_ratio=None)), spark)
+    assert (summary.rows_in, summary.rows_out, summary.dead_letters) == (5, 1, 1)
+    states = {name: (state["state"], state["reason"]) for name, state in database.states().items()}
+    assert states["users"] == ("active", None)
+    assert states["broken"][1].startswith("too many dead letters: 2 of 3 records")
+
+
 def test_two_topics_with_the_same_table_are_refused(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     database = Database(broker, tmp_path, table_name="{table}")
     database.send("users", USERS.change("c", 1, {"id": 1, "name": "ann"}))
-    database.run(spark)
-    other = f"{database.server}.public.other.users"
-    broker.create_topic(other, partitions=1)
-    send_changes(broker.bootstrap_servers, other, [USERS.change("c", 2, {"id": 2, "name": "b"})])
-    database.run(spark)
+    same_batch, later = (f"{database.server}.public.{name}.users" for name in ("v2", "v3"))
+    for topic in (same_batch, later):
+        broker.create_topic(topic, partitions=1)
+        change = USERS.change("c", 2, {"id": 2, "name": "b"})
+        send_changes(broker.bootstrap_servers, topic, [change])
+        database.run(spark)
     stored = {row["topic"]: row for row in rows(tmp_path / "replication")}
-    assert (stored[other]["state"], stored[other]["positions"]) == ("paused", [(0, 0)])
-    assert str(stored[other]["reason"]).startswith("the table 'users' is that of the topic")
+    for topic in (same_batch, later):
+        assert (stored[topic]["state"], stored[topic]["positions"]) == ("paused", [(0, 0)])
+        assert str(stored[topic]["reason"]).startswith("the table 'users' is that of the topic")
     assert len(rows(tmp_path / "tables" / "users")) == 1
 
 

@@ -63,6 +63,11 @@ def test_topics_pattern_and_partitions_name_the_input(
     assert batches >= 3
     by_pattern = KafkaSource(bootstrap_servers=broker.bootstrap_servers, pattern=f"{filled[:-3]}.*")
     assert drain(spark, by_pattern, tmp_path / "2") == (all_values, 1)
+    # A pattern matches whole names, not a part of one.
+    broker.create_topic(f"{filled}.dead")
+    produce(broker.bootstrap_servers, f"{filled}.dead", [b"dead"])
+    by_name = KafkaSource(broker.bootstrap_servers, pattern=f"(?i){filled.upper()}|x{filled}")
+    assert drain(spark, by_name, tmp_path / "4") == (all_values, 1)
     by_partition = KafkaSource(
         bootstrap_servers=broker.bootstrap_servers,
         partitions={filled: [1]},
