@@ -83,8 +83,10 @@ def test_the_examples_of_a_module_hold(name: str, given: dict[str, Any]) -> None
 @pytest.fixture
 def servers(page: str) -> Iterator[str]:
     """The address of a broker of the page's own, with its sample clicks."""
-    samples = [] if names_files(text(page)) else SAMPLE.findall(text(page))
-    if not samples and not re.search(r"create_topics|tidegate produce", text(page)):
+    samples = SAMPLE.findall(text(page))
+    if names_files(text(page)):
+        samples = []
+    elif not samples and "create_topics" not in text(page):
         yield READERS
         return
     with Broker.start() as broker:
@@ -100,9 +102,15 @@ def has_examples(page: str) -> bool:
     return any(block.kind == "python" or block.title for block in blocks(text(page)))
 
 
+# tests/cli/test_five_minutes.py follows these, and checks their tables.
+FIRST_PAGES = ("README.md", "docs/get-started/quickstart.md")
+
+
 @pytest.mark.pages
 @pytest.mark.broker
-@pytest.mark.parametrize("page", [page for page in PAGES if has_examples(page)])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if has_examples(page) and page not in FIRST_PAGES]
+)
 def test_the_examples_of_a_page_run_one_after_the_other(
     page: str, spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:

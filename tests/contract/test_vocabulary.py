@@ -43,7 +43,7 @@ PHRASES = {
     r"\banew\b": "again, from the start",
     r"\bof before\b": "earlier",
     r"\bbears\b": "has",
-    r"\bcomes? out\b|\bcame out\b|\bis out\b": "is emitted, results",
+    r"\bcomes? out\b|\bcame out\b|\bis out\b(?! of order)": "is emitted, results",
     r"\bworks? off\b|\bworked off\b": "backfills",
     r"\bby hand\b": "in plain PySpark",
     r"\bhangs? on\b": "depends on",
