@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +134,16 @@ def test_the_rules_find_what_they_are_for() -> None:
 
 def test_unreviewed_pages_exist() -> None:
     assert [page for page in UNREVIEWED if not (ROOT / page).exists()] == []
+
+
+def test_the_requirements_in_the_readme_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = dict(
+        re.findall(r"^([\w-]+)==([\d.]+)\.\*", "\n".join(project["dependencies"]), re.M)
+    )
+    pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (
+        f"Spark {versions['pyspark']} with Delta {versions['delta-spark']}, "
+        f"Python {pythons[0]} to {pythons[-1]}, Java"
+    ) in readme
