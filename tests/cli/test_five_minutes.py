@@ -71,7 +71,7 @@ def event_times(servers: str) -> list[datetime]:
         for message in consumer.consume(RECORDS, timeout=10):
             received += 1
             with suppress(ValueError, KeyError):
-                times.append(event_time(json.loads(message.value())))
+                times.append(event_time(json.loads(message.value() or b"")))
     consumer.close()
     return times
 

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,9 @@ READERS = "localhost:9092"
 """The broker of the pages."""
 READERS_FOLDER = "/tmp/tidegate"
 """The folder of tables that pages name by an absolute path."""
-_FENCE = re.compile(r"^```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S
+)
 _TITLE = re.compile(r'title="([^"]+)"')
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.M)
 _SET_UP = re.compile(r"(git clone|pip install|export|\. )")
@@ -40,11 +43,12 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of a page."""
+    """Return the fenced blocks of a page, without the indentation of lists, tabs and notes."""
     found = []
     for fence in _FENCE.finditer(text):
         title = _TITLE.search(fence["info"])
-        found.append(Block(fence["kind"], title[1] if title else None, fence["body"]))
+        body = textwrap.dedent(fence["body"])
+        found.append(Block(fence["kind"], title[1] if title else None, body))
     return found
 
 
