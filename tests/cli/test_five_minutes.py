@@ -25,7 +25,7 @@ TABLES = {
     "docs/get-started/quickstart.md": ("windows", "late_rows", "dead_letters"),
 }
 """Of each page, the tables of the results, the late rows and the dead letters."""
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ FIRST_PAGES = ("README.md", "docs/get-started/quickstart.md")
 
 @pytest.mark.pages
 @pytest.mark.broker
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if has_examples(page) and page not in FIRST_PAGES]
 )

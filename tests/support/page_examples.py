@@ -30,7 +30,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.M)
 _SET_UP = re.compile(r"(git clone|pip install|export|\. )")
 """Commands that prepare a reader's environment, which the tests have."""
-_TIMEOUT_SECONDS = 300
+_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
