@@ -21,7 +21,7 @@ PAGE_WIDTH = 670
 def test_a_diagram_can_be_read(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     root = ElementTree.fromstring(text)
-    assert root.findtext(f"{SVG}title")
+    assert root.findtext(f"{SVG}title") or root.attrib.get("aria-label")
     assert "prefers-color-scheme: dark" in text
     scale = min(1, PAGE_WIDTH / float(root.attrib["viewBox"].split()[2]))
     sizes = [float(size) for size in re.findall(r"font(?:-size)?: *(?:\d+ )?([\d.]+)px", text)]

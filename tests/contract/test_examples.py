@@ -30,7 +30,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path
 FILE_NAME = re.compile(
     r"\b(?:[Ss]ave|[Ww]rite|[Pp]ut)\b[^.`]*\b(?:as|in|into|to) `(\S+\.(?:py|toml))`"
 )
-"""The name of a file that a page tells its reader to save."""
+"""The name of a file that a page asks its reader to save."""
 SAMPLE = re.compile(r"^\$ tidegate (produce \S+ --sample .*)$", re.MULTILINE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
