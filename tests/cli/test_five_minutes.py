@@ -1,78 +1,84 @@
-"""The README's first job, as written: commands, configuration and output."""
+"""The first jobs that a reader runs, as written: commands, files, output, and the tables."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
-from tests.contract.test_examples import READERS, text
+from tests.contract.test_examples import FIRST_PAGES, text
+from tests.support.page_examples import Reader
 from tidegate.testing import Broker
 
-FIRST = re.compile(r"\[start:first\](.*)\[end:first\]", re.DOTALL)
-BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"in `(\S+\.toml)`")
-STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages]
+RECORDS = 30_000
+DEAD_LETTERS = 13
+TABLES = {
+    "README.md": ("views", "views.late", "views.dead_letters"),
+    "docs/get-started/quickstart.md": ("windows", "late_rows", "dead_letters"),
+}
+"""Of each page, the tables of the results, the late rows and the dead letters."""
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture
-def first() -> str:
-    """The section of the README."""
-    found = FIRST.search(text("README.md"))
-    assert found is not None
-    return found[1]
+def servers() -> Iterator[str]:
+    """The address of a broker without topics."""
+    with Broker.start() as broker:
+        yield broker.bootstrap_servers
 
 
-def test_the_commands_of_the_readme_print_the_shown_output(
-    first: str, broker: Broker, tmp_path: Path
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_each_record_of_a_first_job_is_in_one_of_its_tables(
+    page: str, spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
-    blocks = BLOCK.findall(first)
-    (name,) = FILE_NAME.findall(first)
-    (toml,) = [content for kind, content in blocks if kind == "toml"]
-    (tmp_path / name).write_text(toml, encoding="utf-8")
-    steps = [
-        step for kind, content in blocks if kind == "console" for step in STEP.findall(content)
-    ]
-    outputs = [shell(command, broker, tmp_path) for command, _ in steps]
-    for (_, shown), printed in zip(steps, outputs, strict=True):
-        assert [line for line in shown.splitlines() if not as_shown(line).search(printed)] == []
-    assert "5,001 records sent to readings." in outputs[2]
-    # The latest reading is at 10:15:00; a later one closes the window of 10:15.
-    assert "with an event at 2026-03-02 10:15:10Z or later" in outputs[3]
-    assert "Read: 5,001 offsets of readings, in batches 0 to 1." in outputs[4]
-    assert "Waiting in the topics: 0 offsets." in outputs[4]
-    table = [line.split()[1:] for line in outputs[5].splitlines()[1:]]
-    assert [sensor for sensor, *_ in table] == sorted(f"s{number}" for number in range(16))
-    # One reading every 180 ms until 10:14.
-    assert sum(int(readings) for _, readings, _ in table) == 14 * 60_000 // 180
+    Reader(tmp_path, servers).follow(page, text(page))
+    target, late_rows, dead_letters = (rows(tmp_path / "tables" / name) for name in TABLES[page])
+    times = event_times(servers)
+    assert len(times) == RECORDS - DEAD_LETTERS
+    assert len(dead_letters) == DEAD_LETTERS
+    end = max(row["window"]["end"] for row in target)
+    in_windows = sum(time < end for time in times)
+    assert len(late_rows) > 0
+    assert sum(row["views"] for row in target) == in_windows - len(late_rows)
 
 
-def as_shown(line: str) -> re.Pattern[str]:
-    """Return the pattern of an output line: durations can differ, and ... matches any text."""
-    masked = re.sub(r"[\d.]+ s\b", "SECONDS s", line)
-    return re.compile(re.escape(masked).replace("SECONDS", r"[\d.]+").replace(r"\.\.\.", ".*"))
+def rows(table: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
+    return found
 
 
-def shell(command: str, broker: Broker, folder: Path) -> str:
-    """Run a command in a shell with the active environment; return its output."""
-    # Only the address of the broker differs from the README.
-    done = subprocess.run(
-        ["sh", "-c", command.replace(READERS, broker.bootstrap_servers)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "COLUMNS": "160",
-            "TIDEGATE_KAFKA__BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-        },
-        capture_output=True,
-        text=True,
+def event_times(servers: str) -> list[datetime]:
+    """Return the event times of the records of `clicks` that are not dead letters."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "test",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
     )
-    print(command, done.stdout, done.stderr, sep="\n")
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    consumer.subscribe(["clicks"])
+    times, received = [], 0
+    while received < RECORDS:
+        for message in consumer.consume(RECORDS, timeout=10):
+            received += 1
+            with suppress(ValueError, KeyError):
+                times.append(event_time(json.loads(message.value() or b"")))
+    consumer.close()
+    return times
+
+
+def event_time(click: dict[str, Any]) -> datetime:
+    """Return the event time of a click; ValueError for one of another type or of the future."""
+    time = datetime.fromisoformat(click["event_time"])
+    if not isinstance(click["ms"], float | int) or time > datetime.now(UTC):
+        raise ValueError(click)
+    return time

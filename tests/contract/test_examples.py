@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
 import importlib
 import pkgutil
@@ -18,6 +17,7 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 import tidegate
+from tests.support.page_examples import READERS, Reader, blocks, names_files
 from tidegate.cli import app
 from tidegate.testing import Broker
 
@@ -27,9 +27,10 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tidegate.__path__, "tidegate."))
-READERS = "localhost:9092"
-"""The broker of the pages."""
-PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(
+    r"\b(?:[Ss]ave|[Ww]rite|[Pp]ut)\b[^.`]*\b(?:as|in|into|to) `(\S+\.(?:py|toml))`"
+)
+"""The name of a file that a page asks its reader to save."""
 SAMPLE = re.compile(r"^\$ tidegate (produce \S+ --sample .*)$", re.MULTILINE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -83,7 +84,9 @@ def test_the_examples_of_a_module_hold(name: str, given: dict[str, Any]) -> None
 def servers(page: str) -> Iterator[str]:
     """The address of a broker of the page's own, with its sample clicks."""
     samples = SAMPLE.findall(text(page))
-    if not samples and "create_topics" not in text(page):
+    if names_files(text(page)):
+        samples = []
+    elif not samples and "create_topics" not in text(page):
         yield READERS
         return
     with Broker.start() as broker:
@@ -95,29 +98,74 @@ def servers(page: str) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def answers(example: str) -> Iterator[tuple[str, object]]:
-    """Yield the expressions that an example shows an answer of, in a comment on their line."""
-    lines = example.splitlines()
-    for statement in ast.parse(example).body:
-        comment = lines[(statement.end_lineno or 0) - 1][statement.end_col_offset :].strip()
-        if isinstance(statement, ast.Expr) and comment.startswith("# "):
-            yield ast.unparse(statement), ast.literal_eval(comment.removeprefix("# "))
+def has_examples(page: str) -> bool:
+    return any(block.kind == "python" or block.title for block in blocks(text(page)))
+
+
+# tests/cli/test_five_minutes.py follows these, and checks their tables.
+FIRST_PAGES = ("README.md", "docs/get-started/quickstart.md")
 
 
 @pytest.mark.pages
 @pytest.mark.broker
-@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(text(page))])
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if has_examples(page) and page not in FIRST_PAGES]
+)
 def test_the_examples_of_a_page_run_one_after_the_other(
     page: str, spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
-    there: dict[str, Any] = {"__name__": "page"}
-    for number, block in enumerate(PYTHON.findall(text(page))):
-        # A reader's broker and folder are the only things that differ here.
-        here = block.replace(READERS, servers).replace("/tmp/tidegate", f"{tmp_path}")
-        name = f"{page}, example {number + 1}"
-        exec(compile(here, name, "exec"), there)
-        for answer, comment in answers(here):
-            assert eval(answer, there) == comment, f"{name}: {answer}"
+    Reader(tmp_path, servers).follow(page, text(page))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_file_that_the_reader_saves_has_its_name_as_the_title_of_its_block(page: str) -> None:
+    assert set(FILE_NAME.findall(text(page))) <= {block.title for block in blocks(text(page))}
+
+
+NAMED = """
+```python title="numbers.py"
+n = 1
+print(n)
+```
+
+```console
+$ python numbers.py
+1
+```
+"""
+OTHER_FILE = """
+```python title="more.py"
+print(n + 1)
+```
+"""
+TYPED = """
+```python
+print(n + 1)
+```
+"""
+OUTPUT = """
+```console
+$ python numbers.py
+2
+```
+"""
+
+
+def test_a_file_of_a_page_runs_by_itself(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, READERS)
+    reader.follow("page", NAMED)
+    assert reader.outputs == {"python numbers.py": "1\n"}
+
+
+@pytest.mark.parametrize(
+    ("more", "error"), [(OTHER_FILE, AssertionError), (TYPED, NameError), (OUTPUT, AssertionError)]
+)
+def test_a_page_fails_on_names_of_another_file_and_on_another_output(
+    more: str, error: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(error):
+        Reader(tmp_path, READERS).follow("page", NAMED + more)
 
 
 def test_the_readme_s_own_links_lead_somewhere() -> None:
@@ -128,7 +176,9 @@ def test_the_readme_s_own_links_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_name_only_files_and_targets_of_make_that_exist(page: str) -> None:
-    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE))
+    # A reader's project has a Makefile of its own.
+    makefiles = text("Makefile") + text("lib/cli/project/Makefile.txt")
+    targets = set(re.findall(r"^([a-z]+):", makefiles, re.MULTILINE))
     assert set(re.findall(r"`?make ([a-z]+)`", text(page))) <= targets
     files = re.findall(r"`((?:jobs|conf|notebooks|tests|lib|benchmarks)/[^`* <>]+)`", text(page))
     assert [file for file in files if not (ROOT / file).exists()] == []

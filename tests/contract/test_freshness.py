@@ -26,7 +26,7 @@ from tidegate.windows import (
     WindowAggregation,
 )
 
-PAGE = "docs/reference/results.md"
+PAGE = "docs/concepts/emission-timing.md"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The begin of a window, a pane and a slice of all the lengths below."""
 TICK = timedelta(milliseconds=1)
