@@ -33,7 +33,7 @@ EXAMPLES = {
     "redrive": "tidegate redrive /data/shop/dead_letters --dry-run",
     "publish-changes": "tidegate publish-changes /data/users --key id --changelog /data/changes",
     "erase": "tidegate erase /data --where user_id=alice --dry-run",
-    "rescale": "tidegate rescale /data/shop/_checkpoints/page_views --to 8 --dry-run",
+    "rescale": "tidegate rescale /data/shop/_checkpoints/windows --to 8 --dry-run",
     "sizing": "tidegate sizing tumbling --rate 1000000 --keys 100000000",
     "class-archive": "tidegate class-archive",
     "init": "tidegate init shop --name views",
