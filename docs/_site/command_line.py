@@ -65,7 +65,8 @@ OWN_CODES = {
 BEFORE = """# Command line
 
 The command `tidegate` runs the built-in jobs, and monitors, verifies and repairs jobs and their
-tables. `tidegate COMMAND --help` shows the options of a command.
+tables. `tidegate COMMAND --help` shows the options of a command, and `tidegate --version` the
+version.
 
 ```console
 $ tidegate run windows --config page_views.toml

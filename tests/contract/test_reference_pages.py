@@ -60,8 +60,8 @@ def test_the_metrics_page_lists_the_exported_metrics_with_their_labels() -> None
     exported["tidegate_rule_violations_total"] = {"rule"}
     documented: dict[str, set[str]] = {}
     for cell in first_cells(text("reference/metrics.md")):
-        name, _, labels = cell.rstrip("}").partition("{")
-        documented[name] = set(filter(None, labels.split(",")))
+        metric, _, names = cell.rstrip("}").partition("{")
+        documented[metric] = set(filter(None, names.split(",")))
     assert documented == exported
 
 
