@@ -30,9 +30,13 @@ PARTS = (
 )
 
 
+FILES = {"errors": "exceptions"}
+"""The names of pages that differ from their part: reference/errors.md is written by authors."""
+
+
 def pages() -> dict[str, str]:
     """Return the text of each page by its path below docs/."""
-    return {f"reference/{part}.md": page(part) for part in PARTS}
+    return {f"reference/{FILES.get(part, part)}.md": page(part) for part in PARTS}
 
 
 def page(part: str) -> str:

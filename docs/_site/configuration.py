@@ -136,7 +136,7 @@ def _is_section(field: FieldInfo) -> bool:
 
 
 def _section(section: type[BaseModel], comments: dict[str, str]) -> str:
-    lines = [_purpose(section), "", "| key | value | default | |", "|---|---|---|---|"]
+    lines = [_purpose(section), "", "| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in _fields(section).items():
         key = field.alias or name
         text = field.description or comments.get(key, "")

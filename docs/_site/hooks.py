@@ -6,14 +6,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs._site import api, codes, configuration, pictures, settings
+from docs._site import api, codes, command_line, configuration, pictures, settings
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the API, configuration and settings, and the plots of the notebooks."""
+    """Add the generated pages of the reference, and the plots of the notebooks."""
     generated: dict[str, str | bytes] = {**api.pages(), **pictures.files()}
     generated["reference/configuration.md"] = configuration.page()
     generated["reference/settings.md"] = settings.page()
+    generated["reference/cli.md"] = command_line.page()
     for name, content in generated.items():
         files.append(File.generated(config, name, content=content))
     return files

@@ -48,7 +48,7 @@ def page() -> str:
             "\n## Process\n",
             *_table([PINNED_THREADS, WORKER_PYTHON]),
             "\n## Without an effect\n",
-            "| variable or property of the JVM | |",
+            "| variable or property of the JVM | meaning |",
             "|---|---|",
             *harmless,
             "",

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from .. import __version__
 from ..jobs import BUILT_IN_JOBS
 from ..jobs.job_command import EXIT_CODE_HELP, build_job_command
 from ..process.exit_codes import run_with_exit_code
@@ -67,6 +68,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        typer.echo(f"tidegate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Options of the program; their callbacks exit, so there is nothing left to do here."""
+
+
 for group_name, group_help in _GROUPS.items():
     _add_job_group(group_name, group_help)
 for command in (

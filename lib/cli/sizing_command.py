@@ -51,7 +51,7 @@ def sizing(
 ) -> None:
     """Estimate the cores, state, commits and files of a job, and its first limit.
 
-    The estimate uses measurements of this library: see docs/guides/sizing.md.
+    The estimate uses measurements of this library: see docs/operate/sizing.md.
     """
     workload = Workload(
         job_kind=kind,

@@ -215,8 +215,8 @@ def require_recorded(
     if last_batch is None or last_batch not in committed_batches:
         return
     raise TableMismatchError(
-        f"output {output!r}: {path} has batch {last_batch}, which was finished without this table",
-        "an earlier driver, which was fenced since, has created the table.",
+        f"output {output!r}: {path} has batch {last_batch}, which was completed without this table",
+        "a driver that had already been replaced created the table.",
         "move the folder of the table away; the driver that finished the batch has written its "
         "rows. Nothing was written.",
     )

@@ -152,7 +152,7 @@ class SparkSection(Section):
     """[spark]: settings of the job's session; those of spark-submit take precedence."""
 
     preset: Preset | None = Field(
-        default=None, description="named settings: [Presets](../guides/deploying.md#presets)"
+        default=None, description="named settings: [Presets](../operate/deployment.md#presets)"
     )
     partitions: int | None = Field(
         default=None,

@@ -41,7 +41,7 @@ MEASUREMENTS: Mapping[JobKind, Measurements] = {
     "join": Measurements(events_per_core=40_000, bytes_per_item=43, state_contents="events"),
     "enrich": Measurements(events_per_core=59_000, bytes_per_item=0, state_contents="nothing"),
 }
-"""The measurements of docs/benchmarks.md; replace them by those of your events and machines."""
+"""The measurements of docs/project/benchmarks.md; replace them by your own."""
 
 BATCH_SECONDS = 1.5
 """The minimal duration of a batch with a commit."""

@@ -25,8 +25,8 @@ PRESETS: Mapping[Preset, Mapping[str, str]] = {
     # For batches of a few thousand rows: tasks, files and state commits dominate the cost.
     "fresh": {STATE_STORE_PROVIDER: HEAP_STATE_STORE, SHUFFLE_PARTITIONS: "1"},
 }
-"""The settings of each preset, which override conf/spark-defaults.conf; docs/benchmarks.md has
-measurements.
+"""The settings of each preset, which override conf/spark-defaults.conf; measured in
+docs/project/benchmarks.md.
 
 A cluster needs no preset but `partitions`, because its cores are not known when the session is
 created; a backfill needs none, because it is a batch without state.

@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 class PrometheusCollector(Collector):
     """Exports the metrics of a run at each scrape.
 
-    docs/guides/running.md lists the metrics and their units. Counters start at 0 with each run.
+    docs/reference/metrics.md lists the metrics and their units. Counters start at 0 with each run.
     The label `job` belongs to Prometheus; the name of the job is in `tidegate_info`. An unknown
     value, such as the watermark before the first event, is omitted.
     """

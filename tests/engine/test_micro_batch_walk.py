@@ -23,7 +23,7 @@ from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/architecture.md"
+PAGE = ROOT / "docs/project/architecture.md"
 MAX_HOPS = 25
 _ROW = re.compile(r"\| \d+ \| `(?P<file>[\w/]+\.py)` \| `(?P<function>[\w.]+)` \| .+ \|")
 

@@ -130,7 +130,7 @@ def test_a_table_that_a_paused_driver_has_created_is_refused_and_can_be_moved_aw
     # The paused driver has not released the lease.
     numbers.lineage_file.write_text(replace(numbers.lineage, released=False).to_json())
     numbers.send(4, 5)
-    message = "dead_letters has batch 0, which was finished without this table"
+    message = "dead_letters has batch 0, which was completed without this table"
     with pytest.raises(TableMismatchError, match=message):
         run(numbers.job("DOUBLE", with_resumed_driver, max_records=1), spark)
     with pytest.raises(TableMismatchError, match=message) as error:

@@ -40,7 +40,7 @@ def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[st
     Raises:
         ArgumentError: for paths that are not local: object stores cannot rename a folder, and the
             configuration and the catalog name the replay's paths instead.
-        CheckpointError: if there is nothing to swap in, a folder is in the way, or one of the two
+        CheckpointError: if there is nothing to swap in, a folder already exists, or one of the two
             jobs has not ended.
         FencedError: if a driver was started meanwhile.
 
@@ -103,9 +103,9 @@ def _plan_swap(job: Job, incoming_suffix: str, outgoing_suffix: str) -> SwapJour
     for path in outermost_folders(job):
         if Path(f"{path}{outgoing_suffix}").exists():
             raise CheckpointError(
-                f"{path}{outgoing_suffix} is in the way",
-                f"{path} is to be renamed to it",
-                "move it away, or delete it",
+                f"{path}{outgoing_suffix} already exists",
+                f"the swap renames {path} to it",
+                "move or delete the existing folder",
             )
         incoming = Path(f"{path}{incoming_suffix}")
         folders.append(SwapFolder(path, folder_inode(Path(path)), folder_inode(incoming)))
