@@ -32,6 +32,7 @@ EXAMPLES = {
     "produce": "tidegate produce clicks clicks.jsonl --create 4",
     "redrive": "tidegate redrive /data/shop/dead_letters --dry-run",
     "publish-changes": "tidegate publish-changes /data/users --key id --changelog /data/changes",
+    "resume": "tidegate resume /data/shop/replication shop.public.customers",
     "erase": "tidegate erase /data --where user_id=alice --dry-run",
     "rescale": "tidegate rescale /data/shop/_checkpoints/windows --to 8 --dry-run",
     "sizing": "tidegate sizing tumbling --rate 1000000 --keys 100000000",
@@ -45,11 +46,12 @@ GUIDES = {
     "doctor": "[Preflight checks](../operate/preflight-checks.md)",
     "status": "[Monitoring](../operate/monitoring.md#status-of-all-jobs)",
     "redrive": "[Dead letters](../guides/dead-letters.md)",
+    "resume": "[Replicate a database](../guides/replicate.md#a-table-that-fails)",
     "erase": "[Erase personal data](../operate/erasure.md)",
     "rescale": "[Rescale state](../operate/rescale-state.md)",
     "sizing": "[Sizing](../operate/sizing.md)",
     "class-archive": "[Startup time](../operate/deployment.md#startup-time-appcds)",
-    "publish-changes": "[Change data capture](../guides/changelogs.md)",
+    "publish-changes": "[Change data capture](../guides/change-data-capture.md)",
 }
 OWN_CODES = {
     "compare": "10 if rows differ or are missing",
