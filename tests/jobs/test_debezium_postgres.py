@@ -184,9 +184,9 @@ def test_flattened_rows_whose_deletes_are_tombstones(
 def derived(table: SourceTable) -> SourceTable:
     """Return a table with the values that it has if the schema parts define its columns.
 
-    Each value of a numeric without a precision has its own scale. A point has its WKB too."""
+    A numeric without a precision is text, without trailing zeros. A point has its WKB too."""
     columns = [
-        replace(column, expected="{0}::text") if column.type == "numeric" else column
+        replace(column, expected="trim_scale({0})::text") if column.type == "numeric" else column
         for column in table.columns
         if column.name != "place"
     ]
