@@ -31,6 +31,7 @@ from ..paths import local_path
 from ..sources.topics import open_kafka_client
 from ..spark.jars import locked_jar_hashes, project_root, session_jars
 from ..spark.job_session import require_job_session
+from ..spark.requirements import spark_version
 from ..spark.spark_errors import nearest_existing_folder, translate_error
 from ..startup.environment import MIN_FREE_BYTES, is_reachable, table_paths, written_paths
 from ..startup.preflight import Check, Preflight
@@ -158,7 +159,8 @@ def _check_versions(spark: SparkSession) -> str:
     lock = project_root() / "requirements.lock"
     if not lock.is_file():
         return f"{text}; installed as a package, without requirements.lock"
-    locked = dict(_PIN.findall(lock.read_text(encoding="utf-8")))
+    locks = (lock, lock.with_name(f"requirements-{spark_version()}.lock"))
+    locked = dict(pin for file in locks for pin in _PIN.findall(file.read_text(encoding="utf-8")))
     mismatches = [
         f"{name} {number} instead of {locked[name]}"
         for name, number in installed.items()

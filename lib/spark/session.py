@@ -21,6 +21,7 @@ from ..paths import local_path
 from ..secrets import SECRET_PATTERN
 from .jars import SPARK_SUBMIT_HINT, jar_settings, jars_home, read_conf
 from .presets import SHUFFLE_PARTITIONS, SNAPSHOT_PARTITIONS, Preset, local_cores, preset_settings
+from .requirements import spark_version
 from .spark_logging import jvm_output_above_live_line, spark_log_option
 
 _LOG = logging.getLogger(__name__)
@@ -185,13 +186,16 @@ def _missing_connectors(spark: SparkSession) -> str:
     return " and no ".join(missing)
 
 
-def spark_packages() -> list[str]:
-    """Return the Maven coordinates for spark.jars.packages; Spark resolves their dependencies."""
+def spark_packages(spark: str | None = None) -> list[str]:
+    """Return the Maven coordinates for spark.jars.packages; Spark resolves their dependencies.
+
+    spark: a supported version of Spark, such as "4.1"; by default the installed one.
+    """
     dependencies = ElementTree.fromstring(read_conf("ivy.xml")).iter("dependency")
     return [
         f"{each.get('org')}:{each.get('name')}:{each.get('rev')}"
         for each in dependencies
-        if each.get("name", "").startswith(("delta-spark", "spark-sql-kafka"))
+        if each.get("conf", "").startswith(f"spark-{spark or spark_version()}->")
     ]
 
 

@@ -16,7 +16,7 @@ from tidegate.spark.requirements import SUPPORTED_SPARK
 OTHER_VERSION = """
 import importlib.metadata as metadata
 installed = metadata.version
-metadata.version = lambda name: "3.5.1" if name == "pyspark" else installed(name)
+metadata.version = lambda name: "{version}" if name == "pyspark" else installed(name)
 import tidegate
 """
 
@@ -35,13 +35,27 @@ def run_python(
     )
 
 
-def test_another_version_of_pyspark_is_refused_with_both_versions(tmp_path: Path) -> None:
-    done = run_python(OTHER_VERSION, tmp_path)
-    assert f"SetupError: unsupported pyspark 3.5.1: tidegate supports {SUPPORTED_SPARK}\n" in (
-        done.stderr
-    )
+@pytest.mark.parametrize("version", ["3.5.1", "4.0.0", "4.3.0", "4.3.0.dev1"])
+def test_another_version_of_pyspark_is_refused_with_the_supported_ones(
+    version: str, tmp_path: Path
+) -> None:
+    done = run_python(OTHER_VERSION.format(version=version), tmp_path)
+    assert (
+        f"SetupError: unsupported pyspark {version}: tidegate supports 4.0, 4.1, 4.2, from 4.0.1 on"
+    ) in done.stderr.splitlines()[-3]
+
+
+@pytest.mark.parametrize("version", ["4.0.1", "4.0.2", "4.1.1", "4.2.0"])
+def test_a_supported_version_of_pyspark_is_accepted(version: str, tmp_path: Path) -> None:
+    done = run_python(OTHER_VERSION.format(version=version), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_requires_the_supported_versions_of_pyspark() -> None:
     requirements = (project_root() / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r'"pyspark==(.*)\.\*"', requirements) == [SUPPORTED_SPARK]
+    pins = re.findall(r'"pyspark(?:\[connect\])?>=4\.0\.1,<4\.(\d+)"', requirements)
+    assert [f"4.{int(pin) - 1}" for pin in pins] == [SUPPORTED_SPARK[-1]] * 2
+    assert SUPPORTED_SPARK[0] == "4.0"
 
 
 OWN_SESSION = """

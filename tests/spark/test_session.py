@@ -17,6 +17,7 @@ from tidegate.errors import SetupError
 from tidegate.jvm import has_class, read_all_rows, with_settings
 from tidegate.spark.jars import jars, project_root, require_locked
 from tidegate.spark.presets import local_cores
+from tidegate.spark.requirements import spark_version
 from tidegate.spark.session import (
     CORE_COUNT_SETTINGS,
     archive_path,
@@ -116,7 +117,7 @@ def test_a_user_s_session_without_the_jars_is_rejected() -> None:
     # Both the session and the run of a job name what is missing.
     assert running.count(f"the active Spark session {lacks}") == 2
     assert "run: the active Spark session" in running
-    assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in running
+    assert f"spark.jars.packages=io.delta:delta-spark_{spark_version()}_2.13:" in running
     # The JVM of a stopped session remains, without the jars.
     assert lacks in stopped
     assert "a restart of the notebook's kernel" in stopped
