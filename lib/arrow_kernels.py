@@ -11,6 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from .pandas_bridge import arrow_udf_of_pandas
+from .versions import is_spark_at_least
+
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -31,8 +34,8 @@ def arrow_udf(
     nondeterministic: whether Spark must evaluate the function once for each row. Otherwise the
         optimizer may evaluate it again, or after a filter.
     """
-    # Spark's type stubs do not declare this function.
-    declare_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
+    # Spark's type stubs do not declare this function, which Spark 4.0 does not have.
+    declare_udf: Any = F.arrow_udf if is_spark_at_least("4.1") else arrow_udf_of_pandas  # type: ignore[attr-defined]
     udf = declare_udf(function, return_type)
     column_function: Callable[..., Column] = udf.asNondeterministic() if nondeterministic else udf
     return column_function

@@ -24,6 +24,7 @@ from .rescale_command import rescale
 from .sizing_command import sizing
 from .status_command import status
 from .topics_command import topics
+from .version_option import VersionOption
 
 _GROUPS = {
     "run": "Run a built-in job, which is defined by a TOML file.",
@@ -66,6 +67,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _common_options(version: VersionOption = False) -> None:
+    """Options of the command without a subcommand."""
+
+
 for group_name, group_help in _GROUPS.items():
     _add_job_group(group_name, group_help)
 for command in (

@@ -31,12 +31,12 @@ from ..paths import local_path
 from ..sources.topics import open_kafka_client
 from ..spark.jars import locked_jar_hashes, project_root, session_jars
 from ..spark.job_session import require_job_session
-from ..spark.requirements import spark_version
 from ..spark.spark_errors import nearest_existing_folder, translate_error
 from ..startup.environment import MIN_FREE_BYTES, is_reachable, table_paths, written_paths
 from ..startup.preflight import Check, Preflight
 from ..startup.start_checks import state_partitions, state_setting_differences
 from ..telemetry.lag import measure_lag
+from ..versions import spark_version
 
 _PACKAGES = ("tidegate", "pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "pydantic")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import as_column
 from ..errors import ArgumentError
+from ..versions import require_spark
 from ._envelope import compute_once, decode_sketch, encode_sketch
 
 KIND = "quantile"
@@ -40,6 +41,7 @@ def approx_quantile(
 
     Raises:
         ArgumentError: for `probabilities` or `k` out of range.
+        SetupError: for a Spark older than 4.2.
 
     Source: Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams (2016).
 
@@ -48,6 +50,7 @@ def approx_quantile(
     >>> tumbling(clicks, "1 minute", aggs=aggs).head().ms
     [4.0, 8.0]
     """
+    require_spark("4.2", "approx_quantile")
     label = f"{KIND} k={_require_k(k)}"
     _require_probabilities(probabilities)
 
@@ -98,12 +101,14 @@ def quantile_bounds(stored: str | Column, probability: float, *, k: int = 200) -
 
     Raises:
         ArgumentError: for `probability` or `k` out of range.
+        SetupError: for a Spark older than 4.2.
 
     >>> durations = approx_quantile("ms", 0.5).partial(F.col("event_time"))
     >>> stored = clicks.groupBy().agg(durations.alias("ms"))
     >>> stored.select(quantile_bounds("ms", 0.5).alias("ms")).select("ms.*").head()
     Row(low=4.0, estimate=4.0, high=4.0)
     """
+    require_spark("4.2", "quantile_bounds")
     _require_probabilities(probability)
     error = rank_error(k)
 

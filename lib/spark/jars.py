@@ -22,8 +22,8 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from ..errors import SetupError
+from ..versions import SUPPORTED_SPARK, spark_version
 from .presets import local_cores
-from .requirements import SUPPORTED_SPARK, spark_version
 
 _LOG = logging.getLogger(__name__)
 _IVY_TIMEOUT_SECONDS = 900

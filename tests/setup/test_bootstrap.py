@@ -13,7 +13,7 @@ from bootstrap import jars, machine, packages
 from bootstrap.__main__ import ROOT, SPARK_VERSIONS, JarSet, jar_sets, package_locks
 from bootstrap.machine import SetupError
 from tidegate.spark.jars import project_root
-from tidegate.spark.requirements import SUPPORTED_SPARK, spark_version
+from tidegate.versions import SUPPORTED_SPARK, spark_version
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from tidegate.config import load_config
 from tidegate.jobs.windows import Windows, job
 from tidegate.spark.jars import project_root
-from tidegate.spark.requirements import SUPPORTED_SPARK
 from tidegate.spark.session import default_settings, spark_packages
+from tidegate.versions import SUPPORTED_SPARK
 
 Parts = dict[str, dict[str, Any]]
 

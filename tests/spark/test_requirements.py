@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.spark.jars import project_root
-from tidegate.spark.requirements import SUPPORTED_SPARK
+from tidegate.versions import SUPPORTED_SPARK
 
 OTHER_VERSION = """
 import importlib.metadata as metadata

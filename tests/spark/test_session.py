@@ -17,7 +17,6 @@ from tidegate.errors import SetupError
 from tidegate.jvm import has_class, read_all_rows, with_settings
 from tidegate.spark.jars import jars, project_root, require_locked
 from tidegate.spark.presets import local_cores
-from tidegate.spark.requirements import spark_version
 from tidegate.spark.session import (
     CORE_COUNT_SETTINGS,
     archive_path,
@@ -25,6 +24,7 @@ from tidegate.spark.session import (
     default_settings,
     merge_settings,
 )
+from tidegate.versions import spark_version
 
 FILE = {
     "spark.sql.shuffle.partitions": "2",
