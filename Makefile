@@ -10,7 +10,7 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel lock clean
+.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,16 @@ wheel: setup ## build the wheel into dist/, and a copy as tidegate.zip for spark
 	rm -rf dist
 	$(VENV) -m build --wheel --no-isolation
 	cp dist/tidegate-*.whl dist/tidegate.zip
+
+release: check ## build and check the wheel and the sdist, then tag the version; the changelog must have a section for it
+	@test -z "$$(git status --porcelain)" || { echo "release: commit or remove the changes first." >&2; exit 2; }
+	@grep -q "^## $(RELEASE)\b" CHANGELOG.md || { echo "release: CHANGELOG.md has no section $(RELEASE)." >&2; exit 2; }
+	rm -rf dist
+	$(VENV) -m build --no-isolation
+	if $(VENV) -c "import twine" 2>/dev/null; then $(VENV) -m twine check --strict dist/*; else echo "release: twine is not installed; the files are not checked"; fi
+	git tag -a "v$(RELEASE)" -m "tidegate $(RELEASE)"
+	@echo "built: dist/; next: git push origin v$(RELEASE)"
+RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' lib/__init__.py)
 
 # Requires pip-tools in .venv. The pin of appnope, which ipykernel requires on macOS only, is added separately. The lock files
 # of the versions of Spark have PySpark and py4j, requirements.lock all other packages.

@@ -11,6 +11,8 @@ SUPPORTED_SPARK = ("4.0", "4.1", "4.2")
 """The supported versions of Spark, the oldest first; conf/ivy.xml has the jars of each."""
 _FIRST_RELEASE = (4, 0, 1)
 """The first release with which Delta works."""
+UNSUPPORTED = "unsupported with pyspark"
+"""The beginning of the error of a feature that requires a newer Spark."""
 
 
 def installed_pyspark() -> str:
@@ -39,7 +41,7 @@ def require_spark(minimum: str, feature: str) -> None:
     """
     if not is_spark_at_least(minimum):
         raise SetupError(
-            f"unsupported with pyspark {installed_pyspark()}: {feature} requires Spark {minimum}",
+            f"{UNSUPPORTED} {installed_pyspark()}: {feature} requires Spark {minimum}",
             f"an older Spark lacks functions that {feature} uses.",
             f"pip install 'pyspark=={SUPPORTED_SPARK[-1]}.*'",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.spark.jars import project_root
+from tidegate.spark.jars import jars_home, project_root
 from tidegate.versions import SUPPORTED_SPARK
 
 OTHER_VERSION = """
@@ -120,3 +120,47 @@ def test_a_process_without_pinned_threads_starts_no_job_and_commits_nothing(tmp_
         "the number of its batch"
     )
     assert done.stdout.splitlines() == [problem, problem, "False"], done.stderr[-3000:]
+
+
+OTHER_WORKERS = """
+from pyspark.sql import SparkSession
+spark = (
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.driver.defaultExtraClassPath", "{jars}/*")
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    .config("spark.pyspark.python", "{python}").getOrCreate()
+)
+from tidegate import Input, Job, KafkaSource, json_format, run, sinks
+from tidegate.errors import SetupError
+source, format = KafkaSource("localhost:9", "views"), json_format("at TIMESTAMP")
+views = Input(source, format, time="at", watermark_delay="0 seconds")
+try:
+    run(Job(name="views", inputs={{"views": views}}, sink=sinks.Append("tables/views")), spark)
+except SetupError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [("-I -S", "No module named "), ("exit", "Cannot run program ")],
+    ids=["no packages", "no interpreter"],
+)
+def test_workers_without_the_packages_are_an_error_at_the_start(
+    tmp_path: Path, options: str, problem: str
+) -> None:
+    python = tmp_path / "worker"
+    if options != "exit":
+        script = f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} {options} "$@"\n'
+        python.write_text(script, encoding="utf-8")
+        python.chmod(0o755)
+    script = OTHER_WORKERS.format(jars=jars_home() / "spark", python=python)
+    done = run_python(script, tmp_path, PYSPARK_PYTHON=str(python))
+    lines = done.stdout.splitlines()
+    assert lines, done.stderr[-3000:]
+    assert lines[0].startswith(f"Spark's Python workers cannot run tidegate: {problem}")
+    assert not (tmp_path / "tables").exists()
