@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
 from .pandas_bridge import arrow_udf_of_pandas
@@ -39,6 +40,18 @@ def arrow_udf(
     udf = declare_udf(function, return_type)
     column_function: Callable[..., Column] = udf.asNondeterministic() if nondeterministic else udf
     return column_function
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """Return the Arrow type of a Spark type, with timestamps in UTC.
+
+    >>> from pyspark.sql.types import LongType
+    >>> arrow_type(LongType())
+    DataType(int64)
+    """
+    if is_spark_at_least("4.2"):
+        return to_arrow_type(data_type, timezone="UTC")
+    return to_arrow_type(data_type)
 
 
 def key_codes(group: Ints, keys: Sequence[pa.Array]) -> Ints:

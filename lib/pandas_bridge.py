@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.functions import PandasUDFType, pandas_udf
+from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 from pyspark.sql.pandas.serializers import ArrowStreamPandasUDFSerializer
 from pyspark.sql.types import DataType, StructType
 

