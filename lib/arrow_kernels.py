@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
-from .pandas_bridge import arrow_udf_of_pandas
 from .versions import is_spark_at_least
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -35,8 +34,12 @@ def arrow_udf(
     nondeterministic: whether Spark must evaluate the function once for each row. Otherwise the
         optimizer may evaluate it again, or after a filter.
     """
-    # Spark's type stubs do not declare this function, which Spark 4.0 does not have.
-    declare_udf: Any = F.arrow_udf if is_spark_at_least("4.1") else arrow_udf_of_pandas  # type: ignore[attr-defined]
+    if is_spark_at_least("4.1"):
+        # Spark's type stubs do not declare this function.
+        declare_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
+    else:
+        # It imports pandas, which workers of a newer Spark do not need.
+        from .pandas_bridge import arrow_udf_of_pandas as declare_udf
     udf = declare_udf(function, return_type)
     column_function: Callable[..., Column] = udf.asNondeterministic() if nondeterministic else udf
     return column_function

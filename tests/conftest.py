@@ -19,7 +19,7 @@ from tests.support.postgres_server import Server, started
 from tests.support.readers import assert_other_readers_agree, tables_for_all_readers
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import SHORT_RUN_OPTIONS
-from tidegate.versions import UNSUPPORTED, installed_pyspark, is_spark_at_least
+from tidegate.versions import SUPPORTED_SPARK, UNSUPPORTED, installed_pyspark, is_spark_at_least
 
 # For the session of the tests and the jobs that tests start. The second compiler costs half of the
 # time of a short session, and growing the heap a tenth.
@@ -77,7 +77,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
-        if UNSUPPORTED not in str(error):
+        if is_spark_at_least(SUPPORTED_SPARK[-1]) or UNSUPPORTED not in str(error):
             raise
         pytest.skip(f"a feature is {UNSUPPORTED} {installed_pyspark()}")
 
