@@ -34,10 +34,11 @@ def arrow_udf_of_pandas(function: Callable[..., Any], return_type: DataType | st
     if isinstance(return_type, str):
         return_type = DataType.fromDDL(return_type)
     call = _ArrowFunction(function, is_iterator, isinstance(return_type, StructType))
+    declare_udf: Any = pandas_udf
     with warnings.catch_warnings():
         # PySpark prefers annotations with classes of pandas, which these functions do not have.
         warnings.simplefilter("ignore", UserWarning)
-        return pandas_udf(call, return_type, kind)
+        return declare_udf(call, return_type, kind)
 
 
 class _ArrowFunction:
