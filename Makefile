@@ -1,27 +1,30 @@
 # The targets for users and CI. PYTHON is the interpreter of .venv. PARTS=2 runs one half of a target's tests, which the
-# commit's id selects.
+# commit's id selects. SPARK=4.1 sets up and tests that version of Spark, in .venv-4.1 with .jars-4.1.
 PYTHON ?= python3
-VENV := .venv/bin/python
+SPARK ?= 4.2
+VERSION := $(if $(filter-out 4.2,$(SPARK)),-$(SPARK))
+BIN := .venv$(VERSION)/bin
+VENV := $(BIN)/python
 WORKERS ?= 2
 # The variable keeps mkdocs-material from printing its notice about its successor.
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel lock clean
+.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: ## create .venv, install the locked packages, fetch and verify the jars; skips finished steps
+setup: ## create .venv, install the locked packages, fetch and verify the jars; SPARK=4.1 for that version; skips finished steps
 	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) not found; tidegate requires Python 3.11, 3.12 or 3.13." >&2; exit 3; }
-	@$(PYTHON) -m bootstrap
+	@$(PYTHON) -m bootstrap --spark $(SPARK)
 
 demo: setup ## run the main job on a sample click stream, from an embedded Kafka broker to Delta
 	@$(VENV) jobs/demo.py
 
 # The class archive with which each JVM of the tests starts, in less CPU time.
-CLASSES = .jars/classes.jsa
-$(CLASSES): requirements.lock jars.lock lib/spark/class_archive.py lib/spark/jars.py | setup
+CLASSES = .jars$(VERSION)/classes.jsa
+$(CLASSES): requirements.lock requirements-$(SPARK).lock jars.lock lib/spark/class_archive.py lib/spark/jars.py | setup
 	$(VENV) -m tidegate class-archive
 
 PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $(PARTS),--parts $(PARTS))
@@ -45,15 +48,15 @@ chaos: setup $(CLASSES) ## run randomized tests with long draws; or with JOB=pag
 	$(if $(JOB),$(VENV) -m tests.chaos $(JOB) $(if $(SEED),--seed $(SEED)),$(PYTEST) -m draws --draws long)
 
 check: setup ## check style, types and pages: ruff, mypy and mkdocs
-	.venv/bin/ruff format --check .
-	.venv/bin/ruff check .
-	.venv/bin/mypy
-	.venv/bin/mypy bootstrap
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy bootstrap
 	$(DOCS) --strict --quiet
 
 format: setup ## format the code
-	.venv/bin/ruff check --fix-only --quiet .
-	.venv/bin/ruff format .
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
 
 bench: setup ## compare the library with plain PySpark
 	$(VENV) -m benchmarks
@@ -76,15 +79,29 @@ wheel: setup ## build the wheel into dist/, and a copy as tidegate.zip for spark
 	$(VENV) -m build --wheel --no-isolation
 	cp dist/tidegate-*.whl dist/tidegate.zip
 
-# Requires pip-tools in .venv. The pin of appnope, which ipykernel requires on macOS only, is added separately.
+release: check ## build and check the wheel and the sdist, then tag the version; the changelog must have a section for it
+	@test -z "$$(git status --porcelain)" || { echo "release: commit or remove the changes first." >&2; exit 2; }
+	@grep -q "^## $(RELEASE)\b" CHANGELOG.md || { echo "release: CHANGELOG.md has no section $(RELEASE)." >&2; exit 2; }
+	rm -rf dist
+	$(VENV) -m build --no-isolation
+	if $(VENV) -c "import twine" 2>/dev/null; then $(VENV) -m twine check --strict dist/*; else echo "release: twine is not installed; the files are not checked"; fi
+	git tag -a "v$(RELEASE)" -m "tidegate $(RELEASE)"
+	@echo "built: dist/; next: git push origin v$(RELEASE)"
+RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' lib/__init__.py)
+
+# Requires pip-tools in .venv. The pin of appnope, which ipykernel requires on macOS only, is added separately. The lock files
+# of the versions of Spark have PySpark and py4j, requirements.lock all other packages.
 PINNED = .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
-lock: setup ## choose new versions for requirements.lock and jars.lock
+VERSIONS = 4.0 4.1 4.2
+lock: setup ## choose new versions for requirements.lock, requirements-*.lock and jars.lock
 	$(PINNED) --upgrade --all-extras --output-file requirements.lock pyproject.toml
-	sed -i.old -e '/^#/d' -e '/^tidegate @/d' requirements.lock && rm requirements.lock.old
+	sed -i.old -E -e '/^#/d' -e '/^tidegate @/d' -e '/^(pyspark|py4j)==/,/[^\\]$$/d' requirements.lock && rm requirements.lock.old
 	echo appnope | $(PINNED) --output-file - - | sed 's/^appnope==[^ ]*/& ; sys_platform == "darwin"/' >> requirements.lock
-	@$(PYTHON) -m bootstrap --lock-jars
+	for version in $(VERSIONS); do \
+		echo "pyspark==$$version.*" | $(PINNED) --output-file - - > requirements-$$version.lock && \
+		$(PYTHON) -m bootstrap --spark $$version --lock-jars || exit; done
 
 clean: ## remove build results and files of runs; .venv and .jars remain
 	rm -rf dist build site .run .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
-	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

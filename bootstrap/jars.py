@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 from .machine import NO_JARS, WRONG_JAR, SetupError, find_java
 
@@ -19,8 +20,14 @@ _TIMEOUTS = (
 _PLACE = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 
 
-def retrieve(ivy: Path, jars: Path, confs: Sequence[str], python: Path, log: Path) -> None:
-    """Resolve configurations of an ivy.xml, and copy their jars to a subfolder each.
+def spark_versions(ivy: Path) -> list[str]:
+    """Return the versions of Spark for which an ivy.xml has a configuration, the oldest first."""
+    names = [conf.get("name", "") for conf in ElementTree.parse(ivy).iter("conf")]
+    return [name.partition("-")[2] for name in names if name.startswith("spark-")]
+
+
+def retrieve(ivy: Path, jars: Path, confs: Mapping[str, str], python: Path, log: Path) -> None:
+    """Resolve configurations of an ivy.xml, and copy the jars of each to its subfolder.
 
     The environment variable IVY_SETTINGS is an Ivy settings file, for other repositories."""
     java, _ = find_java()
@@ -39,6 +46,17 @@ def retrieve(ivy: Path, jars: Path, confs: Sequence[str], python: Path, log: Pat
             NO_JARS,
             f"Ivy cannot fetch the jars, or their repository does not respond; its log: {log}",
         )
+    for conf, folder in confs.items():
+        if conf != folder:
+            _move_jars(jars / conf, jars / folder)
+
+
+def _move_jars(source: Path, target: Path) -> None:
+    """Move the jars of a folder to another one, and delete the folder."""
+    target.mkdir(parents=True, exist_ok=True)
+    for jar in source.glob("*.jar"):
+        jar.replace(target / jar.name)
+    source.rmdir()
 
 
 def _ivy(python: Path) -> Path:
@@ -48,10 +66,21 @@ def _ivy(python: Path) -> Path:
     return sorted((Path(site.stdout.strip()) / "jars").glob("ivy-*.jar"))[-1]
 
 
-def locked(lock: Path) -> dict[str, str]:
+def locked(lock: Path, spark: str = "") -> dict[str, str]:
     """Return the SHA-256 of each jar in jars.lock, by its path under `.jars`.
 
-    The format is that of sha256sum."""
+    The format is that of sha256sum. A folder `spark-4.1` in the lock has those jars of the folder
+    `spark` that belong to Spark 4.1; the function leaves out the jars of other versions."""
+    found = {}
+    for path, digest in _entries(lock).items():
+        folder, _, name = path.partition("/")
+        kind, _, version = folder.partition("-")
+        if version in ("", spark):
+            found[f"{kind}/{name}"] = digest
+    return found
+
+
+def _entries(lock: Path) -> dict[str, str]:
     lines = lock.read_text(encoding="utf-8").splitlines()
     pairs = [line.split() for line in lines if line.strip()]
     return {name: digest for digest, name in pairs}
@@ -62,17 +91,17 @@ def digests(jars: Path) -> dict[str, str]:
     return {name: _digest(jars / name) for name in sorted(_names(jars))}
 
 
-def complete(jars: Path, lock: Path) -> bool:
+def complete(jars: Path, lock: Path, spark: str = "") -> bool:
     """Return whether all jars exist, by name; the quick check before each run."""
-    return _names(jars) == set(locked(lock))
+    return _names(jars) == set(locked(lock, spark))
 
 
-def verify(jars: Path, lock: Path, cache: Path | None = None) -> None:
+def verify(jars: Path, lock: Path, cache: Path | None = None, *, spark: str = "") -> None:
     """Raise SetupError for jars that are missing, or differ from jars.lock.
 
     A jar that differs is deleted, here and in the Ivy cache, so that the next setup fetches it
     again. A jar of an earlier version, which is not in the lock, is deleted too."""
-    expected = locked(lock)
+    expected = locked(lock, spark)
     actual = digests(jars)
     for name in actual.keys() - expected.keys():
         (jars / name).unlink()
@@ -94,10 +123,29 @@ def verify(jars: Path, lock: Path, cache: Path | None = None) -> None:
         )
 
 
-def write_lock(jars: Path, lock: Path) -> None:
-    """Write jars.lock from the existing jars."""
-    lines = [f"{digest}  {name}\n" for name, digest in digests(jars).items()]
+def write_lock(jars: Path, lock: Path, spark: str = "", versioned: Collection[str] = ()) -> None:
+    """Write the existing jars to jars.lock, which keeps the jars of other versions of Spark.
+
+    versioned: the file names of the jars that belong to this version of Spark only."""
+    entries = {
+        path: digest
+        for path, digest in (_entries(lock).items() if spark and lock.exists() else ())
+        if "-" in path.partition("/")[0] and not path.startswith(f"spark-{spark}/")
+    }
+    for path, digest in digests(jars).items():
+        folder, _, name = path.partition("/")
+        entries[f"{folder}-{spark}/{name}" if name in versioned else path] = digest
+    lines = [f"{entries[path]}  {path}\n" for path in sorted(entries)]
     lock.write_text("".join(lines), encoding="utf-8")
+
+
+def versioned_names(ivy: Path, spark: str) -> set[str]:
+    """Return the file names of the jars of an ivy.xml that belong to one version of Spark only."""
+    return {
+        f"{each.get('name')}-{each.get('rev')}.jar"
+        for each in ElementTree.parse(ivy).iter("dependency")
+        if each.get("conf", "").startswith(f"spark-{spark}->")
+    }
 
 
 def _names(jars: Path) -> set[str]:

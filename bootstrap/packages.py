@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .machine import DISK_FULL, NO_PACKAGES, PYTHONS, WRONG_PYTHON, SetupError, python_version
@@ -27,14 +28,14 @@ _QUIET = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
 _TIMEOUTS = ("--timeout", "30", "--retries", "2")
 
 
-def make_venv(root: Path, python: str, log: Path) -> Path:
-    """Create `.venv` unless a supported one exists, and return its interpreter."""
-    inside = root / ".venv" / "bin" / "python"
+def make_venv(venv: Path, python: str, log: Path) -> Path:
+    """Create a virtual environment unless a supported one exists, and return its interpreter."""
+    inside = venv / "bin" / "python"
     if python_version(str(inside)) in PYTHONS:
         return inside
-    shutil.rmtree(root / ".venv", ignore_errors=True)
+    shutil.rmtree(venv, ignore_errors=True)
     with log.open("ab") as out:
-        done = subprocess.run([python, "-m", "venv", str(root / ".venv")], stdout=out, stderr=out)
+        done = subprocess.run([python, "-m", "venv", str(venv)], stdout=out, stderr=out)
     if done.returncode:
         hint = "on Debian and Ubuntu install python3-venv"
         raise SetupError(
@@ -43,9 +44,10 @@ def make_venv(root: Path, python: str, log: Path) -> Path:
     return inside
 
 
-def install_locked(lock: Path, python: Path, log: Path, *options: str) -> None:
-    """Install the packages of a lock file, with their hashes verified."""
-    _pip(python, ["--require-hashes", *options, "-r", str(lock)], log)
+def install_locked(locks: Sequence[Path], python: Path, log: Path, *options: str) -> None:
+    """Install the packages of lock files, with their hashes verified."""
+    files = [part for lock in locks for part in ("-r", str(lock))]
+    _pip(python, ["--require-hashes", *options, *files], log)
 
 
 def install_project(root: Path, python: Path, log: Path) -> None:

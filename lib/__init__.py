@@ -10,7 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .spark.requirements import require_supported_spark, use_own_interpreter
+from .spark.requirements import use_own_interpreter
+from .versions import require_supported_spark
 
 if TYPE_CHECKING:
     from . import (

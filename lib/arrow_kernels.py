@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
+
+from .versions import is_spark_at_least
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -31,11 +34,27 @@ def arrow_udf(
     nondeterministic: whether Spark must evaluate the function once for each row. Otherwise the
         optimizer may evaluate it again, or after a filter.
     """
-    # Spark's type stubs do not declare this function.
-    declare_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
+    if is_spark_at_least("4.1"):
+        # Spark's type stubs do not declare this function.
+        declare_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
+    else:
+        # It imports pandas, which workers of a newer Spark do not need.
+        from .pandas_bridge import arrow_udf_of_pandas as declare_udf
     udf = declare_udf(function, return_type)
     column_function: Callable[..., Column] = udf.asNondeterministic() if nondeterministic else udf
     return column_function
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """Return the Arrow type of a Spark type, with timestamps in UTC.
+
+    >>> from pyspark.sql.types import LongType
+    >>> arrow_type(LongType())
+    DataType(int64)
+    """
+    if is_spark_at_least("4.2"):
+        return to_arrow_type(data_type, timezone="UTC")
+    return to_arrow_type(data_type)
 
 
 def key_codes(group: Ints, keys: Sequence[pa.Array]) -> Ints:

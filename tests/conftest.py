@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.postgres_server import Server, started
 from tests.support.readers import assert_other_readers_agree, tables_for_all_readers
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import SHORT_RUN_OPTIONS
+from tidegate.versions import SUPPORTED_SPARK, UNSUPPORTED, installed_pyspark, is_spark_at_least
 
 # For the session of the tests and the jobs that tests start. The second compiler costs half of the
 # time of a short session, and growing the heap a tenth.
@@ -67,6 +69,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if not mark.args:
             continue
         metafunc.parametrize(mark.args[0], mark.kwargs[chosen], ids=mark.kwargs.get("ids"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip a test of a feature that the installed version of Spark does not support."""
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception) as error:
+        if is_spark_at_least(SUPPORTED_SPARK[-1]) or UNSUPPORTED not in str(error):
+            raise
+        pytest.skip(f"a feature is {UNSUPPORTED} {installed_pyspark()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip a module whose parameters require a newer Spark."""
+    report = yield
+    reason = re.search(rf"{UNSUPPORTED} .*", str(report.longrepr)) if report.failed else None
+    if reason is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: {reason[0]}")
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked `spark` with an older version of Spark."""
+    for mark in item.iter_markers("spark"):
+        if not is_spark_at_least(mark.args[0]):
+            pytest.skip(f"requires Spark {mark.args[0]}")
 
 
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:

@@ -24,7 +24,7 @@ FLINK_PYTHONS = ((3, 11), (3, 12))
 
 def fetch_jars() -> None:
     """Fetch the jars of Kafka Streams, of Lucene, and of the Flink connector."""
-    confs = ("streams", "flink", "lucene")
+    confs = {name: name for name in ("streams", "flink", "lucene")}
     jars.retrieve(HERE / "ivy.xml", JARS, confs, Path(sys.executable), LOG)
     jars.verify(JARS, HERE / "jars.lock")
 
@@ -54,8 +54,8 @@ def install_flink() -> None:
     """Install Flink into its own virtual environment.
 
     Its other dependencies are needed by Python functions only, not by SQL."""
-    python = packages.make_venv(FLINK, _python_for_flink(), LOG)
-    packages.install_locked(HERE / "requirements.lock", python, LOG, "--no-deps")
+    python = packages.make_venv(FLINK / ".venv", _python_for_flink(), LOG)
+    packages.install_locked([HERE / "requirements.lock"], python, LOG, "--no-deps")
 
 
 def _python_for_flink() -> str:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -33,6 +32,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from ..arrow_kernels import arrow_type
 from ..columns import (
     as_schema,
     column_type,
@@ -328,7 +328,7 @@ def _is_exact(value: object, data_type: DataType) -> bool:
     if not isinstance(data_type, _INITIAL_TYPES):
         return False
     try:
-        stored = pa.scalar(value, to_arrow_type(data_type, timezone="UTC")).as_py()
+        stored = pa.scalar(value, arrow_type(data_type)).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return False
     # In Python, True equals 1.

@@ -169,6 +169,6 @@ def _raising_checkpoint_errors(path: str) -> Iterator[None]:
 def _offset_log_error(path: str, problem: str) -> CheckpointError:
     return CheckpointError(
         f"{path} {problem}",
-        "Spark 4.2 writes an offset log of version v1; the checkpoint is damaged.",
+        "Spark writes an offset log of version v1; the checkpoint is damaged.",
         "restore the complete checkpoint from a copy; or use a new checkpoint and new tables.",
     )

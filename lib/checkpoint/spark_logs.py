@@ -261,7 +261,7 @@ def next_watermark(path: str, commit: bytes) -> int | None:
     except (ValueError, TypeError, AttributeError) as error:
         raise _damage_error(
             f"{path} cannot be read",
-            f"it is not a commit log of Spark 4.2: {commit[:80]!r}.",
+            f"it is not a commit log of Spark: {commit[:80]!r}.",
         ) from error
 
 

@@ -26,6 +26,7 @@ from .resume_command import resume
 from .sizing_command import sizing
 from .status_command import status
 from .topics_command import topics
+from .version_option import VersionOption
 
 _GROUPS = {
     "run": "Run a built-in job, which is defined by a TOML file.",
@@ -70,22 +71,9 @@ app = typer.Typer(
 )
 
 
-def _print_version(is_requested: bool) -> None:
-    if is_requested:
-        typer.echo(f"tidegate {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
-        ),
-    ] = False,
-) -> None:
-    """Options of the program; their callbacks exit, so there is nothing left to do here."""
+def _common_options(version: VersionOption = False) -> None:
+    """Options of the command without a subcommand."""
 
 
 for group_name, group_help in _GROUPS.items():

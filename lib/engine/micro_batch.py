@@ -29,6 +29,7 @@ from ..job.job import Job
 from ..jvm import (
     LOST_ROWS_CONDITION,
     condition_names,
+    read_latest_source_offsets,
     rows_dropped_by_watermark,
     set_task_property,
     without_ordering,
@@ -501,6 +502,7 @@ class MicroBatchProcessor:
             # Refuse a checkpoint that is older than one of its tables.
             for output, path in table_paths(job).items():
                 require_current(spark, path, lease.commit_context(plan), output)
+            read_latest_source_offsets(query)
             self._is_started = True
         return plan
 

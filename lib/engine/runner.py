@@ -33,6 +33,7 @@ from ..jvm import (
 from ..process.shutdown import Stop, StopRequestedError, stop_on_signals
 from ..spark.job_session import in_job_session
 from ..spark.presets import COUNTED_ROCKSDB_ROWS
+from ..spark.python_workers import require_python_workers
 from ..spark.session import checkpoint_by_rename
 from ..spark.spark_errors import (
     explain_disk_errors,
@@ -98,6 +99,7 @@ def run(
       try: Job(name=..., inputs=..., sink=...)
     """
     require_job(job)
+    require_python_workers(spark)
     stop, display = stop or Stop(), display or ProgressDisplay()
     summary = Summary(job=job.name)
     run_metrics = RunMetrics(

@@ -7,7 +7,7 @@ row are a range, which two binary searches find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -270,11 +270,20 @@ def _group_codes(left: SideRows, right: SideRows, key_count: int) -> tuple[Ints,
     Rows of one group with equal keys have the same code; rows with a null key have -1.
     """
     sides = zip(left.columns[1 : 1 + key_count], right.columns[1 : 1 + key_count], strict=True)
-    keys = [pa.concat_arrays(columns) for columns in sides]
+    keys = [_concatenate(columns) for columns in sides]
     code = key_codes(np.concatenate([left.group, right.group]), keys)
     has_key = reduce(and_, [np.asarray(key.is_valid()) for key in keys])
     code = np.where(has_key, code, -1)
     return code[: len(left.time)], code[len(left.time) :]
+
+
+def _concatenate(parts: Sequence[pa.Array]) -> pa.Array:
+    """Return the rows of arrays as one array.
+
+    Empty arrays are omitted, because pyarrow cannot concatenate those that Spark before 4.2 sends.
+    """
+    filled = [part for part in parts if len(part)]
+    return pa.concat_arrays(filled) if filled else pa.array([], parts[0].type)
 
 
 def _pair_batches(pairs: MatchPairs, count: Ints) -> Iterator[tuple[Ints, Ints]]:

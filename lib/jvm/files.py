@@ -11,10 +11,15 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from .spark_internals import java_class, java_object, jvm_session, raising_os_errors
+from .spark_internals import (
+    CHECKPOINT_MANAGER,
+    java_class,
+    java_object,
+    jvm_session,
+    raising_os_errors,
+)
 
 _PATH = "org.apache.hadoop.fs.Path"
-_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes | None:
@@ -151,7 +156,7 @@ class AtomicFiles:
         self._folder = self._path_class(folder)
         # A copy of all settings, which is made once.
         self._conf = jvm_session(spark).sessionState().newHadoopConf()
-        manager_factory = java_object(spark, _MANAGER)
+        manager_factory = java_object(spark, CHECKPOINT_MANAGER)
         with raising_os_errors(self._folder, "cannot be used"):
             self._manager = manager_factory.create(self._folder, self._conf)
             scheme = self._folder.getFileSystem(self._conf).getUri().getScheme()

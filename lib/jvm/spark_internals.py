@@ -18,9 +18,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from ..errors import ConfigError
+from ..versions import is_spark_at_least
 
 _SESSION = "org.apache.spark.sql.classic.SparkSession"
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming" + (
+    ".checkpointing" if is_spark_at_least("4.1") else ""
+)
+CHECKPOINT_MANAGER = f"{_CHECKPOINTING}.CheckpointFileManager"
+"""Spark's factory of the managers that write the files of a checkpoint."""
+RENAMING_CHECKPOINT_MANAGER = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+"""Spark's checkpoint manager that writes a file and renames it."""
 _CONSTANTS_OF_QUERY = ("Now", "LocalTimestamp", "SparkVersion")
 """Expressions besides Current* that have another value in another query."""
 _SPECIAL_DATES = ("now", "today", "tomorrow", "yesterday")
@@ -250,7 +258,8 @@ def enable_state_reading(spark: SparkSession) -> None:
 def repartition_state(spark: SparkSession, checkpoint: str, partitions: int) -> None:
     """Rewrite the state of a checkpoint into a number of partitions, as its next batch.
 
-    Finishes a rewrite that has started to the same number. Raises what Spark raises.
+    Finishes a rewrite that has started to the same number. Requires Spark 4.2. Raises what Spark
+    raises.
     """
     enable_state_reading(spark)
     # The last argument refuses a checkpoint with an unfinished batch.

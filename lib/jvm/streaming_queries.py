@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..versions import spark_version
 from .spark_internals import jvm_session
 
 _MAX_PARTITIONS = 2**31 - 1
@@ -37,15 +38,37 @@ def rows_dropped_by_watermark(query: StreamingQuery) -> int:
     """
     execution = _jvm_query(query).lastExecution()
     dropped = 0
-    unvisited = [] if execution is None else [execution.executedPlan()]
-    while unvisited:
-        node = unvisited.pop()
+    for node in () if execution is None else _plan_nodes(execution.executedPlan()):
         metric = node.metrics().get("numRowsDroppedByWatermark")
         if metric.isDefined():
             dropped += int(metric.get().value())
+    return dropped
+
+
+def read_latest_source_offsets(query: StreamingQuery) -> None:
+    """Make the Kafka sources of the running batch read their latest offsets, with Spark 4.1.
+
+    Spark 4.1 reports the lag of a source after each batch, and fails if the source has not read its
+    latest offsets before (SPARK-55271). That is so in the first batch after a restart, whose
+    offsets an earlier run has planned. Other versions of Spark do not need it.
+    """
+    if spark_version() != "4.1":
+        return
+    execution = _jvm_query(query).lastExecution()
+    for node in _plan_nodes(execution.executedPlan()):
+        if node.getClass().getSimpleName() == "MicroBatchScanExec":
+            stream = node.stream()
+            if stream.getClass().getName().endswith(".KafkaMicroBatchStream"):
+                stream.latestOffset(node.start(), stream.getDefaultReadLimit())
+
+
+def _plan_nodes(plan: Any) -> Iterator[Any]:
+    unvisited = [plan]
+    while unvisited:
+        node = unvisited.pop()
+        yield node
         children = node.children()
         unvisited += [children.apply(at) for at in range(children.size())]
-    return dropped
 
 
 def _jvm_query(query: StreamingQuery) -> Any:

@@ -36,6 +36,7 @@ from ..startup.environment import MIN_FREE_BYTES, is_reachable, table_paths, wri
 from ..startup.preflight import Check, Preflight
 from ..startup.start_checks import state_partitions, state_setting_differences
 from ..telemetry.lag import measure_lag
+from ..versions import spark_version
 
 _PACKAGES = ("tidegate", "pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "pydantic")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
@@ -158,7 +159,8 @@ def _check_versions(spark: SparkSession) -> str:
     lock = project_root() / "requirements.lock"
     if not lock.is_file():
         return f"{text}; installed as a package, without requirements.lock"
-    locked = dict(_PIN.findall(lock.read_text(encoding="utf-8")))
+    locks = (lock, lock.with_name(f"requirements-{spark_version()}.lock"))
+    locked = dict(pin for file in locks for pin in _PIN.findall(file.read_text(encoding="utf-8")))
     mismatches = [
         f"{name} {number} instead of {locked[name]}"
         for name, number in installed.items()

@@ -29,6 +29,7 @@ from ..spark.job_session import in_job_session
 from ..spark.presets import STATE_STORE_PROVIDER
 from ..spark.session import checkpoint_by_rename
 from ..startup.start_checks import recorded_state_settings, state_partitions
+from ..versions import require_spark
 from .offline_lease import OfflineLease, require_ended
 
 _SESSION_OPERATOR = "sessionWindowStateStoreSaveExec"
@@ -102,7 +103,9 @@ def plan_rescale(spark: SparkSession, checkpoint: str, target_partitions: int) -
         ArgumentError: for a number of partitions below 1.
         CheckpointError: for a checkpoint whose job has not ended, that has an unfinished batch,
             that is damaged, or whose state Spark cannot repartition.
+        SetupError: for a Spark older than 4.2.
     """
+    require_spark("4.2", "rescale")
     if target_partitions < 1:
         raise ArgumentError(f"invalid --to: {target_partitions}", "1 partition or more")
     path = normalize_path(checkpoint)
@@ -229,7 +232,7 @@ def _operator_name(metadata: Any) -> str:
 def rescale(spark: SparkSession, plan: RescalePlan) -> None:
     """Repartition the state of a checkpoint without changing it.
 
-    Spark 4.2 writes the state as one more batch with the offsets and the watermark of the last one.
+    Spark writes the state as one more batch with the offsets and the watermark of the last one.
     The lineage records the rescale before it starts; until it is finished, no job starts on the
     checkpoint. After a kill, call it again.
 

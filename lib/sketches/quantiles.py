@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import as_column
 from ..errors import ArgumentError
+from ..versions import is_spark_at_least, require_spark
 from ._envelope import compute_once, decode_sketch, encode_sketch
 
 KIND = "quantile"
@@ -40,6 +41,7 @@ def approx_quantile(
 
     Raises:
         ArgumentError: for `probabilities` or `k` out of range.
+        SetupError: for a Spark older than 4.1.
 
     Source: Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams (2016).
 
@@ -48,6 +50,7 @@ def approx_quantile(
     >>> tumbling(clicks, "1 minute", aggs=aggs).head().ms
     [4.0, 8.0]
     """
+    require_spark("4.1", "approx_quantile")
     label = f"{KIND} k={_require_k(k)}"
     _require_probabilities(probabilities)
 
@@ -56,7 +59,7 @@ def approx_quantile(
         return encode_sketch(F.kll_sketch_agg_double(numbers, F.lit(k)), label)
 
     def merge(partials: Column) -> Column:
-        union = F.kll_merge_agg_double(decode_sketch(partials, label), F.lit(k))
+        union = _union(decode_sketch(partials, label), k)
         return F.when(F.count(partials) > 0, encode_sketch(union, label))
 
     def finish(partial: Column) -> Column:
@@ -70,6 +73,21 @@ def approx_quantile(
         inputs=((value, "number"),),
         plan_name="approx_quantile",
         plan_arguments={"value": value, "probabilities": probabilities, "k": k},
+    )
+
+
+def _union(sketches: Column, k: int) -> Column:
+    """Return the union of a group's sketches of one k.
+
+    Spark 4.1 merges two sketches only, so that all sketches of a group are in memory at once.
+    """
+    if is_spark_at_least("4.2"):
+        return F.kll_merge_agg_double(sketches, F.lit(k))
+    return compute_once(
+        F.collect_list(sketches),
+        lambda group: F.reduce(
+            F.slice(group, 2, F.size(group)), F.get(group, F.lit(0)), F.kll_sketch_merge_double
+        ),
     )
 
 
@@ -98,12 +116,14 @@ def quantile_bounds(stored: str | Column, probability: float, *, k: int = 200) -
 
     Raises:
         ArgumentError: for `probability` or `k` out of range.
+        SetupError: for a Spark older than 4.1.
 
     >>> durations = approx_quantile("ms", 0.5).partial(F.col("event_time"))
     >>> stored = clicks.groupBy().agg(durations.alias("ms"))
     >>> stored.select(quantile_bounds("ms", 0.5).alias("ms")).select("ms.*").head()
     Row(low=4.0, estimate=4.0, high=4.0)
     """
+    require_spark("4.1", "quantile_bounds")
     _require_probabilities(probability)
     error = rank_error(k)
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import as_column
 from ..errors import ArgumentError
+from ..versions import require_spark
 from ._envelope import count_bounds, decode_sketch, encode_sketch, read_unsigned
 from .hyperloglog import value_hash
 
@@ -41,6 +42,7 @@ def theta_sketch(value: str | Column, *, precision: int = 12) -> Aggregate:
 
     Raises:
         ArgumentError: for a precision out of range.
+        SetupError: for a Spark older than 4.1.
 
     Source: Dasgupta et al., A Framework for Estimating Stream Expression Cardinalities (2016).
 
@@ -48,6 +50,7 @@ def theta_sketch(value: str | Column, *, precision: int = 12) -> Aggregate:
     >>> tumbling(clicks, "1 minute", aggs={"users": theta_sketch("user")}).head().users
     2
     """
+    require_spark("4.1", "theta_sketch")
     label = _label(precision)
 
     def merge(partials: Column) -> Column:
@@ -75,6 +78,7 @@ def theta_union(left: str | Column, right: str | Column, *, precision: int = 12)
     >>> stored.select(theta_estimate(theta_union("users", "users"))).head()[0]
     2
     """
+    require_spark("4.1", "theta_union")
     return _set_operation(lambda a, b: F.theta_union(a, b, precision), left, right, precision)
 
 
@@ -92,6 +96,7 @@ def theta_intersection(left: str | Column, right: str | Column, *, precision: in
     >>> stored.select(theta_estimate(theta_intersection("first", "second"))).head()[0]
     0
     """
+    require_spark("4.1", "theta_intersection")
     return _set_operation(F.theta_intersection, left, right, precision)
 
 
@@ -105,6 +110,7 @@ def theta_difference(left: str | Column, right: str | Column, *, precision: int 
     >>> stored.select(theta_estimate(theta_difference("users", "users"))).head()[0]
     0
     """
+    require_spark("4.1", "theta_difference")
     return _set_operation(F.theta_difference, left, right, precision)
 
 
@@ -117,6 +123,7 @@ def theta_estimate(stored: str | Column) -> Column:
     >>> clicks.groupBy().agg(users.alias("users")).select(theta_estimate("users")).head()[0]
     2
     """
+    require_spark("4.1", "theta_estimate")
     return F.theta_sketch_estimate(decode_sketch(as_column(stored, "stored"), KIND))
 
 
@@ -137,6 +144,7 @@ def theta_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
     >>> stored.select(theta_bounds("users").alias("users")).select("users.*").head()
     Row(low=2, estimate=2, high=2)
     """
+    require_spark("4.1", "theta_bounds")
     return count_bounds(stored, KIND, lambda sketch: _score_interval(sketch, std_devs), std_devs)
 
 

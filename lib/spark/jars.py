@@ -1,7 +1,8 @@
 """Paths of the project, its configuration files, the jars and Java.
 
 A checkout has its jars from `make setup`. An installed package downloads the jars of conf/ivy.xml
-once, with the Ivy that pyspark ships, into the user's cache, and verifies them with jars.lock.
+once, with the Ivy that pyspark ships, into the user's cache, and verifies them with jars.lock. Each
+version of Spark has its own jars.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from ..errors import SetupError
+from ..versions import SUPPORTED_SPARK, spark_version
 from .presets import local_cores
 
 _LOG = logging.getLogger(__name__)
@@ -46,8 +48,9 @@ SPARK_SUBMIT_HINT = (
 def jars(group: Literal["spark", "broker"]) -> list[Path]:
     """Return the jars for Spark's class path, or those of the embedded broker.
 
-    The folder is `.jars/<group>` of a checkout, or a cache that is filled once. The environment
-    variable TIDEGATE_JARS replaces `.jars`.
+    The folder is `.jars/<group>` of a checkout, `.jars-4.1/<group>` for a version of Spark that is
+    not the newest, or a cache that is filled once. The environment variable TIDEGATE_JARS replaces
+    `.jars`.
 
     Raises SetupError for missing jars.
     """
@@ -58,8 +61,9 @@ def jars(group: Literal["spark", "broker"]) -> list[Path]:
     if not jar_files:
         raise SetupError(
             f"no jars in {home / group}",
-            f"the jars of jars.lock belong into .jars or into the folder of {_JARS_VARIABLE}",
-            "make setup",
+            f"the jars of jars.lock belong into {checkout_jars(spark_version()).name} or into the "
+            f"folder of {_JARS_VARIABLE}",
+            f"make setup SPARK={spark_version()}",
         )
     return jar_files
 
@@ -67,21 +71,27 @@ def jars(group: Literal["spark", "broker"]) -> list[Path]:
 def jars_home() -> Path:
     """Return the folder of the jars; a cache folder may not exist yet.
 
-    A cache folder has the hash of ivy.xml and jars.lock as its name.
+    A cache folder has the version of Spark and the hash of ivy.xml and jars.lock as its name.
     """
     configured_home = _configured_jars_home()
     if configured_home is not None:
         return configured_home
     digest = hashlib.sha256(f"{read_conf('ivy.xml')}\n{read_conf(_LOCK)}".encode()).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "tidegate" / "jars" / digest[:16]
+    return cache / "tidegate" / "jars" / f"{spark_version()}-{digest[:16]}"
 
 
 def _configured_jars_home() -> Path | None:
     """Return the folder of TIDEGATE_JARS or of a checkout; None for an installed package."""
     configured = os.environ.get(_JARS_VARIABLE)
-    in_checkout = (project_root() / _LOCK).exists()
-    return Path(configured or project_root() / ".jars") if configured or in_checkout else None
+    if configured:
+        return Path(configured)
+    return checkout_jars(spark_version()) if (project_root() / _LOCK).exists() else None
+
+
+def checkout_jars(spark: str) -> Path:
+    """Return the folder of a checkout for the jars of a version of Spark."""
+    return project_root() / (".jars" if spark == SUPPORTED_SPARK[-1] else f".jars-{spark}")
 
 
 def _download_jars(home: Path) -> None:
@@ -112,7 +122,8 @@ def _retrieve_jars(folder: Path) -> None:
     settings = os.environ.get(_SETTINGS_VARIABLE)
     command = [java_path(), *_TIMEOUT_OPTIONS, "-jar", str(program), "-ivy", str(module)]
     command += ["-settings", settings] if settings else []
-    command += ["-confs", "spark", "broker", "-retrieve", str(folder / _JAR_PATH_PATTERN)]
+    versioned = f"spark-{spark_version()}"
+    command += ["-confs", versioned, "broker", "-retrieve", str(folder / _JAR_PATH_PATTERN)]
     with log.open("wb") as out:
         try:
             run = subprocess.run(command, stdout=out, stderr=out, timeout=_IVY_TIMEOUT_SECONDS)
@@ -126,6 +137,7 @@ def _retrieve_jars(folder: Path) -> None:
             remedy=f"set {_SETTINGS_VARIABLE} to Ivy settings with a reachable Maven repository, "
             f"or {_JARS_VARIABLE} to a folder with the jars",
         )
+    (folder / versioned).rename(folder / "spark")
 
 
 def require_locked(folder: Path, lock: str) -> None:
@@ -145,11 +157,21 @@ def require_locked(folder: Path, lock: str) -> None:
 
 
 def _parse_lock(text: str) -> dict[str, str]:
-    return {name: digest for digest, name in (line.split() for line in text.splitlines() if line)}
+    """Return the SHA-256 hash of each jar for this version of Spark.
+
+    A folder `spark-4.1` in the lock has the jars of `spark` that belong to Spark 4.1 only.
+    """
+    found = {}
+    for digest, path in (line.split() for line in text.splitlines() if line):
+        folder, _, name = path.partition("/")
+        kind, _, spark = folder.partition("-")
+        if spark in ("", spark_version()):
+            found[f"{kind}/{name}"] = digest
+    return found
 
 
 def locked_jar_hashes() -> dict[str, str]:
-    """Return the SHA-256 hash of each jar of jars.lock, by its path under `.jars`."""
+    """Return the SHA-256 hash of each jar of this version of Spark, by its path under `.jars`."""
     lock = project_root() / _LOCK
     return _parse_lock(lock.read_text(encoding="utf-8") if lock.is_file() else read_conf(_LOCK))
 

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 from ..columns import require_instance, require_integer
 from ..errors import SetupError
-from ..jvm import has_class, has_default_log, import_python_utils
+from ..jvm import RENAMING_CHECKPOINT_MANAGER, has_class, has_default_log, import_python_utils
 from ..paths import local_path
 from ..secrets import SECRET_PATTERN
+from ..versions import spark_version
 from .jars import SPARK_SUBMIT_HINT, jar_settings, jars_home, read_conf
 from .presets import SHUFFLE_PARTITIONS, SNAPSHOT_PARTITIONS, Preset, local_cores, preset_settings
 from .spark_logging import jvm_output_above_live_line, spark_log_option
@@ -46,9 +47,6 @@ BUILT_IN_SETTINGS = {
 CDS_LOGGING_OFF = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _BARE_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 _FILE_SYSTEM_KEY = "fs.file.impl"
-_RENAMING_CHECKPOINT_MANAGER = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 _LOG_LEVEL_KEY = "spark.log.level"
 _CHECKPOINT_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -185,13 +183,16 @@ def _missing_connectors(spark: SparkSession) -> str:
     return " and no ".join(missing)
 
 
-def spark_packages() -> list[str]:
-    """Return the Maven coordinates for spark.jars.packages; Spark resolves their dependencies."""
+def spark_packages(spark: str | None = None) -> list[str]:
+    """Return the Maven coordinates for spark.jars.packages; Spark resolves their dependencies.
+
+    spark: a supported version of Spark, such as "4.1"; by default the installed one.
+    """
     dependencies = ElementTree.fromstring(read_conf("ivy.xml")).iter("dependency")
     return [
         f"{each.get('org')}:{each.get('name')}:{each.get('rev')}"
         for each in dependencies
-        if each.get("name", "").startswith(("delta-spark", "spark-sql-kafka"))
+        if each.get("conf", "").startswith(f"spark-{spark or spark_version()}->")
     ]
 
 
@@ -295,7 +296,7 @@ def checkpoint_by_rename(spark: SparkSession, path: str) -> Iterator[None]:
     if not has_bare_file_system or previous_manager is not None or local_path(path) is None:
         yield
         return
-    spark.conf.set(_CHECKPOINT_MANAGER_KEY, _RENAMING_CHECKPOINT_MANAGER)
+    spark.conf.set(_CHECKPOINT_MANAGER_KEY, RENAMING_CHECKPOINT_MANAGER)
     try:
         yield
     finally:

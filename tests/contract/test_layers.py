@@ -19,7 +19,9 @@ FILES = sorted(LIB.rglob("*.py"))
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors offsets arrow_kernels",
+        "errors",
+        "versions pandas_bridge",
+        "offsets arrow_kernels",
         "columns durations http_client input_frames jvm paths secrets transform",
         "aggregates calendars changelogs checkpoint delta event_time frame_diff joins spark stores",
         "commit formats patterns process sketches windows",

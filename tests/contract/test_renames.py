@@ -18,7 +18,7 @@ from tests.support.checkpoint_files import FIRST, SECOND
 from tests.support.delta_tables import rows
 from tests.support.kafka_topics import send_records
 from tidegate.checkpoint.lineage import CheckpointLineage
-from tidegate.spark.jars import project_root
+from tidegate.spark.jars import jars_home, project_root
 from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.jobs]
@@ -127,7 +127,7 @@ def renamed_library(folder: Path) -> Path:
     root = project_root()
     package = folder / "tidegate"
     shutil.copytree(root / "lib", package, ignore=shutil.ignore_patterns("__pycache__", "tests"))
-    for name in ("conf", "jars.lock", ".jars"):
+    for name in ("conf", "jars.lock", jars_home().name):
         (folder / name).symlink_to(root / name)
     for path in package.rglob("*.py"):
         path.write_text(renamed(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from bootstrap import jars, machine, packages
-from bootstrap.__main__ import JAR_SETS, JarSet
+from bootstrap.__main__ import ROOT, SPARK_VERSIONS, JarSet, jar_sets, package_locks
 from bootstrap.machine import SetupError
 from tidegate.spark.jars import project_root
+from tidegate.versions import SUPPORTED_SPARK, spark_version
 
 
 @pytest.mark.parametrize(
@@ -119,10 +120,22 @@ def test_the_cause_of_a_pip_failure_is_reported(output: str, cause: str) -> None
     assert cause in packages.cause(output)
 
 
-@pytest.mark.parametrize("jar_set", JAR_SETS, ids=lambda jar_set: jar_set.folder)
+@pytest.mark.parametrize("jar_set", jar_sets(spark_version()), ids=lambda jar_set: jar_set.folder)
 def test_the_jars_match_the_lock_file(jar_set: JarSet) -> None:
     root = project_root()
-    assert jars.digests(root / jar_set.folder) == jars.locked(root / jar_set.lock)
+    expected = jars.locked(root / jar_set.lock, jar_set.spark)
+    assert jars.digests(root / jar_set.folder) == expected
+
+
+def test_the_setup_has_jars_and_packages_for_each_supported_version_of_spark() -> None:
+    assert SPARK_VERSIONS == SUPPORTED_SPARK
+    for spark in SUPPORTED_SPARK:
+        names = {Path(path).name for path in jars.locked(ROOT / "jars.lock", spark)}
+        assert jars.versioned_names(ROOT / "conf" / "ivy.xml", spark) <= names
+        assert f"delta-spark_{spark}_2.13-4.4.0.jar" in names
+        pins = "".join((ROOT / lock).read_text(encoding="utf-8") for lock in package_locks(spark))
+        assert pins.count("\npyspark==") == 1
+        assert f"\npyspark=={spark}." in pins
 
 
 @pytest.fixture
@@ -169,6 +182,20 @@ def test_a_jar_of_an_earlier_version_is_removed(two_jars: tuple[Path, Path]) -> 
     assert sorted(jars.locked(lock)) == [
         f"spark/{jar.name}" for jar in sorted((folder / "spark").iterdir())
     ]
+
+
+def test_a_lock_file_has_the_jars_of_several_versions_of_spark(
+    two_jars: tuple[Path, Path],
+) -> None:
+    folder, lock = two_jars
+    for spark in ("4.1", "4.2"):
+        (folder / "spark" / f"delta_{spark}.jar").write_bytes(spark.encode())
+        jars.write_lock(folder, lock, spark, {f"delta_{spark}.jar"})
+        (folder / "spark" / f"delta_{spark}.jar").unlink()
+    common = {"spark/a.jar", "spark/b.jar"}
+    assert set(jars.locked(lock, "4.1")) == {*common, "spark/delta_4.1.jar"}
+    assert set(jars.locked(lock, "4.2")) == {*common, "spark/delta_4.2.jar"}
+    assert "  spark-4.1/delta_4.1.jar\n" in lock.read_text(encoding="utf-8")
 
 
 def test_the_lock_file_has_the_format_of_sha256sum(two_jars: tuple[Path, Path]) -> None:

@@ -13,6 +13,7 @@ from tidegate.config import load_config
 from tidegate.jobs.windows import Windows, job
 from tidegate.spark.jars import project_root
 from tidegate.spark.session import default_settings, spark_packages
+from tidegate.versions import SUPPORTED_SPARK
 
 Parts = dict[str, dict[str, Any]]
 
@@ -65,7 +66,9 @@ def test_the_parts_refer_to_each_other(parts: Parts) -> None:
 
 def test_jars_and_settings_match_the_library(parts: Parts) -> None:
     (packages,) = [arg for arg in submitted(parts)["args"] if arg.startswith("--packages=")]
-    assert set(spark_packages()) <= set(packages.removeprefix("--packages=").split(","))
+    assert set(spark_packages(SUPPORTED_SPARK[-1])) <= set(
+        packages.removeprefix("--packages=").split(",")
+    )
     expected, actual = default_settings(), settings(parts)
     for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog"):
         assert actual[key] == expected[key]

@@ -14,7 +14,7 @@ import pytest
 
 import tidegate
 from tests.support.kafka_topics import send_records
-from tidegate.spark.jars import jars, project_root, read_conf
+from tidegate.spark.jars import jars, jars_home, project_root, read_conf
 from tidegate.testing import Broker
 from tidegate.testing.child_process import config_arguments
 
@@ -127,7 +127,7 @@ def test_a_shipped_job_runs_from_a_wheel_without_a_checkout(
             *command,
         ],
         cwd=tmp_path,
-        env={**os.environ, "TIDEGATE_JARS": str(ROOT / ".jars")},
+        env={**os.environ, "TIDEGATE_JARS": str(jars_home())},
         capture_output=True,
         text=True,
         timeout=500,
@@ -147,8 +147,10 @@ def test_no_tracked_file_names_a_registry() -> None:
 
 
 def test_every_locked_package_has_hashes() -> None:
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    blocks = re.split(r"\n(?=[a-z])", lock.strip())
+    locks = [name for name in tracked() if re.fullmatch(r"requirements.*\.lock", name)]
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in locks)
+    blocks = re.split(r"\n(?=[a-z])", text.strip())
+    assert len(locks) > 1
     assert len(blocks) > 50
     assert [
         block

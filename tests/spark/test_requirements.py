@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.spark.jars import project_root
-from tidegate.spark.requirements import SUPPORTED_SPARK
+from tidegate.spark.jars import jars_home, project_root
+from tidegate.versions import SUPPORTED_SPARK
 
 OTHER_VERSION = """
 import importlib.metadata as metadata
 installed = metadata.version
-metadata.version = lambda name: "3.5.1" if name == "pyspark" else installed(name)
+metadata.version = lambda name: "{version}" if name == "pyspark" else installed(name)
 import tidegate
 """
 
@@ -35,13 +35,27 @@ def run_python(
     )
 
 
-def test_another_version_of_pyspark_is_refused_with_both_versions(tmp_path: Path) -> None:
-    done = run_python(OTHER_VERSION, tmp_path)
-    assert f"SetupError: unsupported pyspark 3.5.1: tidegate supports {SUPPORTED_SPARK}\n" in (
-        done.stderr
-    )
+@pytest.mark.parametrize("version", ["3.5.1", "4.0.0", "4.3.0", "4.3.0.dev1"])
+def test_another_version_of_pyspark_is_refused_with_the_supported_ones(
+    version: str, tmp_path: Path
+) -> None:
+    done = run_python(OTHER_VERSION.format(version=version), tmp_path)
+    assert (
+        f"SetupError: unsupported pyspark {version}: tidegate supports 4.0, 4.1, 4.2, from 4.0.1 on"
+    ) in done.stderr.splitlines()[-3]
+
+
+@pytest.mark.parametrize("version", ["4.0.1", "4.0.2", "4.1.1", "4.2.0"])
+def test_a_supported_version_of_pyspark_is_accepted(version: str, tmp_path: Path) -> None:
+    done = run_python(OTHER_VERSION.format(version=version), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_requires_the_supported_versions_of_pyspark() -> None:
     requirements = (project_root() / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r'"pyspark==(.*)\.\*"', requirements) == [SUPPORTED_SPARK]
+    pins = re.findall(r'"pyspark(?:\[connect\])?>=4\.0\.1,<4\.(\d+)"', requirements)
+    assert [f"4.{int(pin) - 1}" for pin in pins] == [SUPPORTED_SPARK[-1]] * 2
+    assert SUPPORTED_SPARK[0] == "4.0"
 
 
 OWN_SESSION = """
@@ -106,3 +120,47 @@ def test_a_process_without_pinned_threads_starts_no_job_and_commits_nothing(tmp_
         "the number of its batch"
     )
     assert done.stdout.splitlines() == [problem, problem, "False"], done.stderr[-3000:]
+
+
+OTHER_WORKERS = """
+from pyspark.sql import SparkSession
+spark = (
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.driver.defaultExtraClassPath", "{jars}/*")
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    .config("spark.pyspark.python", "{python}").getOrCreate()
+)
+from tidegate import Input, Job, KafkaSource, json_format, run, sinks
+from tidegate.errors import SetupError
+source, format = KafkaSource("localhost:9", "views"), json_format("at TIMESTAMP")
+views = Input(source, format, time="at", watermark_delay="0 seconds")
+try:
+    run(Job(name="views", inputs={{"views": views}}, sink=sinks.Append("tables/views")), spark)
+except SetupError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [("-I -S", "No module named "), ("exit", "Cannot run program ")],
+    ids=["no packages", "no interpreter"],
+)
+def test_workers_without_the_packages_are_an_error_at_the_start(
+    tmp_path: Path, options: str, problem: str
+) -> None:
+    python = tmp_path / "worker"
+    if options != "exit":
+        script = f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} {options} "$@"\n'
+        python.write_text(script, encoding="utf-8")
+        python.chmod(0o755)
+    script = OTHER_WORKERS.format(jars=jars_home() / "spark", python=python)
+    done = run_python(script, tmp_path, PYSPARK_PYTHON=str(python))
+    lines = done.stdout.splitlines()
+    assert lines, done.stderr[-3000:]
+    assert lines[0].startswith(f"Spark's Python workers cannot run tidegate: {problem}")
+    assert not (tmp_path / "tables").exists()

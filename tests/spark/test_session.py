@@ -24,6 +24,7 @@ from tidegate.spark.session import (
     default_settings,
     merge_settings,
 )
+from tidegate.versions import spark_version
 
 FILE = {
     "spark.sql.shuffle.partitions": "2",
@@ -116,7 +117,7 @@ def test_a_user_s_session_without_the_jars_is_rejected() -> None:
     # Both the session and the run of a job name what is missing.
     assert running.count(f"the active Spark session {lacks}") == 2
     assert "run: the active Spark session" in running
-    assert "spark.jars.packages=io.delta:delta-spark_4.2_2.13:" in running
+    assert f"spark.jars.packages=io.delta:delta-spark_{spark_version()}_2.13:" in running
     # The JVM of a stopped session remains, without the jars.
     assert lacks in stopped
     assert "a restart of the notebook's kernel" in stopped

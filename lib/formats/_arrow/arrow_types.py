@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas import types as pandas_types
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from ...arrow_kernels import arrow_type
 from ...errors import ColumnError
 from .._casts import nested_types
 
@@ -18,7 +18,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
         return pa.list_(to_arrow_type(data_type.elementType))
     if isinstance(data_type, MapType):
         return pa.map_(to_arrow_type(data_type.keyType), to_arrow_type(data_type.valueType))
-    return pandas_types.to_arrow_type(data_type, timezone="UTC")
+    return arrow_type(data_type)
 
 
 def require_distinct_names(data_type: DataType, label: str) -> None:

@@ -83,7 +83,7 @@ def parse_text(text: Column, fields: SearchFields) -> Column:
         return pa.array([_parse_one(text, fields) for text in texts.to_pylist()], _PARSED_TYPE)
 
     parse_batch.__annotations__ = {"texts": pa.Array, "return": pa.Array}
-    return arrow_udf(parse_batch, from_arrow_type(_PARSED_TYPE))(text)
+    return arrow_udf(parse_batch, from_arrow_type(_PARSED_TYPE, prefer_timestamp_ntz=True))(text)
 
 
 def compile_parsed(parsed: Column, fields: SearchFields) -> Column:
