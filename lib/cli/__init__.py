@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from .. import __version__
 from ..jobs import BUILT_IN_JOBS
 from ..jobs.job_command import EXIT_CODE_HELP, build_job_command
 from ..process.exit_codes import run_with_exit_code

@@ -11,6 +11,7 @@ import pytest
 
 import tidegate
 from tests.contract.test_vocabulary import PHRASES
+from tidegate.versions import SUPPORTED_SPARK
 
 ROOT = Path(tidegate.__file__).parents[1]
 MAX_WORDS = 40
@@ -100,12 +101,12 @@ def test_the_rules_find_what_they_are_for() -> None:
 
 def test_the_requirements_in_the_readme_are_those_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    versions = dict(
-        re.findall(r"^([\w-]+)==([\d.]+)\.\*", "\n".join(project["dependencies"]), re.M)
-    )
+    delta = re.search(r"^delta-spark==([\d.]+)\.\*", "\n".join(project["dependencies"]), re.M)
+    assert delta is not None
+    *older, newest = SUPPORTED_SPARK
     pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert (
-        f"Spark {versions['pyspark']} with Delta {versions['delta-spark']}, "
+        f"Spark {', '.join(older)} or {newest} with Delta {delta[1]}, "
         f"Python {pythons[0]} to {pythons[-1]}, Java"
     ) in readme
