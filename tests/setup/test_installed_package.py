@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 import tidegate as tg
 assert "site-packages" in tg.__file__
-clicks = spark.createDataFrame([("a", 1), ("b", 2), ("a", 70)], "page STRING, s LONG")
+clicks = spark.createDataFrame([("a", 1), ("b", 2), ("a", 30)], "page STRING, s LONG")
 clicks = clicks.select("page", F.timestamp_seconds("s").alias("event_time"))
 windows = tg.windows.sliding(clicks, "1 minute", by="page", aggs={"n": tg.aggregates.count()})
 print(sorted(row["n"] for row in windows.collect()))
