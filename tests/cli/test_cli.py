@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tidegate import __version__
 from tidegate.cli import app
 from tidegate.config import load_config
 from tidegate.kafka import admin as kafka
@@ -88,10 +87,6 @@ def test_the_creation_of_a_topic_without_leaders_fails(
 def test_an_invalid_command_fails(arguments: list[str], code: int, message: str) -> None:
     exit_code, output = invoke(*arguments)
     assert (exit_code, message in output) == (code, True), output
-
-
-def test_the_version_is_printed() -> None:
-    assert invoke("--version") == (0, f"tidegate {__version__}\n")
 
 
 def test_the_status_of_an_empty_folder_reports_no_table(tmp_path: Path) -> None:

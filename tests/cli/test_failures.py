@@ -23,6 +23,7 @@ COMMANDS: dict[str, list[str]] = {
     "produce": ["produce", "clicks"],
     "redrive": ["redrive", "{root}/damaged"],
     "publish-changes": ["publish-changes", "{root}/damaged", "--key", "id", "--changelog", "/t"],
+    "resume": ["resume", "{root}", "shop.public.users"],
     "erase": ["erase", "{root}", "--where", "user=alice"],
     "rescale": ["rescale", "{root}/no-checkpoint", "--to", "4"],
     "sizing": ["sizing", "tumbling", "--rate", "0"],

@@ -44,9 +44,11 @@ from tidegate.columns import as_schema
 from tidegate.config.loading import load_config
 from tidegate.delta.table_layout import TableLayout
 from tidegate.formats.connect_json import ConnectJson
+from tidegate.formats.record_bytes import RecordBytes
 from tidegate.job.fingerprint import describe_value, job_fingerprint
 from tidegate.jobs import BUILT_IN_JOBS
 from tidegate.joins import IntervalJoin, LookupJoin
+from tidegate.replication import ReplicatedTables, TableOptions
 from tidegate.sinks import Sink
 from tidegate.sinks.changelog.percolator_sink import read_query_versions
 from tidegate.spark.jars import project_root
@@ -159,6 +161,7 @@ def all_formats() -> dict[str, Any]:
         ),
         "maxwell": formats.maxwell_format(row, key="id"),
         "query": patterns.query_format(search),
+        "record_bytes": RecordBytes(),
     }
 
 
@@ -201,6 +204,12 @@ def all_sinks() -> dict[str, Sink]:
         "snapshot_join": sinks.SnapshotJoin(table="/p", join=LookupJoin("page"), sink=append),
         "current_table": sinks.CurrentTable("/t", delete_retention="1 week"),
         "history_table": sinks.HistoryTable("/t"),
+        "replicated_tables": ReplicatedTables(
+            "/t",
+            source=KafkaSource("localhost:9092", pattern="shop.*"),
+            root="/tables",
+            options_by_topic={"shop.a": TableOptions(keep="both", rename={"op": "kind"})},
+        ),
         "temporal_join": sinks.TemporalJoin(
             "/t", versions=versions, pending_table="/p", watermark_delay="10 seconds"
         ),

@@ -66,9 +66,3 @@ def test_ci_exits_with_the_code_of_a_failed_target_and_reports_skipped_tests(
         "ci: tests that were skipped, and why:",
         "none",
     ]
-
-
-def test_ci_runs_a_part_of_the_fast_tests_with_an_older_spark(tmp_path: Path) -> None:
-    done = run_ci(tmp_path, make='echo "$*"', apt=None)
-    # Without git, the commit is 0.
-    assert "quick SPARK=4.0 PARTS=3" in done.stdout.splitlines()
