@@ -459,8 +459,16 @@ class ReplicatedTables(Sink):
                     f"its Delta id was {known_id}.",
                     "restore the table, or replicate the topic into a new table.",
                 )
-            if found.version >= 0:
+            if found.version < 0:
+                continue
+            try:
                 table.evolve_columns(spark, path, renamed_columns(state.columns, rename))
+            except PySparkException as error:
+                raise TableError(
+                    f"table {path} cannot get the columns of the topic: {root_cause_text(error)}",
+                    "the columns of the table, new ones, or wider types",
+                    "replicate the topic into a new table",
+                ) from error
 
     def _format(self, columns: StructType, key: Sequence[str], rename: Mapping[str, str]) -> Format:
         change_format = debezium_format(

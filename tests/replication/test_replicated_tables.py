@@ -41,7 +41,7 @@ from tidegate.replication import (
 from tidegate.telemetry.stats import Summary
 from tidegate.testing import Broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 USERS = SourceRecords({"id": INT, "name": TEXT})
 ORDERS = SourceRecords({"no": INT, "price": MONEY}, key=("no",))
 
@@ -307,6 +307,22 @@ def test_a_table_whose_columns_do_not_fit_is_replaced_by_a_new_one(
         database.send("users", numbers.change("r", position, {"id": position, "name": 7}))
         database.run(spark)
     assert [(row["id"], row["name"]) for row in database.rows("users")] == [(1, 5), (3, 7), (4, 7)]
+
+
+def test_declared_columns_that_do_not_fit_the_table_pause_it(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "a"}))
+    database.run(spark)
+    declared = TableOptions(columns="id INT, name BINARY", key="id")
+    database.options["options_by_topic"] = {database.topic("users"): declared}
+    database.send("users", USERS.change("u", 2, {"id": 1, "name": "b"}))
+    database.run(spark)
+    state = database.states()["users"]
+    assert (state["state"], state["positions"]) == ("paused", [(0, 1)])
+    assert "cannot get the columns of the topic" in state["reason"]
+    assert database.rows("users")[0]["name"] == "a"
 
 
 def test_status_shows_the_lag_of_each_table(
