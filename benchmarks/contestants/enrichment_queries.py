@@ -52,7 +52,12 @@ def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None
     last = [(user, START_MS + span + 60_000) for user in range(partitions)]
     for number, (user, at) in enumerate([*first, *later, *last]):
         value = b'{"user":"user-%08d","plan":"plan-%d","at":%d}' % (user, number % 7, at)
-        producer.produce(topic, value, partition=user % partitions)
+        while True:
+            try:
+                producer.produce(topic, value, partition=user % partitions)
+                break
+            except BufferError:
+                producer.poll(0.1)
         producer.poll(0)
     producer.flush()
 

@@ -337,10 +337,11 @@ class ReplicatedTables(Sink):
     def _with_columns(self, state: TableState, topic: _Topic) -> TableState:
         """Return the state with the columns and the key that the records of a batch have."""
         options = self._options(topic.name)
-        columns, key = options.declared_columns, options.declared_key
+        columns, key = state.columns, options.declared_key
         is_flat = self.shape == "flattened"
-        if columns is None:
-            columns = state.columns
+        if options.declared_columns is not None:
+            columns = merged_columns(columns, options.declared_columns)
+        else:
             for schema_part in topic.value_schemas:
                 found = row_columns(schema_part, is_flat=is_flat)
                 columns = columns if found is None else merged_columns(columns, found)
