@@ -9,7 +9,13 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.support.click_topic import EVENTS_A_SECOND, SCHEMA, START_MS, USERS
+from benchmarks.support.click_topic import (
+    EVENTS_A_SECOND,
+    SCHEMA,
+    START_MS,
+    USERS,
+    produce_when_possible,
+)
 from benchmarks.support.contestant_process import Contestant, RunContext, run_contestant
 from tidegate import Input, Job, run
 from tidegate.event_time import epoch_to_timestamp
@@ -52,12 +58,7 @@ def fill_changelog(servers: str, topic: str, rows: int, partitions: int) -> None
     last = [(user, START_MS + span + 60_000) for user in range(partitions)]
     for number, (user, at) in enumerate([*first, *later, *last]):
         value = b'{"user":"user-%08d","plan":"plan-%d","at":%d}' % (user, number % 7, at)
-        while True:
-            try:
-                producer.produce(topic, value, partition=user % partitions)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        produce_when_possible(producer, topic, value, user % partitions)
         producer.poll(0)
     producer.flush()
 

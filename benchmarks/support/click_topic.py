@@ -14,6 +14,16 @@ SCHEMA = "ts BIGINT, page STRING, user STRING, ms INT, bytes INT"
 _CHUNK = 100_000
 
 
+def produce_when_possible(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+    """Add a record to the queue of a producer, and wait while it is full."""
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
 def fill(
     servers: str,
     topic: str,
@@ -54,12 +64,7 @@ def fill(
         ):
             if cut[n]:
                 value = value[:-1]
-            while True:
-                try:
-                    producer.produce(topic, value, partition=n % partitions)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            produce_when_possible(producer, topic, value, n % partitions)
             sent += len(value)
         producer.poll(0)
     producer.flush()

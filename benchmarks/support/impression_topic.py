@@ -10,7 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 from confluent_kafka import Producer
 
-from benchmarks.support.click_topic import DISORDER_MS, PAGES, START_MS, USERS
+from benchmarks.support.click_topic import (
+    DISORDER_MS,
+    PAGES,
+    START_MS,
+    USERS,
+    produce_when_possible,
+)
 
 IMPRESSIONS_A_SECOND = 5_000
 WITHIN_MS = 60_000
@@ -35,12 +41,7 @@ def fill(servers: str, topics: tuple[str, str], rows: int, partitions: int, seed
     sent = 0
     for topic, values in zip(topics, _values(rows, seed), strict=True):
         for number, value in enumerate(values):
-            while True:
-                try:
-                    producer.produce(topic, value, partition=number % partitions)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            produce_when_possible(producer, topic, value, number % partitions)
             sent += len(value)
         producer.flush()
     return sent // (2 * rows)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..replication.control_files import request_resume
+from ..replication import request_resume
 
 ControlTable = Annotated[
     str, typer.Argument(help="The control table of the job replicate: output.table.")

@@ -23,7 +23,7 @@ from ..commit.batch import Stamp
 from ..errors import ArgumentError, CheckpointError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
-from ..replication.control_files import read_control_rows
+from ..replication import read_control_rows
 from ..replication.replicated_tables import REPLICATION
 from .kafka_options import Options
 
@@ -492,17 +492,22 @@ def describe_checkpoint(status: JobStatus, cluster: Cluster | None = None) -> li
 
 def count_unread(checkpoint: CheckpointProgress, cluster: Cluster) -> int:
     """Return the number of unread offsets in the topics."""
+    topics = {topic for topic, _ in checkpoint.end_offsets}
+    return sum(_unread_by_topic(topics, checkpoint.end_offsets, cluster).values())
+
+
+def _unread_by_topic(
+    topics: Collection[str], read_until: Mapping[tuple[str, int], int], cluster: Cluster
+) -> dict[str, int]:
+    """Return the number of offsets of each topic that exist after those that were read."""
     partition_counts = cluster.topics()
-    partitions = {
-        name: range(partition_counts.get(name, 0))
-        for name in {topic for topic, _ in checkpoint.end_offsets}
-    }
-    ends = cluster.end_offsets(partitions)
+    partitions = {name: range(partition_counts.get(name, 0)) for name in topics}
     start_offsets = cluster.start_offsets(partitions)
-    return sum(
-        max(0, end - max(checkpoint.end_offsets.get(partition, 0), start_offsets[partition]))
-        for partition, end in ends.items()
-    )
+    unread = dict.fromkeys(topics, 0)
+    for partition, end in cluster.end_offsets(partitions).items():
+        first = max(read_until.get(partition, 0), start_offsets[partition])
+        unread[partition[0]] += max(0, end - first)
+    return unread
 
 
 def replicated_tables(status: JobStatus, cluster: Cluster | None) -> list[list[dict[str, Any]]]:
@@ -517,22 +522,19 @@ def replicated_tables(status: JobStatus, cluster: Cluster | None) -> list[list[d
                 {**row, "positions": dict(row["positions"])}
                 for row in read_control_rows(table.path)
             ]
-            if cluster is not None:
-                _add_lags(rows, cluster)
-            found.append([{name: row.get(name) for name in _REPLICATED_COLUMNS} for row in rows])
+            lags = {} if cluster is None else _lags(rows, cluster)
+            rows = [{**row, "lag": lags.get(row["topic"])} for row in rows]
+            found.append([{name: row[name] for name in _REPLICATED_COLUMNS} for row in rows])
     return found
 
 
-def _add_lags(rows: Sequence[dict[str, Any]], cluster: Cluster) -> None:
-    partition_counts = cluster.topics()
-    partitions = {row["topic"]: range(partition_counts.get(row["topic"], 0)) for row in rows}
-    ends, starts = cluster.end_offsets(partitions), cluster.start_offsets(partitions)
-    for row in rows:
-        row["lag"] = sum(
-            max(0, end - max(row["positions"].get(partition, 0), starts[topic, partition]))
-            for (topic, partition), end in ends.items()
-            if topic == row["topic"]
-        )
+def _lags(rows: Sequence[Mapping[str, Any]], cluster: Cluster) -> dict[str, int]:
+    positions = {
+        (row["topic"], partition): offset
+        for row in rows
+        for partition, offset in row["positions"].items()
+    }
+    return _unread_by_topic([row["topic"] for row in rows], positions, cluster)
 
 
 def _build_replication(rows: Sequence[Mapping[str, Any]]) -> Table:

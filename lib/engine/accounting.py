@@ -182,9 +182,7 @@ def count_rows_out(
 
 def describe_excess_late_rows(stats: BatchStats, limits: Limits) -> str | None:
     """Describe the late rows of a batch with more than the limits allow; None for any other."""
-    exceeded = _exceeded_limit(
-        stats.late_rows, stats.rows_in, limits.late_rows, limits.late_ratio, limits.min_rows
-    )
+    exceeded = limits.exceeded_by_late_rows(stats.late_rows, stats.rows_in)
     if exceeded is None:
         return None
     kind, limit = exceeded
@@ -211,17 +209,6 @@ def clock_alarm(number: int, max_event_time: int | None, now: datetime) -> str |
         "Set message.timestamp.type=LogAppendTime for the topic, by which future_tolerance rejects "
         "such records"
     )
-
-
-def _exceeded_limit(
-    count: int, rows: int, max_rows: int | None, max_ratio: float | None, min_rows: int
-) -> tuple[str, str] | None:
-    """Return the kind of the limit that a count exceeds, and the limit as text."""
-    if max_rows is not None and count > max_rows:
-        return "rows", f"{max_rows:,}"
-    if max_ratio is not None and rows >= min_rows and count > max_ratio * rows:
-        return "ratio", f"{max_ratio:.1%}"
-    return None
 
 
 def check_late_count(number: int, streamed_count: int, reread_count: int) -> None:
@@ -293,9 +280,7 @@ def check_dead_letter_limit(
 
     sample_reasons: returns the most common reasons.
     """
-    exceeded = _exceeded_limit(
-        observed.dead_letters, observed.rows, limits.dead_rows, limits.dead_ratio, limits.min_rows
-    )
+    exceeded = limits.exceeded_by_dead_letters(observed.dead_letters, observed.rows)
     if exceeded is None:
         return
     kind, limit = exceeded

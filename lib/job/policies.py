@@ -36,6 +36,23 @@ class Limits:
             if getattr(self, ratio_name) is not None:
                 checks.require_ratio(getattr(self, ratio_name), ratio_name)
 
+    def exceeded_by_dead_letters(self, count: int, rows: int) -> tuple[str, str] | None:
+        """Return the kind of the limit that a number of dead letters exceeds, and the limit."""
+        return self._exceeded(count, rows, self.dead_rows, self.dead_ratio)
+
+    def exceeded_by_late_rows(self, count: int, rows: int) -> tuple[str, str] | None:
+        """Return the kind of the limit that a number of late rows exceeds, and the limit."""
+        return self._exceeded(count, rows, self.late_rows, self.late_ratio)
+
+    def _exceeded(
+        self, count: int, rows: int, max_rows: int | None, max_ratio: float | None
+    ) -> tuple[str, str] | None:
+        if max_rows is not None and count > max_rows:
+            return "rows", f"{max_rows:,}"
+        if max_ratio is not None and rows >= self.min_rows and count > max_ratio * rows:
+            return "ratio", f"{max_ratio:.1%}"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:

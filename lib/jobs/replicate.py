@@ -124,9 +124,7 @@ def job(config: Replicate) -> Job:
             decimals=changes.decimals,
             timestamps=changes.timestamps,
             unavailable_value=changes.unavailable_value,
-            dead_rows=limits.dead_rows,
-            dead_ratio=limits.dead_ratio,
-            min_rows=limits.min_rows,
+            limits=limits,
             writers=output.writers,
             catch_up_records=output.catch_up_records,
         )

@@ -73,14 +73,20 @@ def deliver(
     try:
         for record in records:
             sent_count += 1
-            producer.produce(
-                record.topic,
-                record.value,
-                record.key,
-                record.partition,
-                timestamp=record.timestamp,
-                on_delivery=partial(on_delivery, sent_count),
-            )
+            while True:
+                try:
+                    producer.produce(
+                        record.topic,
+                        record.value,
+                        record.key,
+                        record.partition,
+                        timestamp=record.timestamp,
+                        on_delivery=partial(on_delivery, sent_count),
+                    )
+                    break
+                except BufferError:
+                    # Records that the broker does not acknowledge in time leave the queue, too.
+                    producer.poll(1)
             if sent_count % _POLL_INTERVAL_RECORDS == 0:
                 producer.poll(0)
         producer.flush(60)

@@ -1,7 +1,8 @@
 """Replication of a database: all its tables in one job, each from its change data topic."""
 
-from .control_files import read_control_rows, request_resume
-from .replicated_tables import Keep, ReplicatedTables, TableOptions, replicated_input
+from .control_table import read_control_rows, request_resume
+from .replicated_tables import Keep, ReplicatedTables, TableOptions
+from .topic_records import replicated_input
 
 __all__ = [
     "Keep",

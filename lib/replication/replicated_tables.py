@@ -32,17 +32,17 @@ from ..errors import (
     TableMismatchError,
 )
 from ..formats import debezium_format
-from ..formats.connect_schema import key_columns, row_columns, schema_name
+from ..formats.connect_schema import key_columns, row_columns
 from ..formats.debezium import UNAVAILABLE_VALUE, Shape
 from ..formats.format import Format, PartialFormat
-from ..formats.record_bytes import RecordBytes
 from ..input_frames import ROWS, only_frame
+from ..job.policies import Limits
 from ..jvm import delta_state, frame_in_session, root_cause_text, session_copies
 from ..offsets import partition_offset
 from ..sinks import CurrentTable, FanOut, HistoryTable, Sink
 from ..sinks.base import AcceptedRows, require_target
-from ..sources import Input, KafkaSource
-from .table_states import (
+from ..sources import KafkaSource
+from .control_table import (
     TableState,
     delete_requests,
     merged_columns,
@@ -50,22 +50,21 @@ from .table_states import (
     read_states,
     states_frame,
 )
+from .topic_records import (
+    COUNTED,
+    MISSED,
+    OF_BATCH,
+    ORIGIN,
+    RECORD_COLUMNS,
+    TopicRecords,
+    find_topics,
+)
 
 _LOG = logging.getLogger(__name__)
 REPLICATION = "replication"
 """The name of the control table in the commits of a job."""
 Keep = Literal["current", "history", "both"]
 """Which tables of a topic are kept: the current rows, all versions, or both."""
-_RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
-_SCHEMA_START = '{"schema":'
-_PAYLOAD_START = ',"payload":'
-_NO_SCHEMA = ""
-_ORIGIN = "__tidegate_origin"
-"""Where a record comes from: the batch, or the topic before it."""
-_OF_BATCH, _MISSED, _COUNTED = 0, 1, 2
-"""The origins; records of the last one were counted with an earlier batch."""
-_NOT_OF_TABLES = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue")
-"""The ends of the names of schemas of Debezium's records that are not of a table."""
 _PAUSING_ERRORS = (ColumnError, ColumnTypeError, ConflictError, TableError, TableMismatchError)
 """The errors of one table, which pause it. All others stop the job."""
 
@@ -108,25 +107,6 @@ class TableOptions:
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
 
-def replicated_input(source: KafkaSource) -> Input:
-    r"""Return the input of a job with the sink `ReplicatedTables`, which decodes the records.
-
-    Records without a timestamp, which Kafka has not written since version 0.10, are dead letters.
-
-    >>> source = KafkaSource("localhost:9092", pattern=r"shop\.public\..*")
-    >>> replicated_input(source).columns
-    ['value', 'event_time', 'topic', 'partition', 'offset', 'timestamp', 'key']
-    """
-    return Input(
-        source,
-        RecordBytes(),
-        time=F.col("timestamp"),
-        watermark_delay="0 seconds",
-        kafka_columns=[name for name in _RECORD_COLUMNS if name != "value"],
-        future_tolerance=None,
-    )
-
-
 @dataclass(frozen=True)
 class ReplicatedTables(Sink):
     """Replicate each table of a database from its Debezium topic, all topics in one job.
@@ -161,8 +141,7 @@ class ReplicatedTables(Sink):
             or "both".
         options_by_topic: options of single topics, by topic.
         shape, decimals, timestamps, unavailable_value: as for `debezium_format`.
-        dead_rows, dead_ratio, min_rows: the number of dead letters in a batch above which a table
-            is paused, and their ratio in a batch with at least `min_rows` records of the table.
+        limits: how many dead letters of a table in a batch pause the table.
         writers: how many tables are written at a time.
         catch_up_records: how many offsets a resumed table catches up in a batch.
         output: name of the control table in the commits of the job.
@@ -192,9 +171,7 @@ class ReplicatedTables(Sink):
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
-    dead_rows: int | None = field(default=10_000, compare=False)
-    dead_ratio: float | None = field(default=0.1, compare=False)
-    min_rows: int = field(default=1_000, compare=False)
+    limits: Limits = field(default_factory=Limits, compare=False)
     writers: int = field(default=8, compare=False)
     catch_up_records: int = field(default=100_000, compare=False)
     output: str = REPLICATION
@@ -244,6 +221,10 @@ class ReplicatedTables(Sink):
     def _decoded(self, records: DataFrame, plan: BatchPlan) -> Iterator[AcceptedRows]:
         spark = records.sparkSession
         states = read_states(spark, self.path)
+        if self._is_committed(spark, CommitContext(plan=plan)):
+            # The states are those after the batch, and its dead letters are written.
+            yield _ReplicatedRows({ROWS: records}, states=states, topics=(), missed={})
+            return
         with ExitStack() as persisted:
             missed = {
                 state.topic: self._missed_records(spark, state, plan, persisted)
@@ -254,8 +235,13 @@ class ReplicatedTables(Sink):
             deferred += [topic for topic, part in missed.items() if not part.is_last]
             is_deferred = F.col("topic").isin(deferred)
             deferred_rows = records.where(is_deferred).count() if deferred else 0
+            if deferred_rows:
+                names = ", ".join(deferred)
+                _LOG.warning(
+                    "%d records wait for paused or resuming tables: %s", deferred_rows, names
+                )
             of_batch = records.where(~is_deferred).select(
-                *_RECORD_COLUMNS, F.lit(_OF_BATCH).alias(_ORIGIN)
+                *RECORD_COLUMNS, F.lit(OF_BATCH).alias(ORIGIN)
             )
             available = reduce(
                 DataFrame.unionByName,
@@ -264,7 +250,7 @@ class ReplicatedTables(Sink):
             )
             topics = []
             known = dict(states)
-            for topic in _find_topics(available):
+            for topic in find_topics(available):
                 topics.append(self._planned(topic, known, missed.get(topic.name)))
                 known[topic.name] = topics[-1].state
             decode = [partial(self._decode, each, available, plan, persisted) for each in topics]
@@ -292,10 +278,10 @@ class ReplicatedTables(Sink):
         }
         counted = {topic: state.counted_positions}
         is_counted = is_before(counted, F.col("topic"), F.col("partition"), F.col("offset"))
-        origin = F.when(is_counted, _COUNTED).otherwise(_MISSED)
+        origin = F.when(is_counted, COUNTED).otherwise(MISSED)
         try:
             rows = self.source.read_range(spark, {topic: start}, {topic: end}, headers=False)
-            rows = rows.select(*_RECORD_COLUMNS, origin.alias(_ORIGIN)).persist()
+            rows = rows.select(*RECORD_COLUMNS, origin.alias(ORIGIN)).persist()
             persisted.callback(rows.unpersist)
             rows.count()
         except (PySparkException, Py4JJavaError) as error:
@@ -305,8 +291,8 @@ class ReplicatedTables(Sink):
         return _MissedRecords(start, end, is_last=is_last, rows=rows)
 
     def _planned(
-        self, topic: _Topic, states: Mapping[str, TableState], missed: _MissedRecords | None
-    ) -> _Topic:
+        self, topic: TopicRecords, states: Mapping[str, TableState], missed: _MissedRecords | None
+    ) -> _TopicBatch:
         """Return a topic with the state that its tables have after the batch."""
         name = self._name_of(topic.name)
         state = states.get(topic.name) or TableState(topic=topic.name, table=name)
@@ -316,10 +302,11 @@ class ReplicatedTables(Sink):
             self._require_own_name(state, states)
             state = self._with_columns(state, topic)
             if state.columns:
-                self._sink(state)
+                # Refuses names of columns that the tables cannot have.
+                self._format_of(state)
         except _PAUSING_ERRORS as error:
             state = state.paused(str(error))
-        return replace(topic, state=state)
+        return _TopicBatch(records=topic, state=state)
 
     def _require_own_name(self, state: TableState, states: Mapping[str, TableState]) -> None:
         others = [
@@ -334,7 +321,7 @@ class ReplicatedTables(Sink):
                 'a table_name with {schema} or {server}, such as "{server}.{schema}.{table}"',
             )
 
-    def _with_columns(self, state: TableState, topic: _Topic) -> TableState:
+    def _with_columns(self, state: TableState, topic: TopicRecords) -> TableState:
         """Return the state with the columns and the key that the records of a batch have."""
         options = self._options(topic.name)
         columns, key = state.columns, options.declared_key
@@ -360,7 +347,7 @@ class ReplicatedTables(Sink):
             )
         return replace(state, columns=columns, key=key)
 
-    def _found_key(self, state: TableState, topic: _Topic) -> tuple[str, ...]:
+    def _found_key(self, state: TableState, topic: TopicRecords) -> tuple[str, ...]:
         keys = {tuple(key_columns(schema_part)) for schema_part in topic.key_schemas} - {()}
         if state.key:
             keys.add(state.key)
@@ -374,27 +361,27 @@ class ReplicatedTables(Sink):
 
     def _decode(
         self,
-        topic: _Topic,
+        topic: _TopicBatch,
         records: DataFrame,
         plan: BatchPlan,
         persisted: ExitStack,
         _worker: int,
-    ) -> _Topic:
+    ) -> _TopicBatch:
         """Return a topic with its changes and with the records that are not changes."""
         state = topic.state
         if state.state == "paused":
             return topic
         if not state.columns:
             # Records of no table, or tombstones before the first row.
-            return replace(topic, skipped=topic.new_records)
+            return replace(topic, skipped=topic.records.new_records)
         try:
             return self._decode_changes(topic, records, plan, persisted)
         except _PAUSING_ERRORS as error:
             return replace(topic, state=state.paused(str(error)))
 
     def _decode_changes(
-        self, topic: _Topic, records: DataFrame, plan: BatchPlan, persisted: ExitStack
-    ) -> _Topic:
+        self, topic: _TopicBatch, records: DataFrame, plan: BatchPlan, persisted: ExitStack
+    ) -> _TopicBatch:
         state = topic.state
         sink = self._sink(state)
         self._prepare_tables(records.sparkSession, sink, state)
@@ -402,11 +389,11 @@ class ReplicatedTables(Sink):
         change_format = self._format_of(state)
         decoded = change_format.decode(raw).persist()
         persisted.callback(decoded.unpersist)
-        is_new = F.col(_ORIGIN) != F.lit(_COUNTED)
+        is_new = F.col(ORIGIN) != F.lit(COUNTED)
         is_dead_letter = F.col("bad") & ~F.col("skipped") & is_new
         counts = decoded.agg(F.count_if(is_dead_letter), F.count_if(F.col("skipped") & is_new))
         ((dead_letters, skipped),) = counts.collect()
-        self._require_few_dead_letters(dead_letters, topic.new_records)
+        self._require_few_dead_letters(dead_letters, topic.records.new_records)
         undecodable = None
         if dead_letters:
             explained = change_format.explain_failures(
@@ -437,15 +424,12 @@ class ReplicatedTables(Sink):
         )
 
     def _require_few_dead_letters(self, count: int, records: int) -> None:
-        is_above_ratio = (
-            self.dead_ratio is not None
-            and records >= self.min_rows
-            and count > self.dead_ratio * records
-        )
-        if is_above_ratio or (self.dead_rows is not None and count > self.dead_rows):
+        exceeded = self.limits.exceeded_by_dead_letters(count, records)
+        if exceeded is not None:
+            kind, limit = exceeded
             raise TableError(
                 f"too many dead letters: {count:,} of {records:,} records",
-                f"at most dead_rows={self.dead_rows} and dead_ratio={self.dead_ratio} in a batch",
+                f"at most {limit} (limits.dead_{kind}) in a batch",
                 "correct the format or the columns of the topic, or raise the limit",
             )
 
@@ -497,8 +481,6 @@ class ReplicatedTables(Sink):
 
     def _sink(self, state: TableState) -> Sink:
         """Return the sink of the tables of a topic."""
-        # Refuses names of columns that the tables cannot have.
-        self._format_of(state)
         path = f"{self.root.rstrip('/')}/{state.table}"
         keep = self._options(state.topic).keep or self.keep
         current = CurrentTable(path, output=f"current:{state.topic}")
@@ -525,22 +507,14 @@ class _MissedRecords:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Topic:
-    """The records of one topic in a batch, and those that a resuming table has missed.
+class _TopicBatch:
+    """What a batch does to the tables of one topic.
 
-    records, missed_records: the numbers of both, without those that were counted before.
-    value_schemas, key_schemas: the distinct schema parts, in the order of the log.
-    has_rows: whether some record has a value that can be of a row.
     state: that of the tables after the batch, without the counts and positions.
     """
 
-    name: str
-    records: int
-    missed_records: int
-    value_schemas: Sequence[str]
-    key_schemas: Sequence[str]
-    has_rows: bool
-    state: TableState = field(default_factory=lambda: TableState(topic="", table=""))
+    records: TopicRecords
+    state: TableState
     sink: Sink | None = None
     changes: DataFrame | None = None
     rejections: Sequence[tuple[DataFrame, Column]] = ()
@@ -549,58 +523,15 @@ class _Topic:
     skipped: int = 0
 
     @property
-    def new_records(self) -> int:
-        """The number of records that are counted with this batch."""
-        return self.records + self.missed_records
+    def name(self) -> str:
+        """The name of the topic."""
+        return self.records.name
 
     @property
     def deferred_rows(self) -> int:
         """The number of records of the batch that wait, less that of earlier ones that do not."""
-        return self.records if self.state.state == "paused" else -self.missed_records
-
-
-def _find_topics(records: DataFrame) -> list[_Topic]:
-    """Return the topics of a batch with their schema parts, which records of a table share."""
-    groups = (
-        records.groupBy(
-            "topic",
-            _schema_part("key").alias("key_schema"),
-            _schema_part("value").alias("value_schema"),
-        )
-        .agg(
-            F.count_if(F.col(_ORIGIN) == F.lit(_OF_BATCH)).alias("records"),
-            F.count_if(F.col(_ORIGIN) == F.lit(_MISSED)).alias("missed_records"),
-            F.min(F.struct("offset", "partition")).alias("first"),
-        )
-        .orderBy("topic", "first")
-        .collect()
-    )
-    topics = []
-    for name in dict.fromkeys(row["topic"] for row in groups):
-        of_topic = [row for row in groups if row["topic"] == name]
-        values = [row["value_schema"] for row in of_topic]
-        schemas = [schema for schema in dict.fromkeys(values) if schema]
-        is_of_table = [not schema_name(each).endswith(_NOT_OF_TABLES) for each in schemas]
-        topics.append(
-            _Topic(
-                name=name,
-                records=sum(row["records"] for row in of_topic),
-                missed_records=sum(row["missed_records"] for row in of_topic),
-                value_schemas=schemas,
-                key_schemas=[row["key_schema"] for row in of_topic if row["key_schema"]],
-                has_rows=any(is_of_table) or _NO_SCHEMA in values,
-            )
-        )
-    return topics
-
-
-def _schema_part(column: str) -> Column:
-    """Return the text of the schema part; empty text without one, null without a value."""
-    text = F.col(column).cast("string")
-    start = F.substring_index(text, _PAYLOAD_START, 1)
-    part = F.substring(start, len(_SCHEMA_START) + 1, 2**31 - 1)
-    has_part = F.startswith(text, F.lit(_SCHEMA_START)) & F.contains(text, F.lit(_PAYLOAD_START))
-    return F.when(text.isNotNull(), F.when(has_part, part).otherwise(F.lit(_NO_SCHEMA)))
+        is_paused = self.state.state == "paused"
+        return self.records.records if is_paused else -self.records.missed_records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -612,7 +543,7 @@ class _ReplicatedRows(AcceptedRows):
     """
 
     states: Mapping[str, TableState]
-    topics: Sequence[_Topic]
+    topics: Sequence[_TopicBatch]
     missed: Mapping[str, _MissedRecords]
 
     def write(self, sink: Sink, batch: CommitContext, rows_out: int | None) -> Outcome:
@@ -620,14 +551,13 @@ class _ReplicatedRows(AcceptedRows):
         assert isinstance(sink, ReplicatedTables)
         spark = self.frames[ROWS].sparkSession
         states = dict(self.states)
-        if not sink._is_committed(spark, batch):
-            sessions = session_copies(spark, sink.writers)
-            calls = [partial(self._write_topic, topic, batch, sessions) for topic in self.topics]
-            for state in run_concurrently(spark, calls, sink.writers):
-                states[state.topic] = state
-            written = {topic.name for topic in self.topics}
-            for topic in self.states.keys() - written:
-                states[topic] = self._after_batch_without_records(self.states[topic], batch)
+        sessions = session_copies(spark, sink.writers)
+        calls = [partial(self._write_topic, topic, batch, sessions) for topic in self.topics]
+        for state in run_concurrently(spark, calls, sink.writers):
+            states[state.topic] = state
+        written = {topic.name for topic in self.topics}
+        for topic in self.states.keys() - written:
+            states[topic] = self._after_batch_without_records(self.states[topic], batch)
         requests = read_requests(spark, sink.path)
         for topic, request in requests.items():
             if topic in states:
@@ -653,7 +583,11 @@ class _ReplicatedRows(AcceptedRows):
         return replace(state, state="active", positions=end)
 
     def _write_topic(
-        self, topic: _Topic, batch: CommitContext, sessions: Sequence[SparkSession], worker: int
+        self,
+        topic: _TopicBatch,
+        batch: CommitContext,
+        sessions: Sequence[SparkSession],
+        worker: int,
     ) -> TableState:
         """Write the tables of a topic, unless they are paused; return their state after that."""
         state, before = topic.state, self.states.get(topic.name)
@@ -675,11 +609,11 @@ class _ReplicatedRows(AcceptedRows):
                 return _paused(before, self._counted(stopped, topic, batch).paused(str(error)))
         return self._counted(replace(state, positions=end), topic, batch)
 
-    def _counted(self, state: TableState, topic: _Topic, batch: CommitContext) -> TableState:
+    def _counted(self, state: TableState, topic: _TopicBatch, batch: CommitContext) -> TableState:
         handled = topic.dead_letters + topic.skipped
         return replace(
             state,
-            changes=state.changes + topic.new_records - handled,
+            changes=state.changes + topic.records.new_records - handled,
             dead_letters=state.dead_letters + topic.dead_letters,
             skipped=state.skipped + topic.skipped,
             batch=batch.plan.number,
@@ -693,7 +627,7 @@ def _paused(before: TableState | None, state: TableState) -> TableState:
     return replace(state, columns=known.columns, key=known.key, table_ids=known.table_ids)
 
 
-def _write_tables(topic: _Topic, batch: CommitContext, spark: SparkSession) -> TableState:
+def _write_tables(topic: _TopicBatch, batch: CommitContext, spark: SparkSession) -> TableState:
     """Write the changes of a topic in a session of their own; return the state with table ids.
 
     MERGE takes the metadata of its commit from the session.

@@ -243,14 +243,19 @@ def check_topics(job: Job, inspection: Inspection, decision: StartDecision, name
 
 
 def missing_topic_warnings(job: Job, inspection: Inspection, decision: StartDecision) -> list[str]:
-    """Return warnings about topics that the checkpoint has read and that no longer exist.
+    """Return warnings about a pattern without topics, and about topics that no longer exist.
 
     Only topics that match a pattern, with on_data_loss="record", can be missing here; other
     missing topics are an error. Records of a missing topic that were not read cannot be counted.
     """
     existing_topics = {topic for states in inspection.topic_states.values() for topic in states}
     answered_sources = [job.inputs[name].source for name in inspection.topic_states]
-    return [
+    without_topics = [
+        f"no topic matches the pattern {job.inputs[name].source.pattern!r}; nothing is read"
+        for name, states in inspection.topic_states.items()
+        if job.inputs[name].source.pattern and not states
+    ]
+    return without_topics + [
         f"the topic {topic} no longer exists; its unread records are lost"
         for topic in decision.read_offsets
         if topic not in existing_topics

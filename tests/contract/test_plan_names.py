@@ -44,11 +44,11 @@ from tidegate.columns import as_schema
 from tidegate.config.loading import load_config
 from tidegate.delta.table_layout import TableLayout
 from tidegate.formats.connect_json import ConnectJson
-from tidegate.formats.record_bytes import RecordBytes
 from tidegate.job.fingerprint import describe_value, job_fingerprint
 from tidegate.jobs import BUILT_IN_JOBS
 from tidegate.joins import IntervalJoin, LookupJoin
 from tidegate.replication import ReplicatedTables, TableOptions
+from tidegate.replication.topic_records import RecordBytes
 from tidegate.sinks import Sink
 from tidegate.sinks.changelog.percolator_sink import read_query_versions
 from tidegate.spark.jars import project_root

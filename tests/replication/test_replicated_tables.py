@@ -28,6 +28,7 @@ from tests.support.replicated_topics import (
     schema_record,
     send_changes,
 )
+from tests.support.sink_batches import batch
 from tidegate import Job, KafkaSource, run
 from tidegate.cli import app
 from tidegate.errors import ArgumentError
@@ -143,7 +144,7 @@ def test_topics_become_tables_and_new_topics_and_columns_appear(
 
 
 def test_a_table_that_fails_is_paused_and_the_others_continue(
-    spark: SparkSession, broker: Broker, tmp_path: Path
+    spark: SparkSession, broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = Database(broker, tmp_path)
     database.send("users", USERS.change("c", 1, {"id": 1, "name": "ann"}))
@@ -159,8 +160,11 @@ def test_a_table_that_fails_is_paused_and_the_others_continue(
     database.send("retyped", number.change("u", 7, {"id": 1, "name": 2}))
     database.send("deleted", USERS.change("u", 8, {"id": 1, "name": "Ann"}))
     database.send("keyless", replace(USERS, key=()).change("u", 9, {"id": 1, "name": "Ann"}))
-    summary = database.run(spark)
+    with caplog.at_level("WARNING"):
+        summary = database.run(spark)
     assert (summary.rows_in, summary.dead_letters) == (4, 0)
+    waiting = f"1 records wait for paused or resuming tables: {database.topic('keyless')}"
+    assert any(waiting in message for message in caplog.messages), caplog.messages
     assert database.rows("users") == [{"id": 1, "name": "Ann", "deleted": False}]
     assert database.rows("retyped") == [{"id": 1, "name": "ann", "deleted": False}]
     states = {
@@ -221,7 +225,7 @@ def test_records_that_cannot_be_decoded_are_dead_letters_and_declared_tables_nee
 def test_too_many_dead_letters_pause_a_table(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    database = Database(broker, tmp_path, dead_rows=1)
+    database = Database(broker, tmp_path, limits=Limits(dead_rows=1))
     database.send("users", (b"{}", b"not JSON"), USERS.change("c", 1, {"id": 1, "name": "a"}))
     bad = (b"{}", b"not JSON")
     database.send("broken", bad, USERS.change("c", 2, {"id": 1, "name": "a"}), bad)
@@ -347,3 +351,25 @@ def test_status_shows_the_lag_of_each_table(
     assert (resumed.exit_code, "resumed with the next batches" in resumed.output) == (0, True)
     refused = CliRunner().invoke(app, ["resume", str(tmp_path / "tables"), "users"])
     assert refused.exit_code == 2
+
+
+def test_a_batch_that_the_control_table_has_is_not_decoded_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = KafkaSource("localhost:9092", pattern="db.*")
+    control = str(tmp_path / "replication")
+    sink = ReplicatedTables(control, source=source, root=str(tmp_path / "tables"))
+    key, value = USERS.change("c", 1, {"id": 1, "name": "a"})
+    good = ("db.public.users", 0, 0, datetime(2026, 3, 2), key, value)
+    bad = ("db.public.users", 0, 1, datetime(2026, 3, 2), key, b"not JSON")
+    columns = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, "
+    first = batch(0, start={"db.public.users": {0: 0}}, end={"db.public.users": {0: 2}})
+    records = {"rows": spark.createDataFrame([good, bad], f"{columns} value BINARY")}
+    with sink.accepted(records, first.plan) as accepted:
+        assert [rows.count() for rows, _ in accepted.rejected_records] == [1]
+        assert accepted.write(sink, first, 1) == "written"
+    with sink.accepted(records, first.plan) as accepted:
+        assert (accepted.rejections, accepted.rejected_records) == ((), ())
+        assert accepted.write(sink, first, 1) == "skipped"
+    (state,) = rows(Path(control))
+    assert (state["changes"], state["dead_letters"], state["positions"]) == (1, 1, [(0, 2)])

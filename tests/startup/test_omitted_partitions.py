@@ -105,6 +105,14 @@ def test_a_deleted_topic_of_a_pattern_is_a_warning_only_if_data_loss_is_recorded
     assert written_offsets(tmp_path) == {0: 4, 1: 4, 2: 1}
 
 
+def test_a_pattern_that_matches_no_topic_is_a_warning(
+    broker: Broker, job: JobFactory, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING"):
+        assert run(job(pattern="no-such-topic-.*"), spark).rows_in == 0
+    assert "no topic matches the pattern 'no-such-topic-.*'; nothing is read" in caplog.text
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_topic_cannot_move_to_another_input() -> None:
     inputs = {

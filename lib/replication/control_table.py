@@ -1,12 +1,14 @@
-"""The states of replicated tables: what a topic's tables contain, and whether they are paused."""
+"""The control table of replicated tables: the state of each topic, and requests to resume them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, FileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     DataType,
@@ -20,8 +22,9 @@ from pyspark.sql.types import (
 )
 
 from ..delta import delta_table as table
-from ..errors import ColumnTypeError
+from ..errors import ArgumentError, ColumnTypeError, TableError
 from ..jvm import delete_folder, list_names, read_bytes
+from ..paths import arrow_file_system, normalize_path
 
 STATE_SCHEMA = (
     "topic STRING, table STRING, state STRING, reason STRING, columns STRING, key ARRAY<STRING>, "
@@ -54,7 +57,7 @@ class ResumeRequest:
 
     @classmethod
     def from_json(cls, content: bytes | None) -> ResumeRequest:
-        """Return the request in a file; one that is not complete yet requests nothing else."""
+        """Return the request in a file; one of a file that was deleted meanwhile is empty."""
         values = json.loads(content or b"{}")
         return cls(bool(values.get("recreate")))
 
@@ -152,6 +155,62 @@ def states_frame(spark: SparkSession, states: Iterable[TableState]) -> DataFrame
     ordered = sorted(states, key=lambda state: state.topic)
     rows = spark.createDataFrame([state.to_row() for state in ordered], STATE_SCHEMA)
     return rows.coalesce(1)
+
+
+def read_control_rows(path: str) -> list[dict[str, Any]]:
+    """Return the rows of a control table, in the order of the topics, without Spark.
+
+    Each commit writes all rows into one file.
+
+    Raises TableError for a folder that is not a control table.
+    """
+    files, folder = arrow_file_system(normalize_path(path))
+    for action in _newest_actions(files, folder):
+        if "add" in action:
+            with files.open_input_file(f"{folder}/{action['add']['path']}") as file:
+                rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+            if rows and not {"topic", "state", "positions"} <= rows[0].keys():
+                break
+            return sorted(rows, key=lambda row: str(row["topic"]))
+    raise TableError(
+        f"{path} is not the control table of replicated tables",
+        "the folder output.table of the job replicate, after its first batch",
+        "tidegate resume .run/replicate/replication shop.public.customers",
+    )
+
+
+def _newest_actions(files: FileSystem, folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the actions of the log, those of the newest commit first."""
+    entries = files.get_file_info(FileSelector(f"{folder}/_delta_log", allow_not_found=True))
+    names = sorted((one.path for one in entries if one.path.endswith(".json")), reverse=True)
+    for name in names:
+        with files.open_input_file(name) as file:
+            yield from (json.loads(line) for line in file.read().splitlines())
+
+
+def request_resume(path: str, topics: Sequence[str], *, recreate: bool = False) -> None:
+    """Ask the job to resume the paused tables of these topics, with its next batches.
+
+    recreate: whether the tables are new ones, because the previous ones were moved away.
+
+    Raises ArgumentError for a topic whose tables are not paused; then none is resumed.
+    """
+    states = {row["topic"]: row["state"] for row in read_control_rows(path)}
+    paused = [topic for topic, state in states.items() if state == "paused"]
+    for topic in topics:
+        if topic not in paused:
+            raise ArgumentError(
+                f"invalid topic: {topic!r} is {states.get(topic, 'not replicated')}",
+                f"a topic whose table is paused: {', '.join(paused) or 'there is none'}",
+            )
+    files, folder = arrow_file_system(normalize_path(path))
+    files.create_dir(f"{folder}/{REQUESTS}")
+    for topic in topics:
+        # The job ignores names with a dot, and so never reads a part of a request.
+        partial_file = f"{folder}/{REQUESTS}/.{topic}"
+        with files.open_output_stream(partial_file) as file:
+            file.write(ResumeRequest(recreate).to_json().encode())
+        files.move(partial_file, f"{folder}/{REQUESTS}/{topic}")
 
 
 def merged_columns(stored: StructType, found: StructType) -> StructType:
