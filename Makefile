@@ -32,7 +32,7 @@ PYTEST = $(VENV) -m pytest -n $(WORKERS) --dist worksteal --durations=100 $(if $
 test: setup check $(CLASSES) ## run all checks and all tests except those of the next three, in two processes; WORKERS=0 uses one
 	$(PYTEST) -m "not jobs and not crash and not pages"
 
-jobs: setup $(CLASSES) ## run complete jobs, and sinks over many batches; backfill, interrupt and replay them
+jobs: setup $(CLASSES) ## run complete jobs, sinks over many batches, and other programs in their own processes
 	$(PYTEST) -m "jobs and not crash"
 
 crash: setup $(CLASSES) ## kill every job, and crash every sink between its tables

@@ -93,6 +93,7 @@ def decode_mutated(spark: SparkSession, name: str, seed: int, count: int) -> Cou
         decoded.unpersist()
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.draws("seeds", short=[range(17, 18)], long=[range(17, 67)], ids=len)
 @pytest.mark.slow

@@ -125,6 +125,7 @@ def test_a_truncate_ends_all_versions_of_lower_positions_also_of_late_keys(
     )
 
 
+@pytest.mark.jobs
 @pytest.mark.draws
 @few()
 @given(batches(2))

@@ -55,6 +55,7 @@ def produce_debezium(servers: str, topic: str, log: list[Change]) -> None:
     assert producer.flush(30) == 0
 
 
+@pytest.mark.jobs
 @pytest.mark.draws("seed", short=[1], long=range(1, 7))
 def test_a_log_that_begins_before_its_snapshot_restores_no_deleted_row(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int
@@ -97,6 +98,7 @@ def test_a_log_that_begins_before_its_snapshot_restores_no_deleted_row(
     assert values_by_key(latest) == current(log[SNAPSHOT_POSITION:])
 
 
+@pytest.mark.jobs
 def test_deleted_rows_are_removed_after_the_delete_retention(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ def invoke(*arguments: str, stdin: str = "") -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_a_topic_is_created_filled_and_listed(broker: Broker, topic: str, tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"

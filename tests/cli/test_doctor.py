@@ -36,6 +36,7 @@ def test_the_doctor_command_of_a_job_differs_from_run_by_one_default() -> None:
         assert dict(inspect.signature(command).parameters) == expected
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_the_doctor_of_a_new_job_prints_findings_and_creates_nothing(
     tmp_path: Path,

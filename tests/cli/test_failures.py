@@ -87,6 +87,7 @@ def test_a_failure_of_a_command_is_one_paragraph(
     assert (captured.out, captured.err) == ("", "")
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("command", JOB_COMMANDS)
 def test_a_failure_of_a_job_command_is_one_paragraph(command: str, tmp_path: Path) -> None:
     (job, *_) = BUILT_IN_JOBS
@@ -95,6 +96,7 @@ def test_a_failure_of_a_job_command_is_one_paragraph(command: str, tmp_path: Pat
     assert is_paragraph(done.stderr), done.stderr
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.broker
 def test_an_error_inside_a_batch_of_a_script_is_named_with_its_place_and_without_java(

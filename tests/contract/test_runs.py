@@ -52,6 +52,7 @@ def of_ci() -> frozenset[str]:
     return collected(*command)
 
 
+@pytest.mark.jobs
 def test_every_test_file_is_run_by_a_target_of_ci() -> None:
     run = {name.split("::")[0] for name in of_ci()}
     tracked = run_command("git", "ls-files", "tests/test_*.py", "tests/**/test_*.py").splitlines()
@@ -87,6 +88,7 @@ def test_each_test_of_whole_jobs_is_in_the_half_of_one_commit_or_another() -> No
     assert parts.due(tests, 1, "6cb06db") == tests
 
 
+@pytest.mark.jobs
 def test_a_half_is_that_of_the_commit_that_is_checked_out() -> None:
     whole = ordered(*pytest_of("jobs"), "tests/jobs")
     half = ordered(*pytest_of("jobs", "PARTS=2"), "tests/jobs")
@@ -95,6 +97,7 @@ def test_a_half_is_that_of_the_commit_that_is_checked_out() -> None:
     assert parts.commit() == run_command("git", "rev-parse", "HEAD").strip()
 
 
+@pytest.mark.jobs
 def test_make_chaos_runs_tests_of_ci_with_longer_draws() -> None:
     assert pytest_of("chaos")[-4:] == ["-m", "draws", "--draws", "long"]
     long = collected(*pytest_of("chaos"))

@@ -212,6 +212,7 @@ def test_a_batch_is_written_again_if_rows_were_lost_with_an_executor(
     assert len([each for each in counts(tmp_path / "rows") if each["in"]]) == 1
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_the_results_of_a_sort_aggregate_are_written(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path

@@ -27,6 +27,7 @@ def schema(spark: SparkSession) -> Iterator[str]:
     spark.sql("DROP SCHEMA IF EXISTS shop CASCADE")
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_the_tables_of_a_job_are_registered_once_they_exist(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, schema: str

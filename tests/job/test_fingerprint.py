@@ -286,6 +286,7 @@ CLASSIC = 'spark = SparkSession.builder.master("local[1]").getOrCreate()'
 CONNECT = 'spark = SparkSession.builder.remote("local[1]").getOrCreate()'
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_two_processes_have_the_same_texts_and_so_has_spark_connect() -> None:
     # Spark Connect spells text literals and higher-order functions of columns in another way.

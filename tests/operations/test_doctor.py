@@ -59,6 +59,7 @@ def checks_with_status(findings: dict[str, Finding], status: str) -> list[str]:
     return [name for name, each in findings.items() if each.status == status]
 
 
+@pytest.mark.jobs
 def test_a_healthy_job_has_no_warnings_and_each_check_reports(
     job_files: JobFiles, spark: SparkSession
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_healthy_job_has_no_warnings_and_each_check_reports(
     require_no_errors(list(findings.values()))
 
 
+@pytest.mark.jobs
 def test_each_damaged_table_is_named_with_its_fault_and_the_others_are_reported(
     job_files: JobFiles, spark: SparkSession
 ) -> None:

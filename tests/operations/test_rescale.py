@@ -43,6 +43,7 @@ def window_counts(root: Path) -> Counter[tuple[str, int]]:
     )
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_results_are_exact_after_interrupted_rescales_up_and_down(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ def children_of(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the files of Linux")
 @pytest.mark.parametrize("is_reached", [has_imported, has_started_java, waits_for_kafka])

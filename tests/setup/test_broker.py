@@ -62,6 +62,7 @@ def test_produced_records_are_consumed(broker: Broker, topic: str) -> None:
     assert broker.topics()[topic] == 4
 
 
+@pytest.mark.jobs
 def test_a_restarted_broker_has_its_data_and_port(topic: str) -> None:
     with Broker.start() as broker:
         address = broker.bootstrap_servers
@@ -77,6 +78,7 @@ def test_a_restarted_broker_has_its_data_and_port(topic: str) -> None:
     assert not is_listening(broker.port)
 
 
+@pytest.mark.jobs
 def test_a_broker_reads_the_data_of_an_existing_folder(tmp_path: Path, topic: str) -> None:
     with Broker.start(tmp_path / "kafka") as first:
         first.create_topic(topic, partitions=3)
@@ -107,6 +109,7 @@ def test_a_failed_start_reports_the_cause(tmp_path: Path) -> None:
         broker.__enter__()
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("has_own_folder", [False, True])
 def test_no_broker_outlives_its_starter(tmp_path: Path, has_own_folder: bool) -> None:
     folder_argument = repr(str(tmp_path / "kafka")) if has_own_folder else ""

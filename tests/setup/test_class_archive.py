@@ -33,6 +33,7 @@ spark_session("archived", master="local[1]", conf={"spark.ui.enabled": "false"})
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.skipif(not archive_path().exists(), reason="make test makes the archive")
 def test_a_session_loads_classes_of_spark_and_delta_from_the_archive(tmp_path: Path) -> None:
@@ -45,6 +46,7 @@ def test_a_session_loads_classes_of_spark_and_delta_from_the_archive(tmp_path: P
         assert fits, f"{name} came from {sources[name]}; after an update: tidegate class-archive"
 
 
+@pytest.mark.jobs
 def test_an_unwritable_path_fails_before_the_archive_is_built(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "tidegate", "class-archive", "--to"]

@@ -83,6 +83,7 @@ def test_a_wheel_used_as_a_zip_finds_its_conf(wheel: Path, tmp_path: Path) -> No
     assert output.stdout.rstrip("\n") == read_conf("spark-defaults.conf").rstrip("\n")
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_a_wheel_has_the_command_and_the_configuration_of_every_shipped_job(
     wheel: Path, tmp_path: Path

@@ -22,6 +22,7 @@ def joined(events: DataFrame, plans: DataFrame) -> DataFrame:
     return stream_table(events, plans, "user", how="left")
 
 
+@pytest.mark.jobs
 def test_each_batch_reads_one_version_of_the_table_and_records_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

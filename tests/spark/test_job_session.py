@@ -84,6 +84,7 @@ def test_a_snapshot_is_written_by_the_settings_of_a_job(
     assert [row["until"] for row in rows(tmp_path / "customers")] == [LAST]
 
 
+@pytest.mark.jobs
 def test_an_erasure_finds_and_writes_rows_by_the_settings_of_a_job(
     spark: SparkSession, tmp_path: Path
 ) -> None:

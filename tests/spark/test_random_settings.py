@@ -57,6 +57,7 @@ def draw(spark: SparkSession, random: Random) -> dict[str, str]:
     return drawn
 
 
+@pytest.mark.jobs
 @pytest.mark.draws("seed", short=[1], long=range(1, 21))
 def test_a_job_has_the_same_result_with_any_settings(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int

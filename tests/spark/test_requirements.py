@@ -72,6 +72,7 @@ print("rows:", [row["n"] for row in windows.collect()])
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["tidegate", "pyspark"])
 def test_workers_of_a_user_s_own_session_have_the_interpreter_of_the_program(
@@ -112,6 +113,7 @@ print(Path("tables").exists())
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_a_process_without_pinned_threads_starts_no_job_and_commits_nothing(tmp_path: Path) -> None:
     done = run_python(UNPINNED, tmp_path, PYSPARK_PIN_THREAD="false")
@@ -144,6 +146,7 @@ except SetupError as error:
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "problem"),

@@ -107,6 +107,7 @@ for running in (True, False):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_a_user_s_session_without_the_jars_is_rejected() -> None:
     done = subprocess.run(
@@ -132,6 +133,7 @@ print(*spark._jvm.java.lang.System.getProperty("java.class.path").split(":"), se
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_java_options_of_the_installation_remain_in_effect(tmp_path: Path) -> None:
     own = "spark.driver.extraJavaOptions -Dinstalled=true\n"

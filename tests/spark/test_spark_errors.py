@@ -102,6 +102,7 @@ def test_the_error_of_unreachable_brokers_names_them(spark: SparkSession, tmp_pa
     assert error.value.remedy == f"check that a broker answers at {servers}."
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 @pytest.mark.parametrize("removed", ["state", "offsets"])
 def test_a_checkpoint_with_a_missing_folder_is_rejected(

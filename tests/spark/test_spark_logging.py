@@ -145,6 +145,7 @@ def terminal_lines(script: Path, until: str) -> list[str]:
     return re.split(r"[\r\n]+", re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", output))
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_lines_of_the_job_and_of_its_workers_are_printed_above_the_live_line(
     tmp_path: Path,
@@ -159,6 +160,7 @@ def test_lines_of_the_job_and_of_its_workers_are_printed_above_the_live_line(
     assert [line for line in lines if "Traceback" in line] == ["Traceback of a worker"]
 
 
+@pytest.mark.jobs
 @pytest.mark.slow
 def test_spark_submit_without_log_settings_logs_three_lines_of_the_level_info(
     tmp_path: Path,

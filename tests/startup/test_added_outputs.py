@@ -27,6 +27,7 @@ def logged_windows(job_files: JobFiles) -> dict[int, int]:
     return {int(row["window"]["start"].timestamp()) % 3600: row["n"] for row in log_rows}
 
 
+@pytest.mark.jobs
 def test_a_new_output_is_refused_and_starts_with_the_next_batch_if_recreated(
     job_files: JobFiles, spark: SparkSession
 ) -> None:

@@ -273,6 +273,7 @@ def test_a_topic_that_was_re_created_while_no_broker_answered_at_the_start_is_re
         topics.require_unchanged(plan)
 
 
+@pytest.mark.jobs
 def test_tables_are_compared_with_the_lineage_before_each_batch(
     job_files: JobFiles, spark: SparkSession
 ) -> None:

@@ -14,6 +14,7 @@ from tidegate.testing import Broker
 COMMAND = [sys.executable, "-m", "tidegate.testing"]
 
 
+@pytest.mark.jobs
 @pytest.mark.broker
 def test_the_broker_creates_topics_and_reuses_a_data_folder(
     tmp_path: Path,
