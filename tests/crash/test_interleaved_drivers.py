@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier, Event
@@ -15,6 +15,7 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from tests.support.killed_steps import Step, kill_at
 from tests.support.record_rounds import Rounds
 from tidegate import Job, run
 from tidegate.checkpoint.lineage_files import LineageFiles
@@ -38,20 +39,33 @@ from tests.support.record_rounds import windows_job
 from tidegate import run, spark_session
 from tidegate.process.exit_codes import run_with_exit_code
 
-servers, topic, root = sys.argv[1:]
+servers, topic, root, signals = sys.argv[1:]
 spark = spark_session("local[2]")
 job = windows_job(servers, topic, Path(root))
 number = 0
 while True:
-    if not Path(root, f"{number}.start").exists():
+    if not Path(signals, f"{number}.start").exists():
         time.sleep(0.02)
         continue
     code = run_with_exit_code(lambda: run(job, spark))
-    Path(root, f"{number}.part").write_text(str(code))
-    Path(root, f"{number}.part").rename(Path(root, f"{number}.end"))
+    Path(signals, f"{number}.part").write_text(str(code))
+    Path(signals, f"{number}.part").rename(Path(signals, f"{number}.end"))
     number += 1
 """
 """A driver that runs the job once for each file `<number>.start`, and writes its exit code."""
+ONE_RUN = """
+import sys
+from pathlib import Path
+
+from tests.support.record_rounds import windows_job
+from tidegate import run, spark_session
+
+servers, topic, root = sys.argv[1:]
+spark = spark_session("local[2]")
+run(windows_job(servers, topic, Path(root)), spark)
+"""
+AFTER_TARGET = Step("tidegate.commit.driver_lease:DriverLease.record_batch", before=True)
+"""The moment after the commit of the target, before that of Spark."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +108,13 @@ PAUSES = [
 class OtherDriver:
     """A driver in another process, which runs the job when it is asked to."""
 
-    def __init__(self, process: GuardedProcess, root: Path) -> None:
-        self._process, self._root, self._runs = process, root, 0
+    def __init__(self, process: GuardedProcess, signals: Path) -> None:
+        self._process, self._signals, self._runs = process, signals, 0
 
     def start(self) -> Callable[[], int]:
         """Start the job; return a function that waits for its end and returns the exit code."""
-        end = self._root / f"{self._runs}.end"
-        (self._root / f"{self._runs}.start").touch()
+        end = self._signals / f"{self._runs}.end"
+        (self._signals / f"{self._runs}.start").touch()
         self._runs += 1
 
         def wait() -> int:
@@ -115,17 +129,19 @@ class OtherDriver:
 
 
 @contextmanager
-def other_driver(rounds: Rounds) -> Iterator[OtherDriver]:
+def other_driver(rounds: Rounds, name: str = "other") -> Iterator[OtherDriver]:
     """Start the process of another driver, which ends with the block."""
+    signals = rounds.root / f"{name}.signals"
+    signals.mkdir()
     process = GuardedProcess(
         [sys.executable, "-c", DRIVER, rounds.broker.bootstrap_servers, rounds.topic,
-         str(rounds.root)],
-        rounds.root / "other.log",
-        name="the other driver",
+         str(rounds.root), str(signals)],
+        rounds.root / f"{name}.log",
+        name=f"the driver {name}",
         env=submit_environment({"PYTHONPATH": str(project_root())}),
     )  # fmt: skip
     try:
-        yield OtherDriver(process, rounds.root)
+        yield OtherDriver(process, signals)
     finally:
         process.kill()
 
@@ -184,11 +200,38 @@ def pausing(pause: Pause, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Eve
             may_continue.set()
 
 
+PARTS = [PAUSES[start : start + 5] for start in range(0, len(PAUSES), 5)]
+"""All pauses, in parts that end within the time limit of a test."""
+
+
+def pause_then_resume(
+    pause: Pause, rounds: Rounds, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]
+) -> None:
+    """Run the job with a pause during which another driver runs; require that it is fenced."""
+    with pausing(pause, monkeypatch) as (is_paused, may_continue):
+        driver = Driver(rounds.job, rounds.spark)
+        wait_until(
+            lambda: is_paused.is_set() or not driver._thread.is_alive(),
+            timeout=240,
+            event=f"the pause {pause}",
+        )
+        assert is_paused.is_set(), f"{pause} was not reached: {driver.error}"
+        meanwhile()
+        # A driver that has not started its query yet plans these records.
+        rounds.add()
+        may_continue.set()
+        driver.wait()
+    is_fenced = isinstance(driver.error, FencedError)
+    assert is_fenced if pause.is_claimed else driver.error is None, f"{pause}: {driver.error!r}"
+    run(rounds.job, rounds.spark)
+    rounds.require_each_once()
+
+
 @pytest.mark.draws(
     "pauses",
     short=[random.Random(SEED).sample(PAUSES, 3)],
-    long=[PAUSES],
-    ids=lambda pauses: f"{len(pauses)} pauses",
+    long=PARTS,
+    ids=lambda pauses: str(pauses[0]),
 )
 def test_a_driver_that_pauses_while_another_one_finishes_its_batch_is_fenced(
     pauses: list[Pause],
@@ -201,30 +244,62 @@ def test_a_driver_that_pauses_while_another_one_finishes_its_batch_is_fenced(
     rounds = Rounds(spark, broker, topic, tmp_path)
     print(f"seed {SEED}: pauses {', '.join(map(str, pauses))}")
     with other_driver(rounds) as other:
+
+        def finish() -> None:
+            assert other.start()() == 0, other.log()
+
         for pause in pauses:
             rounds.add()
-            with pausing(pause, monkeypatch) as (is_paused, may_continue):
-                driver = Driver(rounds.job, spark)
-                wait_until(
-                    lambda driver=driver, is_paused=is_paused: (  # type: ignore[misc]
-                        is_paused.is_set() or not driver._thread.is_alive()
-                    ),
-                    timeout=240,
-                    event=f"the pause {pause}",
-                )
-                assert is_paused.is_set(), f"{pause} was not reached: {driver.error}"
-                assert other.start()() == 0, f"{pause}: {other.log()}"
-                # A driver that has not started its query yet plans these records.
-                rounds.add()
-                may_continue.set()
-                driver.wait()
-            is_fenced = isinstance(driver.error, FencedError)
-            assert is_fenced if pause.is_claimed else driver.error is None, (
-                f"{pause}: {driver.error!r}"
-            )
-            run(rounds.job, spark)
-            rounds.require_each_once()
-            print(f"{pause}: fenced {is_fenced}")
+            pause_then_resume(pause, rounds, monkeypatch, finish)
+
+
+@pytest.mark.draws(
+    "pauses",
+    short=[random.Random(SEED + 1).sample(PAUSES, 1)],
+    long=PARTS,
+    ids=lambda pauses: str(pauses[0]),
+)
+def test_a_driver_that_pauses_while_a_second_one_is_killed_and_a_third_one_finishes_is_fenced(
+    pauses: list[Pause],
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds = Rounds(spark, broker, topic, tmp_path)
+    arguments = [broker.bootstrap_servers, topic, str(tmp_path)]
+    print(f"seed {SEED + 1}: pauses {', '.join(map(str, pauses))}")
+    with other_driver(rounds) as third:
+
+        def kill_and_finish() -> None:
+            kill_at(AFTER_TARGET, *arguments, log=tmp_path / "second.log", program=ONE_RUN)
+            assert third.start()() == 0, third.log()
+
+        for pause in pauses:
+            rounds.add()
+            pause_then_resume(pause, rounds, monkeypatch, kill_and_finish)
+
+
+def test_four_processes_that_start_at_the_same_instant_write_each_row_once(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    rounds = Rounds(spark, broker, topic, tmp_path)
+    with ExitStack() as processes:
+        drivers = [
+            processes.enter_context(other_driver(rounds, f"driver {number}")) for number in range(4)
+        ]
+        for driver in drivers:
+            # Without records: the session of each process is ready then.
+            assert driver.start()() == 0, driver.log()
+        rounds.add()
+        ends = [driver.start() for driver in drivers]
+        codes = [end() for end in ends]
+        assert set(codes) <= {0, 8, 9}, codes
+        assert 0 in codes, codes
+        rounds.add()
+        assert drivers[0].start()() == 0, drivers[0].log()
+    rounds.require_each_once()
 
 
 def test_four_drivers_that_start_at_the_same_instant_write_each_row_once(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
@@ -64,15 +65,24 @@ class Step:
         setattr(owner, attribute, staticmethod(kill_at_step) if is_static else kill_at_step)
 
 
-def kill_at(step: Step, *arguments: str, log: Path, program: str = COMMAND) -> None:
+def kill_at(
+    step: Step,
+    *arguments: str,
+    log: Path,
+    program: str = COMMAND,
+    env: Mapping[str, str] | None = None,
+) -> None:
     """Run a program with its arguments in a process that is killed at a step, and require that it
-    was."""
+    was.
+
+    env: variables of its environment besides the usual ones.
+    """
     code = _PROGRAM.format(step=step, program=program)
     process = GuardedProcess(
         [sys.executable, "-c", code, *arguments],
         log,
         name=f"the process to kill {step}",
-        env=submit_environment({"PYTHONPATH": str(project_root())}),
+        env=submit_environment({"PYTHONPATH": str(project_root()), **(env or {})}),
     )
     try:
         wait_until(lambda: not process.is_alive, timeout=240, event=f"the kill {step}")
