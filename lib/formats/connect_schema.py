@@ -25,7 +25,14 @@ from pyspark.sql.types import (
 )
 
 from ..errors import ColumnTypeError
-from ._connect_types import DAYS, DECIMAL, NANOS_PER_UNIT, VARIABLE_DECIMAL, kind_of
+from ._connect_types import (
+    DAYS,
+    DECIMAL,
+    NANOS_PER_UNIT,
+    VARIABLE_DECIMAL,
+    ZONED_TIMESTAMP_NAME,
+    kind_of,
+)
 
 _TYPES: Mapping[str, DataType] = {
     "boolean": BooleanType(),
@@ -40,7 +47,6 @@ _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
     "bytes": BinaryType(),
 }
-_ZONED = "io.debezium.time.ZonedTimestamp"
 _MAX_PRECISION = 38
 _ADDED_FIELD = "__"
 """The prefix of the fields that ExtractNewRecordState adds to a row."""
@@ -116,7 +122,7 @@ def _column_type(name: str, declaration: Mapping[str, Any]) -> DataType:
         return StringType()
     if kind == DAYS:
         return DateType()
-    if declaration.get("name") == _ZONED:
+    if declaration.get("name") == ZONED_TIMESTAMP_NAME:
         return TimestampType()
     if kind in NANOS_PER_UNIT:
         return TimestampNTZType()
