@@ -226,9 +226,13 @@ def assert_tables_are_replicated(
     assert not (root / "control.dead_letters").exists()
 
 
-@pytest.mark.parametrize("encoding", ["json", "avro"])
 @pytest.mark.parametrize(
-    ("capture", "shape"), [("defaults", "envelope"), ("flattened", "flattened")]
+    ("capture", "shape", "encoding"),
+    [
+        ("defaults", "envelope", "json"),
+        ("defaults", "envelope", "avro"),
+        ("flattened", "flattened", "json"),
+    ],
 )
 def test_both_tables_are_replicated_by_one_job_with_the_columns_of_the_schemas(
     spark: SparkSession,
