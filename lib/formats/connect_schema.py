@@ -116,7 +116,7 @@ def _column_type(name: str, declaration: Mapping[str, Any]) -> DataType:
     connect_type, parameters = declaration.get("type"), declaration.get("parameters")
     kind = kind_of(declaration.get("name"), parameters) or ""
     if kind.startswith(DECIMAL):
-        return _decimal_type(parameters)
+        return _decimal_type(name, parameters)
     if kind == VARIABLE_DECIMAL:
         # Each value has its own scale.
         return StringType()
@@ -140,11 +140,17 @@ def _column_type(name: str, declaration: Mapping[str, Any]) -> DataType:
     return data_type
 
 
-def _decimal_type(parameters: Any) -> DataType:
+def _decimal_type(name: str, parameters: Any) -> DataType:
     """Return DECIMAL with the precision of the source column; text if that is too large."""
     values = parameters if isinstance(parameters, Mapping) else {}
-    scale = int(values.get("scale", 0))
-    precision = int(values.get("connect.decimal.precision", _MAX_PRECISION))
+    try:
+        scale = int(values.get("scale", 0))
+        precision = int(values.get("connect.decimal.precision", _MAX_PRECISION))
+    except (TypeError, ValueError):
+        raise ColumnTypeError(
+            f"invalid type of column {name!r}: a decimal with the parameters {parameters}",
+            "numbers as scale and connect.decimal.precision",
+        ) from None
     if not 0 <= scale <= precision <= _MAX_PRECISION:
         return StringType()
     return DecimalType(precision, scale)

@@ -131,6 +131,11 @@ def test_a_key_and_the_name_of_a_schema() -> None:
         {"type": "map", "values": "int"},
         {"type": "record", "name": "Tree", "fields": [{"name": "t", "type": ["null", "Tree"]}]},
         "null",
+        {
+            "type": "bytes",
+            "connect.name": "org.apache.kafka.connect.data.Decimal",
+            "connect.parameters": {"scale": "two"},
+        },
     ],
 )
 def test_a_type_without_a_column_type_is_refused(avro_type: Any) -> None:

@@ -196,11 +196,15 @@ def test_records_of_unknown_schemas_are_dead_letters_until_the_registry_has_them
         ("keys", 0): "unknown schema id: 2",
         ("users", 0): "unknown schema id: 2",
     }
+    stored = rows(Path(f"{database.control}.dead_letters"))
+    assert {row["value"][:5] for row in stored} == {with_header(2, b"")}
     # Only the schema of the values is known.
     converter.registry.by_id[2] = known[2]
     database.send("users", USERS.change("c", 3, {"id": 3, "name": "c"}))
     found = run_with_dead_letters(database, spark)
     assert found["users", 2] == "unreadable key: unknown schema id: 1"
+    stored = rows(Path(f"{database.control}.dead_letters"))
+    assert {row["value"][:5] for row in stored} == {with_header(2, b"")}
     assert paused(database) == []
     assert not (tmp_path / "tables").exists()
     converter.registry.by_id.update(known)

@@ -284,6 +284,22 @@ def test_declared_columns_that_do_not_fit_the_table_pause_it(
     assert database.rows("users")[0]["name"] == "a"
 
 
+def test_the_history_of_an_outbox_has_the_payloads_of_deleted_events(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    outbox = SourceRecords({"id": TEXT, "aggregatetype": TEXT, "payload": TEXT})
+    database = Database(broker, tmp_path, keep="history")
+    event = {"id": "e1", "aggregatetype": "order", "payload": '{"total": 5}'}
+    created = outbox.change("c", 1, event)
+    deleted = outbox.change("d", 2, id="e1")
+    database.send("outbox", created, deleted, outbox.tombstone(id="e1"), created)
+    database.run(spark)
+    versions = database.rows("outbox_history")
+    assert [(row["id"], row["payload"]) for row in versions if row["op"] == "create"] == [
+        ("e1", '{"total": 5}')
+    ]
+
+
 def test_status_shows_the_lag_of_each_table(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
