@@ -26,17 +26,20 @@ PLAIN = "plain"
 BYTES = "bytes"
 DECIMAL = "decimal:"
 """The beginning of the kind of a decimal; its scale follows."""
-_DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+DATE_NAME = "org.apache.kafka.connect.data.Date"
+MICRO_TIMESTAMP_NAME = "io.debezium.time.MicroTimestamp"
+ZONED_TIMESTAMP_NAME = "io.debezium.time.ZonedTimestamp"
 _KINDS = {
-    "org.apache.kafka.connect.data.Date": DAYS,
+    DATE_NAME: DAYS,
     "org.apache.kafka.connect.data.Timestamp": "milliseconds",
     "io.debezium.time.Date": DAYS,
     "io.debezium.time.Timestamp": "milliseconds",
-    "io.debezium.time.MicroTimestamp": "microseconds",
+    MICRO_TIMESTAMP_NAME: "microseconds",
     "io.debezium.time.NanoTimestamp": "nanoseconds",
     "io.debezium.time.IsoDate": PLAIN,
     "io.debezium.time.IsoTimestamp": PLAIN,
-    "io.debezium.time.ZonedTimestamp": PLAIN,
+    ZONED_TIMESTAMP_NAME: PLAIN,
     "io.debezium.data.VariableScaleDecimal": VARIABLE_DECIMAL,
 }
 """The kinds of the types that dates, times and decimals are decoded from, by their names."""
@@ -79,7 +82,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def kind_of(name: Any, parameters: Any = None) -> str | None:
     """Return the kind of a logical type by its name; None for a name without special values."""
-    if name == _DECIMAL_NAME:
+    if name == DECIMAL_NAME:
         scale = parameters.get("scale") if isinstance(parameters, Mapping) else None
         return f"{DECIMAL}{scale}"
     return _KINDS.get(str(name))

@@ -25,7 +25,14 @@ from pyspark.sql.types import (
 )
 
 from ..errors import ColumnTypeError
-from ._connect_types import DAYS, DECIMAL, NANOS_PER_UNIT, VARIABLE_DECIMAL, kind_of
+from ._connect_types import (
+    DAYS,
+    DECIMAL,
+    NANOS_PER_UNIT,
+    VARIABLE_DECIMAL,
+    ZONED_TIMESTAMP_NAME,
+    kind_of,
+)
 
 _TYPES: Mapping[str, DataType] = {
     "boolean": BooleanType(),
@@ -40,7 +47,6 @@ _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
     "bytes": BinaryType(),
 }
-_ZONED = "io.debezium.time.ZonedTimestamp"
 _MAX_PRECISION = 38
 _ADDED_FIELD = "__"
 """The prefix of the fields that ExtractNewRecordState adds to a row."""
@@ -110,13 +116,13 @@ def _column_type(name: str, declaration: Mapping[str, Any]) -> DataType:
     connect_type, parameters = declaration.get("type"), declaration.get("parameters")
     kind = kind_of(declaration.get("name"), parameters) or ""
     if kind.startswith(DECIMAL):
-        return _decimal_type(parameters)
+        return _decimal_type(name, parameters)
     if kind == VARIABLE_DECIMAL:
         # Each value has its own scale.
         return StringType()
     if kind == DAYS:
         return DateType()
-    if declaration.get("name") == _ZONED:
+    if declaration.get("name") == ZONED_TIMESTAMP_NAME:
         return TimestampType()
     if kind in NANOS_PER_UNIT:
         return TimestampNTZType()
@@ -134,11 +140,17 @@ def _column_type(name: str, declaration: Mapping[str, Any]) -> DataType:
     return data_type
 
 
-def _decimal_type(parameters: Any) -> DataType:
+def _decimal_type(name: str, parameters: Any) -> DataType:
     """Return DECIMAL with the precision of the source column; text if that is too large."""
     values = parameters if isinstance(parameters, Mapping) else {}
-    scale = int(values.get("scale", 0))
-    precision = int(values.get("connect.decimal.precision", _MAX_PRECISION))
+    try:
+        scale = int(values.get("scale", 0))
+        precision = int(values.get("connect.decimal.precision", _MAX_PRECISION))
+    except (TypeError, ValueError):
+        raise ColumnTypeError(
+            f"invalid type of column {name!r}: a decimal with the parameters {parameters}",
+            "numbers as scale and connect.decimal.precision",
+        ) from None
     if not 0 <= scale <= precision <= _MAX_PRECISION:
         return StringType()
     return DecimalType(precision, scale)

@@ -48,6 +48,12 @@ def with_schema_header(value_format: JsonFormat) -> SchemaHeaderFormat:
     return SchemaHeaderFormat(value_format)
 
 
+def schema_id(value: Column) -> Column:
+    """Return the id in the header of values; null for a value without a valid header."""
+    digits = F.conv(F.hex(F.substring(value, 2, HEADER_BYTES - 1)), 16, 10)
+    return F.when(_header_fault(value).isNull(), digits.cast("bigint"))
+
+
 @dataclass(frozen=True)
 class SchemaHeaderFormat:
     """The format that `with_schema_header` returns; see there for its rules."""

@@ -18,7 +18,7 @@ from ..http_client import (
     request_with_retries,
     require_http_url,
 )
-from ._wire_header import RegisteredSchema
+from .registered_schemas import RegisteredSchema
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..formats.debezium import UNAVAILABLE_VALUE
 from ..job.job import Job
 from ..offsets import Offsets
-from ..replication import Keep, ReplicatedTables, TableOptions, replicated_input
+from ..replication import Encoding, Keep, ReplicatedTables, TableOptions, replicated_input
 from ..secrets import resolve_secrets
 from ..sources import KafkaSource
 
@@ -30,7 +30,8 @@ DESCRIPTION = "Replicate a whole database from its Debezium topics, from Kafka t
 class TopicsSection(Section):
     """[changes]: the topics of the database, one for each table, and how they are encoded.
 
-    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`.
+    `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`. With
+    encoding = "avro", the schemas are in the registry of the section [registry].
     """
 
     topics: Names = Field(default=[])
@@ -38,6 +39,7 @@ class TopicsSection(Section):
     start: Literal["earliest", "latest"] | ZonedDatetime | Offsets = "earliest"
     max_records_per_batch: int | None = Field(default=1_000_000, gt=0)
     on_data_loss: Literal["stop", "record"] = "stop"
+    encoding: Encoding = "json"
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
     unavailable_value: str = UNAVAILABLE_VALUE
@@ -90,6 +92,16 @@ class Replicate(Config, name="replicate"):
     tables: list[TableSection] = Field(default=[])
 
     @model_validator(mode="after")
+    def _require_registry(self) -> Replicate:
+        if self.changes.encoding == "avro" and self.registry is None:
+            raise ConfigError(
+                "missing section: [registry], for changes.encoding = 'avro'",
+                "the URL of the schema registry",
+                "--set registry.url=http://localhost:8081",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _require_distinct_topics(self) -> Replicate:
         topics = [table.topic for table in self.tables]
         if len(set(topics)) < len(topics):
@@ -102,6 +114,8 @@ class Replicate(Config, name="replicate"):
 def job(config: Replicate) -> Job:
     """Return the job of a configuration, which writes each table of the database."""
     changes, output, limits = config.changes, config.output, config.limits
+    is_avro = changes.encoding == "avro"
+    registry = config.registry.to_registry() if config.registry and is_avro else None
     with config_errors("changes"):
         source = KafkaSource(
             config.kafka.bootstrap_servers,
@@ -120,6 +134,8 @@ def job(config: Replicate) -> Job:
             table_name=output.table_name,
             keep=output.keep,
             options_by_topic={table.topic: table.to_options() for table in config.tables},
+            encoding=changes.encoding,
+            registry=registry,
             shape=changes.shape,
             decimals=changes.decimals,
             timestamps=changes.timestamps,

@@ -1,10 +1,11 @@
 """Replication of a database: all its tables in one job, each from its change data topic."""
 
 from .control_table import read_control_rows, request_resume
-from .replicated_tables import Keep, ReplicatedTables, TableOptions
+from .replicated_tables import Encoding, Keep, ReplicatedTables, TableOptions
 from .topic_records import replicated_input
 
 __all__ = [
+    "Encoding",
     "Keep",
     "ReplicatedTables",
     "TableOptions",

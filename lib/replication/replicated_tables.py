@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -31,10 +32,16 @@ from ..errors import (
     TableError,
     TableMismatchError,
 )
-from ..formats import debezium_format
+from ..formats import avro_format, debezium_format
 from ..formats.connect_schema import key_columns, row_columns
 from ..formats.debezium import UNAVAILABLE_VALUE, Shape
 from ..formats.format import Format, PartialFormat
+from ..formats.registered_schemas import (
+    FixedSchemas,
+    RegisteredSchema,
+    SchemaLookup,
+    to_schema_lookup,
+)
 from ..input_frames import ROWS, only_frame
 from ..job.policies import Limits
 from ..jvm import delta_state, frame_in_session, root_cause_text, session_copies
@@ -65,6 +72,14 @@ REPLICATION = "replication"
 """The name of the control table in the commits of a job."""
 Keep = Literal["current", "history", "both"]
 """Which tables of a topic are kept: the current rows, all versions, or both."""
+Encoding = Literal["json", "avro"]
+"""How keys and values are encoded."""
+_SCHEMA_OF_ROWS = {"json": "schema part", "avro": "schema in the registry"}
+_CONVERTER = {
+    "json": "value.converter.schemas.enable=true in the connector",
+    "avro": "Debezium changes in Avro, with the header of a schema registry",
+}
+_VALUE, _VALUE_REASON = "__tidegate_value", "__tidegate_value_reason"
 _PAUSING_ERRORS = (ColumnError, ColumnTypeError, ConflictError, TableError, TableMismatchError)
 """The errors of one table, which pause it. All others stop the job."""
 
@@ -111,9 +126,10 @@ class TableOptions:
 class ReplicatedTables(Sink):
     """Replicate each table of a database from its Debezium topic, all topics in one job.
 
-    The columns of a table come from the schema part of its records, its key from the keys of the
-    records. A topic that appears later gets its table by itself. New columns and wider types change
-    the Delta table; a column that records no longer have stays, and is null from then on.
+    The columns of a table come from the schema part of its records, or from the Avro schemas in a
+    registry; its key comes from the keys of the records. A topic that appears later gets its table
+    by itself. New columns and wider types change the Delta table; a column that records no longer
+    have stays, and is null from then on.
 
     A table that fails is paused: its records stay in the topic, and the other tables continue. It
     fails for a column whose type changes in another way, for records without a schema part or a key
@@ -128,7 +144,9 @@ class ReplicatedTables(Sink):
     `columns`, `key`, `positions` (the offsets up to which the tables have the topic), `changes`,
     `dead_letters`, `skipped` (the numbers of records), `batch`.
 
-    Records that cannot be decoded are dead letters of the job.
+    Records that cannot be decoded are dead letters of the job, also those whose schema the registry
+    does not have. A registry that is unavailable stops the job, and nothing of the batch is
+    written.
 
     Args:
         path: path of the control table.
@@ -140,6 +158,9 @@ class ReplicatedTables(Sink):
         keep: "current" for the current rows (SCD type 1), "history" for all versions (SCD type 2),
             or "both".
         options_by_topic: options of single topics, by topic.
+        encoding: "json", or "avro" for keys and values with the header of a schema registry, as
+            Confluent's and other Avro converters of Kafka Connect write them.
+        registry: a `SchemaRegistry`, or schemas by id, for Avro.
         shape, decimals, timestamps, unavailable_value: as for `debezium_format`.
         limits: how many dead letters of a table in a batch pause the table.
         writers: how many tables are written at a time.
@@ -148,6 +169,7 @@ class ReplicatedTables(Sink):
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at construction.
+        RegistryError: if the registry is unavailable.
         TidegateError: as the sinks of the tables, for what does not concern one table only.
 
     >>> source = KafkaSource("localhost:9092", pattern="shop.*")
@@ -167,6 +189,8 @@ class ReplicatedTables(Sink):
     table_name: str = "{schema}.{table}"
     keep: Keep = "current"
     options_by_topic: Mapping[str, TableOptions] = field(default_factory=dict)
+    encoding: Encoding = "json"
+    registry: SchemaLookup | Mapping[int, str | Path] | None = field(default=None, compare=False)
     shape: Shape = "envelope"
     decimals: Literal["precise", "string", "double"] | None = None
     timestamps: Literal["milliseconds", "microseconds", "nanoseconds"] | None = None
@@ -191,7 +215,14 @@ class ReplicatedTables(Sink):
                 "a text with the placeholders {topic}, {server}, {schema} and {table}",
                 'table_name="{schema}.{table}"',
             ) from None
-        self._format(StructType().add("id", IntegerType()), ("id",), {})
+        require_choice(self.encoding, "encoding", Encoding)
+        if (self.encoding == "avro") != (self._schemas is not None):
+            raise ArgumentError(
+                f"invalid registry: {self.registry!r} with encoding {self.encoding!r}",
+                "a schema registry for Avro, and none for JSON",
+                'encoding="avro", registry=SchemaRegistry("http://localhost:8081")',
+            )
+        self._format(StructType().add("id", IntegerType()), ("id",), {}, {})
 
     def accepted(
         self, frames: Mapping[str, DataFrame], plan: BatchPlan
@@ -250,7 +281,7 @@ class ReplicatedTables(Sink):
             )
             topics = []
             known = dict(states)
-            for topic in find_topics(available):
+            for topic in find_topics(available, self._schemas):
                 topics.append(self._planned(topic, known, missed.get(topic.name)))
                 known[topic.name] = topics[-1].state
             decode = [partial(self._decode, each, available, plan, persisted) for each in topics]
@@ -303,7 +334,7 @@ class ReplicatedTables(Sink):
             state = self._with_columns(state, topic)
             if state.columns:
                 # Refuses names of columns that the tables cannot have.
-                self._format_of(state)
+                self._format_of(state, topic)
         except _PAUSING_ERRORS as error:
             state = state.paused(str(error))
         return _TopicBatch(records=topic, state=state)
@@ -324,7 +355,7 @@ class ReplicatedTables(Sink):
     def _with_columns(self, state: TableState, topic: TopicRecords) -> TableState:
         """Return the state with the columns and the key that the records of a batch have."""
         options = self._options(topic.name)
-        columns, key = state.columns, options.declared_key
+        columns = state.columns
         is_flat = self.shape == "flattened"
         if options.declared_columns is not None:
             columns = merged_columns(columns, options.declared_columns)
@@ -334,12 +365,15 @@ class ReplicatedTables(Sink):
                 columns = columns if found is None else merged_columns(columns, found)
         if not columns and topic.has_rows:
             raise ColumnError(
-                "the records have no schema part with the columns of a row",
-                "value.converter.schemas.enable=true in the connector",
+                f"the records have no {_SCHEMA_OF_ROWS[self.encoding]} with the columns of a row",
+                _CONVERTER[self.encoding],
                 f'declared columns, as [[tables]] with topic = "{topic.name}"',
             )
-        key = key or self._found_key(state, topic)
+        key = options.declared_key or self._found_key(state, topic)
         if columns and not key:
+            if topic.has_unknown_keys:
+                # The key, and with it the table, can be known later.
+                return state
             raise ColumnError(
                 "the records have no key",
                 "a primary key, or message.key.columns in the connector",
@@ -371,22 +405,56 @@ class ReplicatedTables(Sink):
         state = topic.state
         if state.state == "paused":
             return topic
-        if not state.columns:
+        raw = records.where(F.col("topic") == F.lit(topic.name))
+        try:
+            if state.columns:
+                return self._decode_changes(topic, raw, plan, persisted)
+            if self.encoding == "avro":
+                return self._without_unknown_schemas(topic, raw, persisted)
             # Records of no table, or tombstones before the first row.
             return replace(topic, skipped=topic.records.new_records)
-        try:
-            return self._decode_changes(topic, records, plan, persisted)
         except _PAUSING_ERRORS as error:
             return replace(topic, state=state.paused(str(error)))
 
+    def _without_unknown_schemas(
+        self, topic: _TopicBatch, raw: DataFrame, persisted: ExitStack
+    ) -> _TopicBatch:
+        """Return a topic before its first readable row, with the records that cannot be decoded.
+
+        Others are of no table, or tombstones.
+        """
+        # A format that reads no field of the records.
+        anything = avro_format(
+            f"{ORIGIN} STRING", registry=FixedSchemas(topic.records.registered_schemas)
+        )
+        of_value = anything.explain_failures(raw.where("value IS NOT NULL"))
+        reason = F.col("reason")
+        if topic.records.has_rows:
+            # Rows without a key that can be read.
+            swapped = of_value.withColumnsRenamed({"value": _VALUE, "reason": _VALUE_REASON})
+            of_key = anything.explain_failures(swapped.withColumn("value", F.col("key")))
+            no_key = F.concat(F.lit("unreadable key: "), F.coalesce("reason", F.lit("no record")))
+            of_value = of_key.withColumn("reason", F.coalesce(_VALUE_REASON, no_key))
+            of_value = of_value.withColumn("value", F.col(_VALUE)).drop(_VALUE, _VALUE_REASON)
+        is_new = F.col(ORIGIN) != F.lit(COUNTED)
+        undecodable = of_value.where(reason.isNotNull() & is_new).persist()
+        persisted.callback(undecodable.unpersist)
+        count = undecodable.count()
+        self._require_few_dead_letters(count, topic.records.new_records)
+        return replace(
+            topic,
+            undecodable=(undecodable, reason) if count else None,
+            dead_letters=count,
+            skipped=topic.records.new_records - count,
+        )
+
     def _decode_changes(
-        self, topic: _TopicBatch, records: DataFrame, plan: BatchPlan, persisted: ExitStack
+        self, topic: _TopicBatch, raw: DataFrame, plan: BatchPlan, persisted: ExitStack
     ) -> _TopicBatch:
         state = topic.state
         sink = self._sink(state)
-        self._prepare_tables(records.sparkSession, sink, state)
-        raw = records.where(F.col("topic") == F.lit(topic.name))
-        change_format = self._format_of(state)
+        self._prepare_tables(raw.sparkSession, sink, state)
+        change_format = self._format_of(state, topic.records)
         decoded = change_format.decode(raw).persist()
         persisted.callback(decoded.unpersist)
         is_new = F.col(ORIGIN) != F.lit(COUNTED)
@@ -455,10 +523,23 @@ class ReplicatedTables(Sink):
                     "replicate the topic into a new table",
                 ) from error
 
-    def _format(self, columns: StructType, key: Sequence[str], rename: Mapping[str, str]) -> Format:
+    @cached_property
+    def _schemas(self) -> SchemaLookup | None:
+        """The schemas of Avro by id."""
+        return to_schema_lookup(self.registry, "AVRO")
+
+    def _format(
+        self,
+        columns: StructType,
+        key: Sequence[str],
+        rename: Mapping[str, str],
+        schemas: Mapping[int, RegisteredSchema],
+    ) -> Format:
+        is_avro = self.encoding == "avro"
         change_format = debezium_format(
             columns,
             key=list(key),
+            value_format=partial(avro_format, registry=FixedSchemas(schemas)) if is_avro else None,
             decimals=self.decimals,
             timestamps=self.timestamps,
             unavailable_value=self.unavailable_value,
@@ -468,8 +549,9 @@ class ReplicatedTables(Sink):
         assert isinstance(change_format, PartialFormat)
         return change_format.passing_unavailable()
 
-    def _format_of(self, state: TableState) -> Format:
-        return self._format(state.columns, state.key, self._options(state.topic).rename)
+    def _format_of(self, state: TableState, topic: TopicRecords) -> Format:
+        rename = self._options(state.topic).rename
+        return self._format(state.columns, state.key, rename, topic.registered_schemas)
 
     def _options(self, topic: str) -> TableOptions:
         return self.options_by_topic.get(topic, TableOptions())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from ..formats.avro import connect_declaration
 from ..formats.connect_schema import schema_name
+from ..formats.registered_schemas import RegisteredSchema, SchemaLookup
+from ..formats.schema_header import schema_id
 from ..sources import Input, KafkaSource
 
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -70,8 +73,11 @@ class TopicRecords:
     """The records of one topic in a batch, and those that a resuming table has missed.
 
     records, missed_records: the numbers of both, without those that were counted before.
-    value_schemas, key_schemas: the distinct schema parts, in the order of the log.
+    value_schemas, key_schemas: the distinct schema parts, in the order of the log. Those of Avro
+        are the declarations of the schemas in the registry.
     has_rows: whether some record has a value that can be of a row.
+    has_unknown_keys: whether the schema of some key is not in the registry, or is not Avro.
+    registered_schemas: the schemas of the ids in keys and values, by id, without unknown ones.
     """
 
     name: str
@@ -80,6 +86,8 @@ class TopicRecords:
     value_schemas: Sequence[str]
     key_schemas: Sequence[str]
     has_rows: bool
+    has_unknown_keys: bool = False
+    registered_schemas: Mapping[int, RegisteredSchema] = field(default_factory=dict)
 
     @property
     def new_records(self) -> int:
@@ -87,13 +95,19 @@ class TopicRecords:
         return self.records + self.missed_records
 
 
-def find_topics(records: DataFrame) -> list[TopicRecords]:
-    """Return the topics of a batch with their schema parts, which records of a table share."""
+def find_topics(records: DataFrame, registry: SchemaLookup | None = None) -> list[TopicRecords]:
+    """Return the topics of a batch with their schema parts, which records of a table share.
+
+    registry: has the schemas of Avro; without one, records are JSON.
+
+    Raises RegistryError.
+    """
+    schema_part = _schema_part if registry is None else _schema_id
     groups = (
         records.groupBy(
             "topic",
-            _schema_part("key").alias("key_schema"),
-            _schema_part("value").alias("value_schema"),
+            schema_part("key").alias("key_schema"),
+            schema_part("value").alias("value_schema"),
         )
         .agg(
             F.count_if(F.col(ORIGIN) == F.lit(OF_BATCH)).alias("records"),
@@ -103,23 +117,54 @@ def find_topics(records: DataFrame) -> list[TopicRecords]:
         .orderBy("topic", "first")
         .collect()
     )
-    topics = []
-    for name in dict.fromkeys(row["topic"] for row in groups):
-        of_topic = [row for row in groups if row["topic"] == name]
-        values = [row["value_schema"] for row in of_topic]
-        schemas = [schema for schema in dict.fromkeys(values) if schema]
-        is_of_table = [not schema_name(each).endswith(_NOT_OF_TABLES) for each in schemas]
-        topics.append(
-            TopicRecords(
-                name=name,
-                records=sum(row["records"] for row in of_topic),
-                missed_records=sum(row["missed_records"] for row in of_topic),
-                value_schemas=schemas,
-                key_schemas=[row["key_schema"] for row in of_topic if row["key_schema"]],
-                has_rows=any(is_of_table) or _NO_SCHEMA in values,
-            )
+    by_topic: dict[str, list[Row]] = {}
+    for group in groups:
+        by_topic.setdefault(group["topic"], []).append(group)
+    parts = {group[column] for group in groups for column in ("key_schema", "value_schema")}
+    schemas: dict[str, RegisteredSchema | None] | None = None
+    if registry is not None:
+        schemas = {part: registry.by_id(int(part)) for part in sorted(filter(None, parts))}
+    return [_topic_records(name, of_topic, schemas) for name, of_topic in by_topic.items()]
+
+
+def _topic_records(
+    name: str, groups: Sequence[Row], schemas: Mapping[str, RegisteredSchema | None] | None
+) -> TopicRecords:
+    """Return the records of a topic.
+
+    schemas: the schemas of Avro by id; None for JSON, whose records have their own declarations.
+    """
+    keys, values = (
+        list(dict.fromkeys(group[column] for group in groups if group[column] is not None))
+        for column in ("key_schema", "value_schema")
+    )
+    known = {}
+    if schemas is not None:
+        found = {part: schemas[part] for part in (*keys, *values) if part != _NO_SCHEMA}
+        known = {int(part): schema for part, schema in found.items() if schema is not None}
+        declared = {number: connect_declaration(schema) for number, schema in known.items()}
+        keys, values = (
+            [declared.get(int(part)) if part != _NO_SCHEMA else part for part in parts]
+            for parts in (keys, values)
         )
-    return topics
+    is_of_table = [not schema_name(part).endswith(_NOT_OF_TABLES) for part in values if part]
+    return TopicRecords(
+        name=name,
+        records=sum(group["records"] for group in groups),
+        missed_records=sum(group["missed_records"] for group in groups),
+        value_schemas=[part for part in values if part],
+        key_schemas=[part for part in keys if part],
+        has_rows=any(is_of_table) or _NO_SCHEMA in values,
+        has_unknown_keys=None in keys,
+        registered_schemas=known,
+    )
+
+
+def _schema_id(column: str) -> Column:
+    """Return the id of the schema as text; empty text without one, null without a value."""
+    value = F.col(column)
+    number = F.coalesce(schema_id(value).cast("string"), F.lit(_NO_SCHEMA))
+    return F.when(value.isNotNull(), number)
 
 
 def _schema_part(column: str) -> Column:

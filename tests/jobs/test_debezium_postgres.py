@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.connect_avro import AvroConverter
 from tests.support.debezium_connect import Connect, PostgresCapture, connect
 from tests.support.delta_tables import rows
 from tests.support.postgres_columns import COLUMNS, SETUP, SourceColumn
 from tests.support.postgres_server import Server
+from tests.support.registry_server import FakeRegistry, registry_server
+from tests.support.replicated_topics import read_records, send_changes
 from tests.support.source_tables import RandomTransactions, SourceTable, differences
 from tidegate import Input, Job, KafkaSource, run
-from tidegate.formats import debezium_format
+from tidegate.formats import SchemaRegistry, debezium_format
 from tidegate.replication import ReplicatedTables, replicated_input
 from tidegate.sinks import CurrentTable, FanOut, HistoryTable, Sink
 from tidegate.testing import Broker
@@ -193,26 +196,62 @@ def derived(table: SourceTable) -> SourceTable:
     return replace(table, columns=tuple(columns))
 
 
-@pytest.mark.parametrize(
-    ("capture", "shape"), [("defaults", "envelope"), ("flattened", "flattened")]
-)
-def test_both_tables_are_replicated_by_one_job_with_the_columns_of_the_schema_parts(
-    spark: SparkSession, captured: CapturedTables, tmp_path: Path, capture: str, shape: Any
+def send_in_avro(
+    broker: Broker, capture: PostgresCapture, table: str, registry: FakeRegistry
 ) -> None:
-    source_capture = captured.captures[capture]
-    pattern = rf"{source_capture.topic('public')}\.(by_key|full_rows)"
-    source = KafkaSource(source_capture.connect.bootstrap_servers, pattern=pattern)
+    """Send the records of a topic to another one, as an Avro converter would have sent them."""
+    topic = capture.topic(table)
+    avro_topic = f"avro.{topic}"
+    broker.create_topic(avro_topic, partitions=1)
+    converter = AvroConverter(registry)
+    records = read_records(broker.bootstrap_servers, topic)
+    converted = [converter.convert_change(key, value, topic) for key, value in records]
+    send_changes(broker.bootstrap_servers, avro_topic, converted)
+
+
+def assert_tables_are_replicated(
+    spark: SparkSession, tables: Sequence[SourceTable], root: Path, pattern: str, **options: Any
+) -> None:
+    source = KafkaSource(options.pop("servers"), pattern=rf"{pattern}\.(by_key|full_rows)")
     sink = ReplicatedTables(
-        str(tmp_path / "control"), source=source, root=str(tmp_path), keep="both", shape=shape
+        str(root / "control"), source=source, root=str(root), keep="both", **options
     )
-    job = Job(name="replicated", inputs={"changes": replicated_input(source)}, sink=sink)
-    run(job, spark)
-    states = {row["table"]: (row["state"], row["reason"]) for row in rows(tmp_path / "control")}
+    run(Job(name="replicated", inputs={"changes": replicated_input(source)}, sink=sink), spark)
+    states = {row["table"]: (row["state"], row["reason"]) for row in rows(root / "control")}
     assert states == {"public.by_key": ("active", None), "public.full_rows": ("active", None)}
-    tables = [captured.by_key, captured.full_rows] if shape == "envelope" else [captured.by_key]
     for table in map(derived, tables):
-        current = tmp_path / f"public.{table.name}"
-        history = tmp_path / f"public.{table.name}_history"
+        current, history = root / f"public.{table.name}", root / f"public.{table.name}_history"
         assert differences(table.expected_rows(), table.stored_rows(current)) == []
         assert differences(table.expected_versions(), table.stored_versions(history)) == []
-    assert not (tmp_path / "control.dead_letters").exists()
+    assert not (root / "control.dead_letters").exists()
+
+
+@pytest.mark.parametrize(
+    ("capture", "shape", "encoding"),
+    [
+        ("defaults", "envelope", "json"),
+        ("defaults", "envelope", "avro"),
+        ("flattened", "flattened", "json"),
+    ],
+)
+def test_both_tables_are_replicated_by_one_job_with_the_columns_of_the_schemas(
+    spark: SparkSession,
+    broker: Broker,
+    captured: CapturedTables,
+    tmp_path: Path,
+    capture: str,
+    shape: Any,
+    encoding: str,
+) -> None:
+    source_capture = captured.captures[capture]
+    tables = [captured.by_key, captured.full_rows] if shape == "envelope" else [captured.by_key]
+    pattern, options = source_capture.topic("public"), {"shape": shape}
+    options["servers"] = broker.bootstrap_servers
+    if encoding == "json":
+        assert_tables_are_replicated(spark, tables, tmp_path, pattern, **options)
+        return
+    with registry_server() as registry:
+        for table in ("by_key", "full_rows"):
+            send_in_avro(broker, source_capture, f"public.{table}", registry)
+        options |= {"encoding": "avro", "registry": SchemaRegistry(registry.url)}
+        assert_tables_are_replicated(spark, tables, tmp_path, rf"avro\.{pattern}", **options)

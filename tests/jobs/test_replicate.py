@@ -47,6 +47,17 @@ def test_a_table_has_its_own_options(spark: SparkSession) -> None:
     }
 
 
+def test_avro_has_its_schemas_in_the_registry(spark: SparkSession) -> None:
+    avro = {"pattern": "shop.*", "encoding": "avro"}
+    sink = replicate(changes=avro, registry={"url": "http://localhost:1"}).sink
+    assert isinstance(sink, ReplicatedTables)
+    assert (sink.encoding, repr(sink.registry)) == ("avro", "SchemaRegistry('http://localhost:1')")
+    # As in other jobs, a registry that no topic needs is ignored.
+    sink = replicate(registry={"url": "http://localhost:1"}).sink
+    assert isinstance(sink, ReplicatedTables)
+    assert (sink.encoding, sink.registry) == ("json", None)
+
+
 @pytest.mark.parametrize(
     ("sections", "problem"),
     [
@@ -57,6 +68,8 @@ def test_a_table_has_its_own_options(spark: SparkSession) -> None:
         ({"output": {"root": "/data", "table_folder": "replication"}}, "replication"),
         ({"changes": {"pattern": "a", "topics": "b"}}, "invalid topic choice: topics and pattern"),
         ({"changes": {}}, "invalid topic choice: none"),
+        ({"changes": {"pattern": "a", "encoding": "avro"}}, r"missing section: \[registry\]"),
+        ({"changes": {"pattern": "a", "encoding": "protobuf"}}, "encoding"),
     ],
 )
 def test_an_invalid_configuration_is_refused(

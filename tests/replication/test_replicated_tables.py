@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.support.delta_tables import rows
+from tests.support.replicated_database import Database
 from tests.support.replicated_topics import (
     FIRST_MILLIS,
     INT,
@@ -29,64 +28,20 @@ from tests.support.replicated_topics import (
     send_changes,
 )
 from tests.support.sink_batches import batch
-from tidegate import Job, KafkaSource, run
+from tidegate import KafkaSource, run
 from tidegate.cli import app
 from tidegate.errors import ArgumentError
 from tidegate.job.policies import Limits
 from tidegate.replication import (
     ReplicatedTables,
     TableOptions,
-    replicated_input,
     request_resume,
 )
-from tidegate.telemetry.stats import Summary
 from tidegate.testing import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 USERS = SourceRecords({"id": INT, "name": TEXT})
 ORDERS = SourceRecords({"no": INT, "price": MONEY}, key=("no",))
-
-
-class Database:
-    """The topics of one database, and the job that replicates them."""
-
-    def __init__(self, broker: Broker, root: Path, **options: Any) -> None:
-        self.servers, self.broker, self.root = broker.bootstrap_servers, broker, root
-        self.server = f"db{uuid.uuid4().hex[:8]}"
-        self.options = options
-        self.control = root / "replication"
-
-    def topic(self, table: str) -> str:
-        return f"{self.server}.public.{table}"
-
-    def send(self, table: str, *records: tuple[bytes | None, bytes | None]) -> None:
-        if self.topic(table) not in self.broker.topics():
-            self.broker.create_topic(self.topic(table), partitions=1)
-        send_changes(self.servers, self.topic(table), records)
-
-    def job(self) -> Job:
-        source = KafkaSource(self.servers, pattern=rf"{self.server}\.public\..*")
-        sink = ReplicatedTables(
-            str(self.control),
-            source=source,
-            root=str(self.root / "tables"),
-            **self.options,
-        )
-        changes = replicated_input(source)
-        return Job(name="replicate", inputs={"changes": changes}, sink=sink)
-
-    def run(self, spark: SparkSession) -> Summary:
-        return run(self.job(), spark)
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        stored = rows(self.root / "tables" / f"public.{table}")
-        state = ("changed_at", "position")
-        plain = [{k: v for k, v in row.items() if k not in state} for row in stored]
-        return sorted(plain, key=lambda row: next(iter(row.values())))
-
-    def states(self) -> dict[str, dict[str, Any]]:
-        stored = rows(self.control)
-        return {row["topic"].rpartition(".")[2]: row for row in stored}
 
 
 def test_topics_become_tables_and_new_topics_and_columns_appear(
@@ -327,6 +282,22 @@ def test_declared_columns_that_do_not_fit_the_table_pause_it(
     assert (state["state"], state["positions"]) == ("paused", [(0, 1)])
     assert state["reason"].startswith("column 'name' was string and is binary")
     assert database.rows("users")[0]["name"] == "a"
+
+
+def test_the_history_of_an_outbox_has_the_payloads_of_deleted_events(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    outbox = SourceRecords({"id": TEXT, "aggregatetype": TEXT, "payload": TEXT})
+    database = Database(broker, tmp_path, keep="history")
+    event = {"id": "e1", "aggregatetype": "order", "payload": '{"total": 5}'}
+    created = outbox.change("c", 1, event)
+    deleted = outbox.change("d", 2, id="e1")
+    database.send("outbox", created, deleted, outbox.tombstone(id="e1"), created)
+    database.run(spark)
+    versions = database.rows("outbox_history")
+    assert [(row["id"], row["payload"]) for row in versions if row["op"] == "create"] == [
+        ("e1", '{"total": 5}')
+    ]
 
 
 def test_status_shows_the_lag_of_each_table(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 INT = {"type": "int32"}
 LONG = {"type": "int64"}
@@ -23,6 +23,15 @@ LOCAL_TIME = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
 ZONED_TIME = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
 INTEGERS = {"type": "array", "items": {"type": "int32"}}
 MAP = {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}}
+SOURCE = {
+    "type": "struct",
+    "name": "io.debezium.connector.postgresql.Source",
+    "fields": [
+        {**LONG, "field": "lsn"},
+        {**LONG, "field": "ts_ms"},
+        {**TEXT, "optional": True, "field": "snapshot"},
+    ],
+}
 FIRST_MILLIS = 1_772_445_600_000
 
 Types = Mapping[str, Mapping[str, Any]]
@@ -50,11 +59,18 @@ class SourceRecords:
             "op": op,
             "ts_ms": FIRST_MILLIS + position,
         }
-        columns = {"type": "struct", "fields": _fields(self.types)}
+        name = "server.public.t.Value"
+        columns = {"type": "struct", "name": name, "optional": True, "fields": _fields(self.types)}
         envelope = {
             "type": "struct",
             "name": "server.public.t.Envelope",
-            "fields": [{**columns, "field": "before"}, {**columns, "field": "after"}],
+            "fields": [
+                {**columns, "field": "before"},
+                {**columns, "field": "after"},
+                {**SOURCE, "field": "source"},
+                {**TEXT, "field": "op"},
+                {**LONG, "optional": True, "field": "ts_ms"},
+            ],
         }
         return self.key_of(row), schema_record(envelope, payload)
 
@@ -66,7 +82,7 @@ class SourceRecords:
         if not self.key:
             return None
         types = {name: self.types[name] for name in self.key}
-        schema = {"type": "struct", "fields": _fields(types)}
+        schema = {"type": "struct", "name": "server.public.t.Key", "fields": _fields(types)}
         return schema_record(schema, {name: row[name] for name in self.key})
 
 
@@ -87,3 +103,23 @@ def send_changes(
     for key, value in records:
         producer.produce(topic, value, key=key, partition=0)
     producer.flush()
+
+
+def read_records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Return the keys and values of the first partition of a topic."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "replicated", "enable.auto.commit": False}
+    )
+    try:
+        partition = TopicPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=30)
+        consumer.assign([partition])
+        records: list[tuple[bytes | None, bytes | None]] = []
+        while len(records) < end:
+            record = consumer.poll(30)
+            assert record is not None
+            assert record.error() is None
+            records.append((record.key(), record.value()))
+        return records
+    finally:
+        consumer.close()

@@ -23,7 +23,8 @@ from .._arrow.decode_udf import (
     read_schema_text,
     to_struct_array,
 )
-from .._wire_header import SchemaLookup, read_schema_ids, rows_by_schema, to_schema_lookup
+from .._wire_header import read_schema_ids, rows_by_schema
+from ..registered_schemas import SchemaLookup, to_schema_lookup
 from ._avro_schema import AvroType, SchemaError, parse_schema
 from ._avro_types import spark_type, to_avro_type
 from ._resolution import arrow_type_of, has_same_name, record_fields_reader

@@ -46,7 +46,7 @@ class AvroType:
     """An Avro type.
 
     logical: the logical type, if it is supported.
-    connect: the kind of the logical type of Kafka Connect, if it has one.
+    connect_name, connect_parameters: the logical type of Kafka Connect, if it has one.
     scope: the types by full name, for a recursive reference.
     from_spark_type: derived from a Spark type; matches all Avro types that convert to it.
     """
@@ -65,8 +65,14 @@ class AvroType:
     fields: tuple[AvroField, ...] = ()
     branches: tuple[AvroType, ...] = ()
     from_spark_type: bool = False
-    connect: str | None = field(default=None, compare=False)
+    connect_name: str | None = field(default=None, compare=False)
+    connect_parameters: Mapping[str, Any] | None = field(default=None, compare=False)
     scope: Mapping[str, AvroType | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def connect(self) -> str | None:
+        """The kind of the logical type of Kafka Connect, if it has one."""
+        return kind_of(self.connect_name, self.connect_parameters)
 
     @property
     def declared(self) -> AvroType:
@@ -176,8 +182,8 @@ class _Parser:
         base = AvroType(type_name, name=_simple_name(full_name), aliases=aliases)
         if type_name == "record":
             fields = self._fields(declaration, full_name.rpartition(".")[0])
-            kind = kind_of(declaration.get("connect.name", full_name))
-            declared_type = replace(base, fields=fields, connect=kind)
+            connect_name = _text_or_none(declaration.get("connect.name", full_name))
+            declared_type = replace(base, fields=fields, connect_name=connect_name)
         elif type_name == "enum":
             declared_type = _with_symbols(base, declaration)
         else:
@@ -221,7 +227,11 @@ def _with_symbols(base: AvroType, declaration: dict[str, Any]) -> AvroType:
 def _with_logical_type(base: AvroType, declaration: dict[str, Any]) -> AvroType:
     """Return the type with its logical type; Avro ignores unknown or mismatched logical types."""
     parameters = declaration.get("connect.parameters")
-    base = replace(base, connect=kind_of(declaration.get("connect.name"), parameters))
+    base = replace(
+        base,
+        connect_name=_text_or_none(declaration.get("connect.name", base.connect_name)),
+        connect_parameters=parameters if isinstance(parameters, dict) else None,
+    )
     logical_type = declaration.get("logicalType")
     if logical_type in _LOGICAL_TYPES.get(base.type_name, ()) or (
         logical_type == "uuid" and base.size == 16
@@ -233,6 +243,10 @@ def _with_logical_type(base: AvroType, declaration: dict[str, Any]) -> AvroType:
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision > 0:
             return replace(base, logical="decimal", precision=precision, scale=scale)
     return base
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _min_bytes(avro_type: AvroType) -> int:

@@ -14,7 +14,7 @@ from ...errors import ArgumentError, ColumnTypeError
 from .._arrow.arrow_types import require_distinct_names
 from .._arrow.decode_udf import ReadValues, RecordFormat, Tombstones
 from .._casts import nullable_type
-from .._wire_header import SchemaLookup, to_schema_lookup
+from ..registered_schemas import SchemaLookup, to_schema_lookup
 from ._protobuf_reader import ProtobufReader
 from ._protobuf_schema import DeclaredMessage, DescriptorError, load_message, spark_struct
 

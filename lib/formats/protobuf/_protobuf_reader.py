@@ -28,7 +28,8 @@ from .._arrow.cursors import (
     wrong_type_fault,
 )
 from .._arrow.decode_udf import NO_VALUE, error_texts, to_struct_array
-from .._wire_header import SchemaLookup, read_schema_ids, rows_by_schema
+from .._wire_header import read_schema_ids, rows_by_schema
+from ..registered_schemas import SchemaLookup
 from ._protobuf_schema import (
     TIMESTAMP,
     MessageType,
