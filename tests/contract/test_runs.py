@@ -13,7 +13,6 @@ import pytest
 
 from tests.support import ci_shards as parts
 from tidegate.spark.jars import project_root
-from tidegate.versions import SUPPORTED_SPARK
 
 ROOT = project_root()
 TARGETS = ("test", "jobs", "crash", "pages")
@@ -75,19 +74,17 @@ def test_ci_runs_all_of_its_targets() -> None:
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
     (loop,) = (line for line in lines if line.startswith("for "))
-    called, called_last = (line.strip() for line in lines if line.strip().startswith("make "))
+    called, older = (line.strip() for line in lines if line.strip().startswith("make "))
     named = loop.removeprefix("for target in ").removesuffix("; do").split()
     assert tuple(name.partition(":")[0] for name in named) == TARGETS
     assert called.split()[:3] == ["make", '"$name"', 'PARTS="$parts"']
-    assert called_last.startswith('make quick SPARK="')
+    assert older.split()[:4] == ["make", "quick", "SPARK=4.1", "PARTS=4"]
 
 
-def test_ci_takes_the_older_versions_of_spark_in_turn() -> None:
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    (versions,) = re.findall(r"^versions=\((.*)\)$", script, re.MULTILINE)
-    assert tuple(versions.split()) == SUPPORTED_SPARK[:-1]
-    for version in SUPPORTED_SPARK[:-1]:
-        assert pytest_of("quick", f"SPARK={version}")[0] == f".venv-{version}/bin/python"
+def test_an_older_version_of_spark_runs_the_fast_tests_in_its_own_environment() -> None:
+    python, *arguments = pytest_of("quick", "SPARK=4.1")
+    _, *same_arguments = pytest_of("quick")
+    assert (python, arguments) == (".venv-4.1/bin/python", same_arguments)
 
 
 def test_each_test_of_whole_jobs_is_in_the_half_of_one_commit_or_another() -> None:

@@ -14,10 +14,8 @@ TOOLS = ("bash", "dirname", "mktemp", "grep", "tee", "rm", "timeout")
 SKIPPED = "SKIPPED [1] tests/test_report.py:204: there is no chromium"
 
 
-def run_ci(
-    folder: Path, *, make: str, apt: str | None, git: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run the CI script with a few programs, and fake ones, on the PATH."""
+def run_ci(folder: Path, *, make: str, apt: str | None) -> subprocess.CompletedProcess[str]:
+    """Run the CI script with a few programs, a fake `make` and a fake `apt-get` on the PATH."""
     (folder / ".ci").mkdir()
     script = shutil.copy(project_root() / ".ci" / "run", folder / ".ci" / "run")
     programs = folder / "bin"
@@ -26,7 +24,7 @@ def run_ci(
         program = shutil.which(name)
         assert program is not None
         (programs / name).symlink_to(program)
-    for name, text in (("make", make), ("apt-get", apt), ("git", git)):
+    for name, text in (("make", make), ("apt-get", apt)):
         if text is not None:
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
@@ -69,13 +67,3 @@ def test_ci_exits_with_the_code_of_a_failed_target_and_reports_skipped_tests(
         "ci: tests that were skipped, and why:",
         "none",
     ]
-
-
-@pytest.mark.parametrize(
-    ("commit", "version"), [("0c1", "4.0"), ("1c1", "4.1"), ("ac0", "4.0"), ("fc0", "4.1")]
-)
-def test_the_first_digit_of_the_commit_selects_an_older_version_of_spark(
-    tmp_path: Path, commit: str, version: str
-) -> None:
-    done = run_ci(tmp_path, make='echo "made $*"', apt=None, git=f"echo {commit}")
-    assert f"made quick SPARK={version} PARTS=4" in done.stdout.splitlines()
