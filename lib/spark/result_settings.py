@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConfigError
 from ..jvm import PIN_THREAD, UNPINNED_EFFECT
+from ..versions import SUPPORTED_SPARK
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Setting:
     effect: what other values would change.
     refused: the values with which a job does not start; it replaces all others.
     replaced: examples of values that the job replaces.
+    since: the first version of Spark that has the setting; an older one ignores its value.
     """
 
     name: str
@@ -35,10 +37,19 @@ class Setting:
     effect: str
     refused: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    since: str = SUPPORTED_SPARK[0]
 
 
-def _spark(name: str, value: str, effect: str, *, refused: str = "", replaced: str = "") -> Setting:
-    return _setting("Spark", f"spark.sql.{name}", value, effect, refused, replaced)
+def _spark(
+    name: str,
+    value: str,
+    effect: str,
+    *,
+    refused: str = "",
+    replaced: str = "",
+    since: str = SUPPORTED_SPARK[0],
+) -> Setting:
+    return _setting("Spark", f"spark.sql.{name}", value, effect, refused, replaced, since)
 
 
 def _delta(
@@ -48,9 +59,15 @@ def _delta(
 
 
 def _setting(
-    kind: Kind, name: str, value: str | None, effect: str, refused: str, replaced: str
+    kind: Kind,
+    name: str,
+    value: str | None,
+    effect: str,
+    refused: str,
+    replaced: str,
+    since: str = SUPPORTED_SPARK[0],
 ) -> Setting:
-    return Setting(name, kind, value, effect, _values(refused), _values(replaced))
+    return Setting(name, kind, value, effect, _values(refused), _values(replaced), since)
 
 
 def _values(text: str) -> tuple[str, ...]:
@@ -333,6 +350,7 @@ SETTINGS: tuple[Setting, ...] = (
         "true",
         _UNCHECKED,
         refused="false",
+        since="4.2",
     ),
     _spark(
         "streaming.stateStore.rocksdb.formatVersion",
@@ -357,6 +375,7 @@ SETTINGS: tuple[Setting, ...] = (
         "true",
         _UNCHECKED,
         replaced="false",
+        since="4.1",
     ),
     # Delta.
     _delta(

@@ -75,10 +75,17 @@ def test_ci_runs_all_of_its_targets() -> None:
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
     (loop,) = (line for line in lines if line.startswith("for "))
-    (called,) = (line for line in lines if line.strip().startswith("make "))
+    called, older = (line.strip() for line in lines if line.strip().startswith("make "))
     named = loop.removeprefix("for target in ").removesuffix("; do").split()
     assert tuple(name.partition(":")[0] for name in named) == TARGETS
     assert called.split()[:3] == ["make", '"$name"', 'PARTS="$parts"']
+    assert older.split()[:4] == ["make", "quick", "SPARK=4.1", "PARTS=4"]
+
+
+def test_an_older_version_of_spark_runs_the_fast_tests_in_its_own_environment() -> None:
+    python, *arguments = pytest_of("quick", "SPARK=4.1")
+    _, *same_arguments = pytest_of("quick")
+    assert (python, arguments) == (".venv-4.1/bin/python", same_arguments)
 
 
 def test_each_test_of_whole_jobs_is_in_the_half_of_one_commit_or_another() -> None:

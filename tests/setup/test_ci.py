@@ -49,6 +49,7 @@ def test_ci_runs_all_targets_without_optional_programs_and_reports_skipped_tests
         "made jobs",
         "made crash",
         "made pages",
+        "made quick",
         "ci: tests that were skipped, and why:",
         SKIPPED,
     ]

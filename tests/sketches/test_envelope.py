@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import reduce
 
 import pytest
@@ -262,28 +263,39 @@ def test_a_sketch_that_is_too_large_is_not_written(spark: SparkSession) -> None:
         sketch_of(MAX_BYTES - HEADER_BYTES + 1).collect()
 
 
-def test_plain_sql_reads_the_same_results_after_the_envelope(spark: SparkSession) -> None:
-    aggs = {
-        "users": approx_count_distinct("id"),
-        "some": theta_sketch("id"),
-        "ms": approx_quantile("id", 0.5),
-    }
+SQL_MERGES: dict[str, tuple[Callable[[], Aggregate], Callable[[str], Column], str]] = {
+    "users": (
+        lambda: approx_count_distinct("id"),
+        hll_estimate,
+        "hll_sketch_estimate(hll_union_agg(substr(stored, 65)))",
+    ),
+    "theta": (
+        lambda: theta_sketch("id"),
+        theta_estimate,
+        "theta_sketch_estimate(theta_union_agg(substr(stored, 65)))",
+    ),
+    "quantiles": (
+        lambda: approx_quantile("id", 0.5),
+        lambda ms: F.octet_length(ms) > HEADER_BYTES,
+        """kll_sketch_get_quantile_double(kll_merge_agg_double(substr(stored, 65)), 0.5D)
+           BETWEEN 900 AND 1100""",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["users", "theta", pytest.param("quantiles", marks=pytest.mark.spark("4.2"))]
+)
+def test_plain_sql_reads_the_same_results_after_the_envelope(
+    name: str, spark: SparkSession
+) -> None:
+    aggregate, read, sql = SQL_MERGES[name]
+    agg = aggregate()
     parts = spark.range(2_000).groupBy((F.col("id") % 3).alias("part"))
-    stored = parts.agg(*[agg.partial(F.lit(None)).alias(name) for name, agg in aggs.items()])
+    stored = parts.agg(agg.partial(F.lit(None)).alias("stored"))
     stored.persist().createOrReplaceTempView("stored_sketches")
-    merged = stored.agg(*[agg.merge(F.col(name)).alias(name) for name, agg in aggs.items()])
-    results = merged.select(
-        hll_estimate("users"), theta_estimate("some"), F.octet_length("ms") > HEADER_BYTES
-    )
-    sql_results = spark.sql("""
-        SELECT hll_sketch_estimate(hll_union_agg(substr(users, 65))),
-               theta_sketch_estimate(theta_union_agg(substr(some, 65))),
-               kll_sketch_get_quantile_double(kll_merge_agg_double(substr(ms, 65)), 0.5D)
-                   BETWEEN 900 AND 1100
-        FROM stored_sketches
-    """)
+    result = stored.agg(agg.merge(F.col("stored")).alias("merged")).select(read("merged"))
+    sql_result = spark.sql(f"SELECT {sql} FROM stored_sketches")
     assert HEADER_BYTES == 64
-    assert [tuple(row) for row in sql_results.collect()] == [
-        tuple(row) for row in results.collect()
-    ]
+    assert [tuple(row) for row in sql_result.collect()] == [tuple(row) for row in result.collect()]
     stored.unpersist()

@@ -18,6 +18,7 @@ from tidegate.sinks import Append
 from tidegate.spark.job_session import job_session
 from tidegate.spark.result_settings import SETTINGS, require_result_settings
 from tidegate.testing import Broker
+from tidegate.versions import is_spark_at_least
 
 REFUSED = [(each, value) for each in SETTINGS for value in each.refused]
 REPLACED = {each.name: value for each in SETTINGS for value in each.replaced[:1]}
@@ -43,7 +44,8 @@ def test_a_job_does_not_start_with_a_refused_setting_and_the_remedy_helps(
 def test_spark_and_delta_know_every_setting_and_run_with_its_value(spark: SparkSession) -> None:
     registered = registered_settings(spark)
     own = {each.name for each in SETTINGS if ".properties.defaults." not in each.name}
-    assert own - registered.keys() == set()
+    since = {each.name: each.since for each in SETTINGS}
+    assert all(is_spark_at_least(since[name]) == (name in registered) for name in own)
     assert len(own) + 3 == len(SETTINGS)
     with job_session(spark) as session:
         for each in SETTINGS:
