@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -492,6 +493,14 @@ class Job:
             if getattr(self, field_name) is not None:
                 require_path(getattr(self, field_name), field_name)
         locations = self.locations
+        outputs = [output for _, output in self.sink.tables()]
+        repeated = [output for output, number in Counter(outputs).items() if number > 1]
+        if repeated:
+            raise ArgumentError(
+                f"invalid sink: several tables with the output {repeated[0]!r}",
+                "a different output for each table of the sink",
+                'output="hours"',
+            )
         # Two outputs may share a table of the sink; no other paths may overlap.
         sink_paths = {
             normalize_path(path): f"the sink's {output!r}" for path, output in self.sink.tables()

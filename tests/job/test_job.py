@@ -250,6 +250,12 @@ def test_two_outputs_of_a_sink_may_share_a_table(topic_input: Callable[[str], In
     assert job.sink.tables() == [("/tables/all", "other"), ("/tables/all", "one")]
 
 
+def test_two_tables_of_a_sink_have_different_outputs(topic_input: Callable[[str], Input]) -> None:
+    sink = FanOut(Append("/tables/all"), other_sinks=[Append("/tables/archive")])
+    with pytest.raises(ArgumentError, match="several tables with the output 'append'"):
+        Job(name="views", inputs={"clicks": topic_input("clicks")}, sink=sink)
+
+
 @pytest.mark.parametrize(
     ("arguments", "is_one_to_one"),
     [
