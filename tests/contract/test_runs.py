@@ -16,12 +16,13 @@ from tidegate.spark.jars import project_root
 
 ROOT = project_root()
 TARGETS = ("test", "jobs", "crash", "pages")
+OPTIONS = ("PYTEST_ADDOPTS", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PARTS", "SPARK", "WORKERS")
+"""What the `make` that runs these tests, or a user, passes on to every call of pytest."""
 pytestmark = pytest.mark.slow
 
 
 def run_command(*command: str) -> str:
-    # The options that a user adds to every run of pytest would change the output.
-    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    env = {name: value for name, value in os.environ.items() if name not in OPTIONS}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
