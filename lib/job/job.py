@@ -493,8 +493,9 @@ class Job:
             if getattr(self, field_name) is not None:
                 require_path(getattr(self, field_name), field_name)
         locations = self.locations
-        outputs = [output for _, output in self.sink.tables()]
-        repeated = [output for output, number in Counter(outputs).items() if number > 1]
+        tables = self.sink.tables()
+        outputs = Counter(output for _, output in tables)
+        repeated = [output for output, number in outputs.items() if number > 1]
         if repeated:
             raise ArgumentError(
                 f"invalid sink: several tables with the output {repeated[0]!r}",
@@ -502,9 +503,7 @@ class Job:
                 'output="hours"',
             )
         # Two outputs may share a table of the sink; no other paths may overlap.
-        sink_paths = {
-            normalize_path(path): f"the sink's {output!r}" for path, output in self.sink.tables()
-        }
+        sink_paths = {normalize_path(path): f"the sink's {output!r}" for path, output in tables}
         late_tables = {
             "late_rows" if len(self.inputs) == 1 else f"late_rows[{name!r}]": table
             for name, table in locations.late_rows.items()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.killed_steps import Step, kill_at
+from tests.support.killed_steps import AFTER_TARGET, kill_at
 from tests.support.record_rounds import Rounds
 from tidegate import run
 from tidegate.spark.jars import project_root
@@ -45,8 +45,6 @@ job = windows_job(servers, topic, Path(root))
 sys.exit(run_with_exit_code(lambda: run(job, spark)))
 """
 """A driver that writes what time it is for Python and for Java, and runs the job once."""
-AFTER_TARGET = Step("tidegate.commit.driver_lease:DriverLease.record_batch", before=True)
-"""The moment after the commit of the target, before that of Spark."""
 
 
 def clock(days: int) -> dict[str, str]:

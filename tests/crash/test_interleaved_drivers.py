@@ -15,7 +15,7 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from tests.support.killed_steps import Step, kill_at
+from tests.support.killed_steps import AFTER_TARGET, kill_at
 from tests.support.record_rounds import Rounds
 from tidegate import Job, run
 from tidegate.checkpoint.lineage_files import LineageFiles
@@ -64,8 +64,6 @@ servers, topic, root = sys.argv[1:]
 spark = spark_session("local[2]")
 run(windows_job(servers, topic, Path(root)), spark)
 """
-AFTER_TARGET = Step("tidegate.commit.driver_lease:DriverLease.record_batch", before=True)
-"""The moment after the commit of the target, before that of Spark."""
 
 
 @dataclass(frozen=True)

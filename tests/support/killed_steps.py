@@ -65,6 +65,10 @@ class Step:
         setattr(owner, attribute, staticmethod(kill_at_step) if is_static else kill_at_step)
 
 
+AFTER_TARGET = Step("tidegate.commit.driver_lease:DriverLease.record_batch", before=True)
+"""The moment after the commit of the target, before that of Spark."""
+
+
 def kill_at(
     step: Step,
     *arguments: str,
