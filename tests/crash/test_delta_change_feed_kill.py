@@ -56,7 +56,7 @@ class ChangedTable:
         expected = Counter((key, version) for version in range(VERSIONS)
                            for key in range(KEYS) if key >= 10 * version)  # fmt: skip
         log = self.spark.read.format("delta").load(str(self.root / "changelog"))
-        assert Counter((row.key.id, row.position[0]) for row in log.collect()) == expected
+        assert Counter((row.key.id, row.position.offset) for row in log.collect()) == expected
         options = {
             "kafka.bootstrap.servers": self.broker.bootstrap_servers,
             "subscribe": self.topic,
