@@ -74,6 +74,9 @@ Keep = Literal["current", "history", "both"]
 """Which tables of a topic are kept: the current rows, all versions, or both."""
 Encoding = Literal["json", "avro"]
 """How keys and values are encoded."""
+RECORDS_PER_TASK = 25_000
+"""How many records of a topic one task handles. Each step of each topic would otherwise have a task
+for each partition of all topics."""
 _SCHEMA_OF_ROWS = {"json": "schema part", "avro": "schema in the registry"}
 _CONVERTER = {
     "json": "value.converter.schemas.enable=true in the connector",
@@ -405,7 +408,8 @@ class ReplicatedTables(Sink):
         state = topic.state
         if state.state == "paused":
             return topic
-        raw = records.where(F.col("topic") == F.lit(topic.name))
+        tasks = 1 + topic.records.new_records // RECORDS_PER_TASK
+        raw = records.where(F.col("topic") == F.lit(topic.name)).coalesce(tasks)
         try:
             if state.columns:
                 return self._decode_changes(topic, raw, plan, persisted)
