@@ -9,19 +9,30 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.scenarios.unique_visitors import OPTIONS
 from tidegate import configure_logging
+from tidegate.jobs.sample_clicks import clicks, send_clicks
 from tidegate.spark.jars import project_root
 from tidegate.spark.spark_logging import LOGGER_NAME, spark_log_option
-from tidegate.testing.child_process import spark_submit_command, submit_environment
+from tidegate.testing import Broker
+from tidegate.testing.child_process import (
+    config_arguments,
+    spark_submit_command,
+    submit_environment,
+)
 
+COLUMNS = 80
 LIVE_LINE = "views batch 7"
 LIVE_SCRIPT = f"""
 import logging, sys
@@ -119,11 +130,15 @@ def _read_terminal(terminal: int) -> str:
         return ""
 
 
-def terminal_lines(script: Path, until: str) -> list[str]:
-    """Run a script in a terminal, end its input after a text, and return its lines as printed."""
+def terminal_lines(command: Sequence[str], until: str) -> list[str]:
+    """Run a command in a terminal of 80 columns until it ends, and return its lines as printed.
+
+    The terminal sends a line break after the text `until`.
+    """
     terminal, side = pty.openpty()
+    termios.tcsetwinsize(side, (24, COLUMNS))
     process = subprocess.Popen(
-        [sys.executable, str(script)], env=environment(), stdin=side, stdout=side, stderr=side
+        command, env=environment(), stdin=side, stdout=side, stderr=side, start_new_session=True
     )
     os.close(side)
     output, deadline, is_answered = "", time.monotonic() + 300, False
@@ -138,7 +153,8 @@ def terminal_lines(script: Path, until: str) -> list[str]:
                 os.write(terminal, b"\n")
                 is_answered = True
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         os.close(terminal)
     assert is_answered, output
@@ -152,12 +168,49 @@ def test_lines_of_the_job_and_of_its_workers_are_printed_above_the_live_line(
 ) -> None:
     script = tmp_path / "live.py"
     script.write_text(LIVE_SCRIPT)
-    lines = terminal_lines(script, until="Traceback of a worker")
+    lines = terminal_lines([sys.executable, str(script)], until="Traceback of a worker")
     assert any(line.startswith(LIVE_LINE) for line in lines)
     (warning,) = [line for line in lines if "warning of a job" in line]
     assert warning.endswith("WARNING warning of a job")
     assert LIVE_LINE not in warning
     assert [line for line in lines if "Traceback" in line] == ["Traceback of a worker"]
+
+
+@pytest.mark.jobs
+@pytest.mark.broker
+def test_a_job_under_spark_submit_has_a_live_line_in_the_terminal(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    sent = send_clicks(
+        broker.bootstrap_servers, topic, clicks(900, seed=1, pages=3, rate=20), partitions=1
+    )
+    options = {
+        **OPTIONS,
+        "kafka.bootstrap_servers": broker.bootstrap_servers,
+        "clicks.topics": topic,
+        "clicks.max_records_per_batch": 300,
+        "output.root": tmp_path / "tables",
+    }
+    command = spark_submit_command(
+        project_root() / "jobs" / "unique_visitors.py",
+        *config_arguments(options),
+        conf={"spark.ui.enabled": "false"},
+    )
+    lines = terminal_lines(command, until="unique_visitors batch 2")
+    bad = sum(each.click.fault is not None for each in sent)
+    # The JVM prints its own warnings behind the live line.
+    shown = [line.partition("Warning:")[0] for line in lines]
+    live = [line for line in shown if line.startswith("unique_visitors ")]
+    assert all(len(line) <= COLUMNS for line in live), live
+    batches = {line.split(" | ")[0] for line in live if " | " in line}
+    assert batches == {f"unique_visitors batch {number}" for number in range(3)}
+    counts = f"in 900 out {900 - bad} late 0 dead {bad}"
+    assert f"unique_visitors batch 2 | lag 0 | {counts}" in live
+    (logged,) = [line for line in shown if "INFO unique_visitors: 3 batches" in line]
+    assert logged.endswith(
+        f"900 rows read, {900 - bad} merged into the sketches, 0 late, {bad} dead letters"
+    )
 
 
 @pytest.mark.jobs
