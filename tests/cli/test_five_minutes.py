@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,12 +21,12 @@ from tidegate.testing import Broker
 
 RECORDS = 30_000
 DEAD_LETTERS = 13
+TOPICS = {"README.md": "clicks", "docs/get-started/quickstart.md": "site_clicks"}
 TABLES = {
     "README.md": ("views", "views.late", "views.dead_letters"),
     "docs/get-started/quickstart.md": ("windows", "late_rows", "dead_letters"),
 }
 """Of each page, the tables of the results, the late rows and the dead letters."""
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.pages, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture
@@ -35,13 +36,17 @@ def servers() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.pages
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("page", FIRST_PAGES)
 def test_each_record_of_a_first_job_is_in_one_of_its_tables(
     page: str, spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     Reader(tmp_path, servers).follow(page, text(page))
     target, late_rows, dead_letters = (rows(tmp_path / "tables" / name) for name in TABLES[page])
-    times = event_times(servers)
+    times = event_times(servers, TOPICS[page])
     assert len(times) == RECORDS - DEAD_LETTERS
     assert len(dead_letters) == DEAD_LETTERS
     end = max(row["window"]["end"] for row in target)
@@ -50,13 +55,20 @@ def test_each_record_of_a_first_job_is_in_one_of_its_tables(
     assert sum(row["views"] for row in target) == in_windows - len(late_rows)
 
 
+def test_a_reader_who_follows_several_pages_with_one_broker_gets_a_topic_for_each() -> None:
+    pages = (*FIRST_PAGES, "docs/get-started/tutorial.md")
+    topics = [set(re.findall(r"^\$ tidegate produce (\S+)", text(page), re.M)) for page in pages]
+    assert all(len(of_page) == 1 for of_page in topics)
+    assert len(set.union(*topics)) == len(pages)
+
+
 def rows(table: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = DeltaTable(table).to_pyarrow_table().to_pylist()
     return found
 
 
-def event_times(servers: str) -> list[datetime]:
-    """Return the event times of the records of `clicks` that are not dead letters."""
+def event_times(servers: str, topic: str) -> list[datetime]:
+    """Return the event times of the records of a topic that are not dead letters."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -65,7 +77,7 @@ def event_times(servers: str) -> list[datetime]:
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe(["clicks"])
+    consumer.subscribe([topic])
     times, received = [], 0
     while received < RECORDS:
         for message in consumer.consume(RECORDS, timeout=10):

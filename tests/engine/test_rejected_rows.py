@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,10 +21,11 @@ from tests.support.raw_records import produce
 from tidegate import Input, Job, KafkaSource, Limits, json_format, run
 from tidegate import aggregates as agg
 from tidegate.changelogs import Fold
-from tidegate.errors import DeadLetterLimitError, TidegateError
+from tidegate.errors import DataError, DeadLetterLimitError, TidegateError
 from tidegate.formats import debezium_format
 from tidegate.jobs.output_sections import with_date
 from tidegate.patterns import DeviationDetection, DeviationRule, PastWindows
+from tidegate.process.exit_codes import EXIT_CODES, run_with_exit_code
 from tidegate.sinks import (
     Alarms,
     Append,
@@ -161,6 +163,34 @@ def test_rows_that_violate_constraints_of_the_table_are_dead_letters(
     for reason in check_reasons:
         assert reason.startswith("the table's CHECK constraint 'small' is violated: 10 / ")
     assert {row["country"] for row in rows(path)} == {"a", "b"}
+
+
+@pytest.mark.broker
+def test_a_computed_value_that_violates_a_constraint_stops_the_job_with_its_name(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    path = tmp_path / "table"
+    sink = CorrectedWindows(str(path), aggregation=COUNTS, log=None)
+    visits = job(broker, topic, tmp_path, sink, transform=COUNTS, emit="changes")
+    send(broker, topic, ["de", "at"])
+    run(visits, spark)
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT few CHECK (n < 3)")
+    send(broker, topic, ["de", "de", "at"], minute=1)
+    for _ in range(2):
+        assert run_with_exit_code(lambda: run(visits, spark)) == EXIT_CODES[DataError][0]
+        output = capsys.readouterr().err
+        assert output.startswith("DataError: ")
+        assert re.search(r"constraint few \(n < 3\) violated", output, re.IGNORECASE), output
+        assert "Exception" not in output
+        assert [row["n"] for row in rows(path)] == [1, 1]
+    spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT few")
+    assert run(visits, spark).dead_letters == 0
+    assert sorted((row["country"], row["n"]) for row in rows(path)) == [("at", 2), ("de", 3)]
 
 
 @pytest.mark.broker

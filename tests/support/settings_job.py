@@ -84,7 +84,7 @@ def written(root: Path) -> dict[str, list[str]]:
     """Return the rows of each table of the job as texts, in an order of their own."""
     return {
         output: sorted(str(_comparable(row)) for row in rows(root / f"views{output}"))
-        for output in ("", ".dead_letters", ".late_rows")
+        for output in ("", ".dead_letters", ".late")
     }
 
 
