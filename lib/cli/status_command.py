@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from rich.table import Column, Table
 from ..checkpoint.lineage import CheckpointLineage, Rescaling
 from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER
 from ..commit.batch import Stamp
-from ..errors import ArgumentError, CheckpointError, TableMismatchError, TidegateError
+from ..errors import ArgumentError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
 from ..replication import read_control_rows
@@ -259,9 +259,8 @@ class OutputFolder:
         """Return the rescaling of the latest lineage file that is not empty (a claim)."""
         for entry in reversed(self._list_entries(path)):
             if LINEAGE_FILE_PATTERN.fullmatch(entry.base_name) and entry.size:
-                with suppress(CheckpointError):
-                    content = self._read_text(entry.path).encode()
-                    return CheckpointLineage.from_json(content, entry.path).rescaling
+                content = self._read_text(entry.path).encode()
+                return CheckpointLineage.from_json(content, entry.path).rescaling
         return None
 
     def _newest_number(self, path: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.streaming.query import StreamingQuery
@@ -192,7 +192,17 @@ class StreamDriver:
             )
         self._result_schema = result.schema
         writer = result.writeStream.outputMode(self._mode).foreachBatch(self._collect_output)
-        return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        try:
+            return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        except AnalysisException as error:
+            if self._mode == "append":
+                raise
+            raise ArgumentError(
+                f"invalid output_mode: {self._mode!r} for this transform",
+                "'append', since Spark cannot update sessions, or the results of several "
+                "stateful steps",
+                'output_mode="append"',
+            ) from error
 
     def _collect_output(self, frame: DataFrame, _: int) -> None:
         self._output_rows += frame.collect()

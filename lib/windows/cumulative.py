@@ -110,8 +110,8 @@ def cumulative(
     State on a stream: one partial for each key and open pane, and one for each open window with a
     closed pane. A row is late, and dropped from all its windows, when the end of its step is at or
     before the watermark; a window thus never contains a row that an earlier window of its cycle
-    missed. In append mode a window is emitted once, when the watermark reaches its end. Changing
-    step, size, offset, zone, by or aggs requires a new checkpoint.
+    missed. A window is emitted once, when the watermark reaches its end; the output mode must be
+    "append". Changing step, size, offset, zone, by or aggs requires a new checkpoint.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

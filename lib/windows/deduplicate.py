@@ -151,8 +151,8 @@ def deduplicate(
     stays. Events with a null time are dropped.
 
     The earliest event of a key is known only once the watermark passes it. Events wait in panes of
-    the length `max_delay`. In append mode an event is emitted once, when the watermark reaches the
-    end of its pane. The result has no watermark.
+    the length `max_delay`. An event is emitted once, when the watermark reaches the end of its
+    pane; the output mode must be "append". The result has no watermark.
 
     State on a stream: the first and last event of each key in an open pane, and one time in each of
     the following within / max_delay panes while they are open. The state is bounded by `within`,

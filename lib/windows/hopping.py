@@ -106,9 +106,9 @@ def hopping(
 
     State on a stream: one partial for each key and pane whose first window is open, and one for
     each open window with a closed pane. A row is late, and dropped from all its windows, when the
-    end of its first window is at or before the watermark. In append mode a window is emitted once,
-    when the watermark reaches its end. Changing size, hop, offset, by or aggs requires a new
-    checkpoint.
+    end of its first window is at or before the watermark. A window is emitted once, when the
+    watermark reaches its end; the output mode must be "append". Changing size, hop, offset, by or
+    aggs requires a new checkpoint.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

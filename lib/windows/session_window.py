@@ -170,10 +170,10 @@ def session(
 
     State on a stream: the rows of open slices, each an eighth of the gap, and one partial for each
     open session. A row is late, and dropped, when the end of its slice is at or before the
-    watermark, so that no emitted session misses a row. In append mode a session is emitted once,
-    when the watermark is a slice beyond its end. The result has no watermark. Changing by or aggs,
-    or adding or removing `max_duration`, requires a new checkpoint; changed durations apply to new
-    events.
+    watermark, so that no emitted session misses a row. A session is emitted once, when the
+    watermark is a slice beyond its end; the output mode must be "append". The result has no
+    watermark. Changing by or aggs, or adding or removing `max_duration`, requires a new checkpoint;
+    changed durations apply to new events.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

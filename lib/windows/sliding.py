@@ -132,9 +132,9 @@ def sliding(
     State on a stream: the input columns and `columns` of the events of open slices and of earlier
     slices within reach of their windows, in total four to five sizes. A slice has 64 buckets by
     key; a bucket with its earlier slices is one row of state and must be smaller than 2 GB. A row
-    is late, and in no window, once its slice has closed. In append mode a window is emitted once,
-    when the watermark passes the end of the slice in which it ends. The result has no watermark.
-    Changing size, by, aggs, columns or windows requires a new checkpoint.
+    is late, and in no window, once its slice has closed. A window is emitted once, when the
+    watermark passes the end of the slice in which it ends; the output mode must be "append". The
+    result has no watermark. Changing size, by, aggs, columns or windows requires a new checkpoint.
 
     Args:
         events: a batch, or a stream with a watermark on `time`.

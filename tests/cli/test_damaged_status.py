@@ -12,6 +12,7 @@ from tests.cli.test_cli import invoke
 from tidegate.commit.batch import Stamp
 
 LOG = "views/_delta_log"
+LINEAGE = "views.checkpoint/tidegate/lineage-000001.json"
 
 
 def write_job(root: Path, job: str) -> None:
@@ -43,7 +44,11 @@ def write_job(root: Path, job: str) -> None:
 
 
 def replaced(path: str, content: bytes) -> Callable[[Path], object]:
-    return lambda root: (root / path).write_bytes(content)
+    def replace(root: Path) -> None:
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_bytes(content)
+
+    return replace
 
 
 def removed(*paths: str) -> Callable[[Path], object]:
@@ -71,6 +76,7 @@ def commit(version: int) -> str:
         (removed("views.checkpoint/metadata"), "views.checkpoint", "metadata is missing"),
         (removed("views.checkpoint/offsets/2"), "views.checkpoint", "offsets/2 is missing"),
         (replaced("views.checkpoint/offsets/2", b""), "views.checkpoint", "offsets/2 is damaged"),
+        (replaced(LINEAGE, b"{"), "views.checkpoint", "lineage-000001.json"),
         (replaced("views.checkpoint/commits/2", b"v1"), "views.checkpoint", "commits/2 is damaged"),
     ],
 )

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from tidegate.aggregates import count
 from tidegate.errors import ArgumentError, ColumnError, ColumnTypeError, TidegateError
 from tidegate.joins import IntervalJoin, stream_table
 from tidegate.testing import StreamDriver
-from tidegate.windows import Tumbling, WindowAggregation, tumbling
+from tidegate.windows import (
+    Tumbling,
+    WindowAggregation,
+    cumulative,
+    deduplicate,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+)
 
 SCHEMA = "event_time timestamp, page string"
 PER_MINUTE = WindowAggregation(Tumbling("1 minute"), aggs={"n": count()})
@@ -171,6 +181,36 @@ def test_an_invalid_argument_is_rejected_at_the_call(
 def test_an_invalid_session_is_rejected() -> None:
     with pytest.raises(ColumnTypeError, match="a classic SparkSession"):
         StreamDriver("local", SCHEMA, identity, watermark_delay=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        partial(hopping, size="2 minutes", hop="1 minute", aggs={"n": count()}),
+        partial(cumulative, size="1 hour", step="10 minutes", aggs={"n": count()}),
+        partial(sliding, size="1 minute", by="page", aggs={"n": count()}),
+        partial(session, gap="1 minute", by="page", aggs={"n": count()}),
+        partial(deduplicate, key="page", within="1 hour", max_delay="1 minute"),
+    ],
+)
+def test_update_mode_is_refused_for_a_transform_that_spark_cannot_update(
+    spark: SparkSession, transform: Callable[[DataFrame], DataFrame]
+) -> None:
+    driver = StreamDriver(
+        spark, SCHEMA, transform, watermark_delay="1 second", output_mode="update"
+    )
+    with pytest.raises(ArgumentError, match="'append', since Spark cannot update sessions"), driver:
+        driver.feed([(at(0), "p")])
+
+
+def test_a_tumbling_window_is_updated_by_each_batch(spark: SparkSession) -> None:
+    with StreamDriver(
+        spark, SCHEMA, PER_MINUTE, watermark_delay="1 second", output_mode="update"
+    ) as stream:
+        assert [[row.n for row in stream.feed([(at(second), "p")])] for second in (1, 2)] == [
+            [1],
+            [2],
+        ]
 
 
 def test_calls_require_a_running_driver(spark: SparkSession) -> None:
