@@ -90,7 +90,7 @@ release: check ## build and check the wheel and the sdist, then tag the version;
 RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' lib/__init__.py)
 
 # Requires pip-tools in .venv. The pin of appnope, which ipykernel requires on macOS only, is added separately. The lock files
-# of the versions of Spark have PySpark and py4j, requirements.lock all other packages.
+# of the versions of Spark have PySpark and py4j, requirements.lock all other packages; the locked Delta limits PySpark.
 PINNED = .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 VERSIONS = 4.0 4.1 4.2
@@ -99,7 +99,9 @@ lock: setup ## choose new versions for requirements.lock, requirements-*.lock an
 	sed -i.old -E -e '/^#/d' -e '/^tidegate @/d' -e '/^(pyspark|py4j)==/,/[^\\]$$/d' requirements.lock && rm requirements.lock.old
 	echo appnope | $(PINNED) --output-file - - | sed 's/^appnope==[^ ]*/& ; sys_platform == "darwin"/' >> requirements.lock
 	for version in $(VERSIONS); do \
-		echo "pyspark==$$version.*" | $(PINNED) --output-file - - > requirements-$$version.lock && \
+		{ echo "pyspark==$$version.*"; sed -n 's/^delta-spark==[^ ]*/&/p' requirements.lock | tr -d '\\'; } | \
+			$(PINNED) --output-file requirements.all - && \
+		awk '/^[a-z]/ { kept = /^(pyspark|py4j)==/ } kept' requirements.all > requirements-$$version.lock && rm requirements.all && \
 		$(PYTHON) -m bootstrap --spark $$version --lock-jars || exit; done
 
 clean: ## remove build results and files of runs; .venv and .jars remain
