@@ -81,10 +81,12 @@ wheel: setup ## build the wheel into dist/, and a copy as tidegate.zip for spark
 
 release: check ## build and check the wheel and the sdist, then tag the version; the changelog must have a section for it
 	@test -z "$$(git status --porcelain)" || { echo "release: commit or remove the changes first." >&2; exit 2; }
-	@grep -q "^## $(RELEASE)\b" CHANGELOG.md || { echo "release: CHANGELOG.md has no section $(RELEASE)." >&2; exit 2; }
+	@grep -qE "^## $(RELEASE) \([0-9]{4}-[0-9]{2}-[0-9]{2}\)" CHANGELOG.md || \
+		{ echo "release: CHANGELOG.md has no section '## $(RELEASE) (YYYY-MM-DD)'." >&2; exit 2; }
+	@$(VENV) -c "import twine" 2>/dev/null || { echo "release: twine is not installed: $(BIN)/pip install twine" >&2; exit 2; }
 	rm -rf dist
 	$(VENV) -m build --no-isolation
-	if $(VENV) -c "import twine" 2>/dev/null; then $(VENV) -m twine check --strict dist/*; else echo "release: twine is not installed; the files are not checked"; fi
+	$(VENV) -m twine check --strict dist/*
 	git tag -a "v$(RELEASE)" -m "tidegate $(RELEASE)"
 	@echo "built: dist/; next: git push origin v$(RELEASE)"
 RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' lib/__init__.py)
