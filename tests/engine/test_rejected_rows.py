@@ -21,6 +21,7 @@ from tests.support.raw_records import produce
 from tidegate import Input, Job, KafkaSource, Limits, json_format, run
 from tidegate import aggregates as agg
 from tidegate.changelogs import Fold
+from tidegate.changelogs.change_schema import POSITION_TYPE
 from tidegate.errors import DataError, DeadLetterLimitError, TidegateError
 from tidegate.formats import debezium_format
 from tidegate.jobs.output_sections import with_date
@@ -313,12 +314,12 @@ def test_alarms_and_their_windows_reject_a_key_that_a_partition_cannot_hold(
 def test_changes_whose_row_a_table_cannot_store_are_dead_letters(
     kind: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    path = str(tmp_path / "table")
+    path, position = str(tmp_path / "table"), POSITION_TYPE.simpleString()
     added = (
-        "changed_at TIMESTAMP, deleted BOOLEAN, position ARRAY<BIGINT>"
+        f"changed_at TIMESTAMP, deleted BOOLEAN, position {position}"
         if kind == "current"
         else "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN, op STRING, "
-        "position ARRAY<BIGINT>"
+        f"position {position}"
     )
     spark.sql(
         f"CREATE TABLE delta.`{path}` (id INT, country STRING, name STRING NOT NULL, {added}) "
