@@ -101,7 +101,7 @@ lock: setup ## choose new versions for requirements.lock, requirements-*.lock an
 	sed -i.old -E -e '/^#/d' -e '/^tidegate @/d' -e '/^(pyspark|py4j)==/,/[^\\]$$/d' requirements.lock && rm requirements.lock.old
 	echo appnope | $(PINNED) --output-file - - | sed 's/^appnope==[^ ]*/& ; sys_platform == "darwin"/' >> requirements.lock
 	for version in $(VERSIONS); do \
-		{ echo "pyspark==$$version.*"; sed -n 's/^delta-spark==[^ ]*/&/p' requirements.lock | tr -d '\\'; } | \
+		{ echo "pyspark==$$version.*"; sed -n 's/^\(delta-spark==[^ ]*\).*/\1/p' requirements.lock; } | \
 			$(PINNED) --output-file requirements.all - && \
 		awk '/^[a-z]/ { kept = /^(pyspark|py4j)==/ } kept' requirements.all > requirements-$$version.lock && rm requirements.all && \
 		$(PYTHON) -m bootstrap --spark $$version --lock-jars || exit; done

@@ -21,7 +21,6 @@ from tidegate.testing import Broker
 
 RECORDS = 30_000
 DEAD_LETTERS = 13
-TOPICS = {"README.md": "clicks", "docs/get-started/quickstart.md": "site_clicks"}
 TABLES = {
     "README.md": ("views", "views.late", "views.dead_letters"),
     "docs/get-started/quickstart.md": ("windows", "late_rows", "dead_letters"),
@@ -46,7 +45,7 @@ def test_each_record_of_a_first_job_is_in_one_of_its_tables(
 ) -> None:
     Reader(tmp_path, servers).follow(page, text(page))
     target, late_rows, dead_letters = (rows(tmp_path / "tables" / name) for name in TABLES[page])
-    times = event_times(servers, TOPICS[page])
+    times = event_times(servers, *produced_topics(page))
     assert len(times) == RECORDS - DEAD_LETTERS
     assert len(dead_letters) == DEAD_LETTERS
     end = max(row["window"]["end"] for row in target)
@@ -57,9 +56,14 @@ def test_each_record_of_a_first_job_is_in_one_of_its_tables(
 
 def test_a_reader_who_follows_several_pages_with_one_broker_gets_a_topic_for_each() -> None:
     pages = (*FIRST_PAGES, "docs/get-started/tutorial.md")
-    topics = [set(re.findall(r"^\$ tidegate produce (\S+)", text(page), re.M)) for page in pages]
+    topics = [produced_topics(page) for page in pages]
     assert all(len(of_page) == 1 for of_page in topics)
     assert len(set.union(*topics)) == len(pages)
+
+
+def produced_topics(page: str) -> set[str]:
+    """Return the topics to which the reader of a page sends records."""
+    return set(re.findall(r"^\$ tidegate produce (\S+)", text(page), re.M))
 
 
 def rows(table: Path) -> list[dict[str, Any]]:
