@@ -22,7 +22,7 @@ from ..secrets import SECRET_PATTERN
 from ..versions import spark_version
 from .jars import SPARK_SUBMIT_HINT, jar_settings, jars_home, read_conf
 from .presets import SHUFFLE_PARTITIONS, SNAPSHOT_PARTITIONS, Preset, local_cores, preset_settings
-from .spark_logging import jvm_output_above_live_line, spark_log_option
+from .spark_logging import jvm_output_through_process, spark_log_option
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def spark_session(
             SHUFFLE_PARTITIONS,
             settings[SHUFFLE_PARTITIONS],
         )
-    with jvm_output_above_live_line():
+    with jvm_output_through_process():
         session = builder.getOrCreate()
     missing = _missing_connectors(session)
     if missing:

@@ -13,8 +13,9 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -98,32 +99,46 @@ def spark_log_option() -> str:
 
 
 @contextmanager
-def jvm_output_above_live_line() -> Iterator[None]:
-    """Let a JVM that starts in this block print above a live line, if standard error is a terminal.
+def jvm_output_through_process() -> Iterator[None]:
+    """Let a JVM that starts in this block write to standard error through this process.
 
-    The JVM writes to a pipe, and a thread copies its lines to the current `sys.stderr`. Written to
-    the terminal directly, lines of the JVM and of its Python workers would overwrite a live line.
+    The JVM writes to a pipe, and a thread copies its lines: on a terminal to the current
+    `sys.stderr`, because lines of the JVM and of its Python workers would overwrite a live line.
+    After this process has ended, nothing is copied: workers that lose their JVM print traces.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None:
         yield
         return
     reader, writer = os.pipe()
-    terminal = os.dup(2)
+    standard_error = os.dup(2)
     # The thread runs while the JVM starts, because a full pipe would stop it.
-    threading.Thread(target=_copy_lines, args=(reader, terminal), daemon=True).start()
+    target = os.dup(standard_error)
+    copy_lines = partial(_copy_lines, reader, target, is_terminal=sys.stderr.isatty())
+    thread = threading.Thread(target=copy_lines, daemon=True)
+    thread.start()
+    is_started = False
     try:
         os.dup2(writer, 2)
         yield
+        is_started = True
     finally:
-        os.dup2(terminal, 2)
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
         os.close(writer)
+        if not is_started:
+            # The last lines of a JVM that has ended say why.
+            thread.join(timeout=2)
 
 
-def _copy_lines(reader: int, terminal: int) -> None:
-    """Copy lines to standard error: to its live display, or else to the terminal."""
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
+def _copy_lines(reader: int, target: int, *, is_terminal: bool) -> None:
+    """Copy lines to standard error; on a terminal to its live display, if there is one."""
+    with (
+        suppress(OSError),
+        os.fdopen(reader, "rb") as lines,
+        os.fdopen(target, "wb", buffering=0) as standard_error,
+    ):
         for line in lines:
-            if sys.stderr is sys.__stderr__:
-                os.write(terminal, line.encode())
+            if is_terminal and sys.stderr is not sys.__stderr__:
+                sys.stderr.write(line.decode(errors="replace"))
             else:
-                sys.stderr.write(line)
+                standard_error.write(line)

@@ -52,6 +52,20 @@ with ProgressDisplay() as display:
     spark.range(1).select(F.udf(complain, "long")("id")).collect()
     input()
 """
+JVM_SCRIPT = """
+import os, subprocess, sys, time
+from tidegate.spark.spark_logging import jvm_output_through_process
+
+with jvm_output_through_process():
+    jvm = subprocess.Popen(
+        ["sh", "-c", "echo early >&2; read line; echo late >&2; echo printed"],
+        stdin=subprocess.PIPE,
+    )
+while "early" not in open(sys.argv[1]).read():
+    time.sleep(0.05)
+os.write(2, b"end\\n")
+os._exit(0)
+"""
 SUBMITTED_SCRIPT = """
 from tidegate import spark_session
 spark_session("submitted")
@@ -115,6 +129,38 @@ def test_spark_logging_uses_the_library_s_settings_unless_the_installation_has_i
     assert spark_log_option()
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert spark_log_option() == ""
+
+
+def test_a_jvm_that_outlives_its_process_prints_no_more(tmp_path: Path) -> None:
+    script, errors = tmp_path / "script.py", tmp_path / "errors"
+    script.write_text(JVM_SCRIPT)
+    with errors.open("w") as error_file:
+        # The output ends when the child ends, which its lost standard input makes it do.
+        run = subprocess.run(
+            [sys.executable, str(script), str(errors)],
+            stdout=subprocess.PIPE,
+            stderr=error_file,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert run.stdout == "printed\n"
+    assert errors.read_text() == "early\nend\n"
+
+
+def test_the_error_of_a_jvm_that_cannot_start_is_printed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, subprocess\n"
+        "from tidegate.spark.spark_logging import jvm_output_through_process\n"
+        "try:\n"
+        "    with jvm_output_through_process():\n"
+        "        subprocess.run(['sh', '-c', 'echo no Java >&2; exit 1'], check=True)\n"
+        "except subprocess.CalledProcessError:\n"
+        "    os._exit(3)\n"
+    )
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (3, "no Java\n")
 
 
 def environment() -> dict[str, str]:
