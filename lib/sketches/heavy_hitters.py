@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from ..aggregates import Aggregate
 from ..columns import as_column, require_integer
 from ..errors import ArgumentError
+from ..versions import require_spark
 from ._envelope import MAX_BYTES, compute_once, decode_sketch, encode_sketch, read_unsigned
 
 KIND = "top"
@@ -40,6 +41,7 @@ def approx_top_k(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggre
 
     Raises:
         ArgumentError: for n or capacity out of range.
+        SetupError: for a Spark older than 4.1.
 
     Source: Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in Data
     Streams (2017).
@@ -48,6 +50,7 @@ def approx_top_k(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggre
     >>> tumbling(clicks, "1 minute", aggs={"users": approx_top_k("user", 1)}).head().users
     [Row(value='u0', count=5, error=0)]
     """
+    require_spark("4.1", "approx_top_k")
     require_integer(capacity, "capacity", 1, MAX_CAPACITY)
     if not isinstance(n, int) or not 1 <= n <= capacity:
         raise ArgumentError(
