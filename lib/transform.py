@@ -84,6 +84,18 @@ class EvaluatesRows(Protocol):
         """The expressions over the columns of a row, as Spark SQL or as columns."""
 
 
+@runtime_checkable
+class OmitsIncompleteResults(Protocol):
+    """A transform that can tell what the loss of earlier rows does to its results."""
+
+    @property
+    def omits_incomplete_results(self) -> bool:
+        """Whether a result that lacks earlier rows is never emitted, so that all others are right.
+
+        Otherwise such a result is emitted with a wrong value, such as the count of a window.
+        """
+
+
 @dataclass(frozen=True)
 class Stateless:
     """A stateless function of DataFrames: no row is ever late.

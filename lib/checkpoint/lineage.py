@@ -35,8 +35,8 @@ class ResumePoint:
     query: the query id of the lost checkpoint, which stays in the application ids of the commits.
     first_batch: the number of the first batch in the tables.
     start: the offsets of the first batch.
-    complete_after: results at or before this instant are dropped because their state is lost; in
-        microseconds since 1970. None drops nothing.
+    complete_after: results at or before this instant can lack rows, because their state is lost;
+        in microseconds since 1970. None if no state is lost.
     max_event_times: for deterministic lateness, the maximum event times at `start`.
     """
 
@@ -226,12 +226,6 @@ class CheckpointLineage:
     def has_written_batches(self) -> bool:
         """Whether the tables have a batch: of the stream, a backfill or a lost checkpoint."""
         return self.last_batch > NO_BATCH or bool(self.tables) or self.resume_point is not None
-
-    @property
-    def complete_after(self) -> int | None:
-        """The instant up to which results are dropped, in microseconds since 1970, or None."""
-        origin = self.resume_point or self.backfill
-        return None if origin is None else origin.complete_after
 
     def commit_query_id(self, query: str) -> str:
         """Return the query id in the application ids of the commits."""

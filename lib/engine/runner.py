@@ -43,7 +43,7 @@ from ..spark.spark_errors import (
 )
 from ..startup.environment import prepare_locations, written_paths
 from ..startup.preflight import Preflight
-from ..startup.resume import needs_handover_batch, with_resume_offsets
+from ..startup.resume import dropped_until, needs_handover_batch, with_resume_offsets
 from ..telemetry.batch_progress import parse_progress
 from ..telemetry.console import ProgressDisplay, format_progress, format_start
 from ..telemetry.prometheus import PrometheusCollector, serve_metrics
@@ -233,7 +233,7 @@ class _StreamingJob:
         rows = build_query(
             job,
             inputs,
-            complete_after=self.lease.lineage.complete_after,
+            complete_after=dropped_until(job, self.lease.lineage),
             names_overflows=True,
         )
         if job.transform is not None and job.each_batch is None:

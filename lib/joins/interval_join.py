@@ -100,6 +100,11 @@ class IntervalJoin:
         return add_micros(quoted_column(left), max(0, self._panes.after))
 
     @property
+    def omits_incomplete_results(self) -> bool:
+        """Whether missing rows remove results and change none: for inner and semi joins."""
+        return self.how in ("inner", "semi")
+
+    @property
     def _panes(self) -> Panes:
         within = self.within
         if isinstance(within, str) or not isinstance(within, Sequence) or len(within) != 2:

@@ -187,4 +187,5 @@ class Preflight:
             yield f"the table of output {output!r} is created again, empty"
         resume_point = decision.lineage.resume_point
         if inspection.lineage is None and resume_point is not None:
-            yield f"the checkpoint was lost; the job {describe_resume_point(resume_point)}"
+            description = describe_resume_point(self.job, resume_point)
+            yield f"the checkpoint was lost; the job {description}"

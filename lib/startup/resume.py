@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from ..checkpoint.lineage import NO_BATCH, Backfill, ResumePoint
+from ..checkpoint.lineage import NO_BATCH, Backfill, CheckpointLineage, ResumePoint
 from ..commit.batch import UNIX_EPOCH, BatchPlan, Stamp, app_id
 from ..commit.delta_commit import read_table_log
 from ..commit.driver_lease import DriverLease
@@ -25,7 +25,7 @@ from ..job.job import Job
 from ..jvm import list_names
 from ..offsets import Offsets
 from ..sources.topics import topic_states
-from ..transform import Stateless
+from ..transform import OmitsIncompleteResults, Stateless
 from .environment import explain_unreadable
 
 _EARLIEST_OFFSET = -2
@@ -134,7 +134,23 @@ def with_resumed_watermark(plan: BatchPlan, job: Job, resume_point: ResumePoint)
     return replace(plan, late_watermark=max(plan.late_watermark, watermark))
 
 
-def describe_resume_point(resume_point: ResumePoint) -> str:
+def dropped_until(job: Job, lineage: CheckpointLineage) -> int | None:
+    """Return the instant up to which the query drops results; None if it drops none.
+
+    Results before the end of a backfill are written by the backfill. After a lost checkpoint,
+    results that can lack rows are dropped. Unit: microseconds since 1970.
+    """
+    if lineage.resume_point is None:
+        return None if lineage.backfill is None else lineage.backfill.complete_after
+    return None if _omits_incomplete_results(job) else lineage.resume_point.complete_after
+
+
+def _omits_incomplete_results(job: Job) -> bool:
+    transform = job.transform
+    return isinstance(transform, OmitsIncompleteResults) and transform.omits_incomplete_results
+
+
+def describe_resume_point(job: Job, resume_point: ResumePoint) -> str:
     """Return where a job resumes and what is missing, as text."""
     summary = (
         f"resumes with batch {resume_point.first_batch} at the offsets "
@@ -143,6 +159,11 @@ def describe_resume_point(resume_point: ResumePoint) -> str:
     if resume_point.complete_after is None:
         return f"{summary}; no state was lost"
     lost_until = UNIX_EPOCH + timedelta(microseconds=resume_point.complete_after)
+    if _omits_incomplete_results(job):
+        return (
+            f"{summary}; the state is lost: results up to {lost_until.isoformat()} that need a row "
+            "before these offsets are missing; all other results are written"
+        )
     return (
         f"{summary}; the state is lost: results up to {lost_until.isoformat()} that were not "
         "written are dropped, because they would lack rows; later results are complete"

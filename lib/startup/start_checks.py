@@ -59,7 +59,7 @@ def check_checkpoint(job: Job, inspection: Inspection, decision: StartDecision) 
         require_recorded_logs(lineage, inspection.logs)
         return f"batch {lineage.last_batch}, epoch {lineage.epoch}"
     resume_point = decision.lineage.resume_point
-    return "new" if resume_point is None else f"new; {describe_resume_point(resume_point)}"
+    return "new" if resume_point is None else f"new; {describe_resume_point(job, resume_point)}"
 
 
 def check_job(job: Job, inspection: Inspection, decision: StartDecision) -> str:

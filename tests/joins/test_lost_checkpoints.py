@@ -21,6 +21,7 @@ from tidegate import Input, Job, KafkaSource, json_format, run
 from tidegate.commit.batch import Stamp
 from tidegate.errors import LostCheckpointError
 from tidegate.joins import IntervalJoin
+from tidegate.joins.interval_join import IntervalJoinType
 from tidegate.jvm import with_settings
 from tidegate.sinks import Append
 from tidegate.testing import Broker
@@ -145,3 +146,35 @@ def test_a_join_and_a_view_in_threads_of_one_session_have_their_own_commits(
         stamps = [Stamp.from_json(each["userMetadata"]) for each in commits(str(root / "pairs"))]
         assert {stamp.job for stamp in stamps if stamp is not None} == {job.name}
         assert run(job, spark).rows_in == 0
+
+
+@pytest.mark.parametrize(("how", "resumed"), [("inner", [7, 8]), ("left", [8])])
+def test_a_resumed_join_omits_pairs_that_need_a_lost_row_and_results_that_could_be_wrong(
+    how: IntervalJoinType,
+    resumed: list[int],
+    spark: SparkSession,
+    broker: Broker,
+    topics: str,
+    tmp_path: Path,
+) -> None:
+    def send_at(side: str, seconds: int, *ids: int) -> None:
+        at = START + timedelta(seconds=seconds)
+        values = [{"id": number, side: f"{side} {number}", "at": at} for number in ids]
+        records = [json.dumps(value, default=datetime.isoformat).encode() for value in values]
+        produce(broker.bootstrap_servers, f"{topics}-{side}", records)
+
+    job = join_job(broker, topics, tmp_path)
+    assert isinstance(job.transform, IntervalJoin)
+    job = replace(job, transform=replace(job.transform, how=how))
+    send_at("left", 0, 1, 2)
+    send_at("right", 0, 1)
+    run(job, spark)
+    assert pairs(tmp_path) == expected([1])
+    shutil.rmtree(job.locations.checkpoint)
+    send_at("right", 30, 2, 7)
+    send_at("left", 30, 7)
+    # Beyond the reach of lost rows.
+    for side in ("left", "right"):
+        send_at(side, 150, 8)
+    run(job, spark, resume_from_table=True)
+    assert [row for row in pairs(tmp_path) if row[2]] == expected([1, *resumed])
