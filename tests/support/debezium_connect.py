@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -231,12 +232,12 @@ class PostgresCapture:
 
     def wait_until_streaming(self) -> None:
         """Wait until the snapshot is complete and the connector follows the log."""
-        self.connect.wait_until(lambda: self._slot()[0], f"streaming of {self.database}")
+        self.connect.wait_until(self._is_read, f"streaming of {self.database}")
 
     def stop(self) -> None:
         """Stop the connector, and delete its replication slot."""
         self.connect.remove(self.prefix)
-        self.connect.wait_until(lambda: not self._slot()[0], "the release of the slot")
+        self.connect.wait_until(lambda: not self._is_read(), "the release of the slot")
         self.run("SELECT pg_drop_replication_slot(%(slot)s)", slot=self.slot)
 
     def run(self, statement: str, **values: Any) -> list[list[Any]]:
@@ -262,22 +263,29 @@ class PostgresCapture:
         only as further changes follow.
         """
         ((committed,),) = self.run("SELECT pg_current_wal_lsn()::text")
+        unconfirmed = math.inf
 
-        def is_sent() -> bool:
+        def has_advanced() -> bool:
+            nonlocal unconfirmed
+            before = unconfirmed
             self.run(f"INSERT INTO {MARKERS} VALUES (default)")
-            return bool(self._slot(committed)[1])
+            ((unconfirmed,),) = self.run(
+                "SELECT pg_wal_lsn_diff(%(committed)s::pg_lsn, confirmed_flush_lsn)"
+                " FROM pg_replication_slots WHERE slot_name = %(slot)s",
+                committed=committed,
+                slot=self.slot,
+            )
+            return unconfirmed < before
 
-        self.connect.wait_until(is_sent, f"the delivery of all changes of {self.database}")
+        while unconfirmed > 0:
+            self.connect.wait_until(has_advanced, f"the delivery of changes of {self.database}")
 
-    def _slot(self, position: str = "0/0") -> tuple[bool, bool]:
-        """Return whether the connector reads from its slot, and has confirmed a position."""
+    def _is_read(self) -> bool:
+        """Return whether the connector reads from its slot."""
         found = self.run(
-            "SELECT active, confirmed_flush_lsn >= %(position)s::pg_lsn FROM pg_replication_slots"
-            " WHERE slot_name = %(slot)s",
-            slot=self.slot,
-            position=position,
+            "SELECT active FROM pg_replication_slots WHERE slot_name = %(slot)s", slot=self.slot
         )
-        return tuple(found[0]) if found else (False, False)
+        return any(active for (active,) in found)
 
 
 def _properties(settings: Mapping[str, str]) -> str:
