@@ -6,12 +6,16 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs._site import api, codes, command_line, configuration, pictures, settings
+from docs._site import api, codes, command_line, configuration, notebooks, pictures, settings
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages of the reference, and the plots of the notebooks."""
-    generated: dict[str, str | bytes] = {**api.pages(), **pictures.files()}
+    """Add the generated pages: of the reference, and of the notebooks with their plots."""
+    generated: dict[str, str | bytes] = {
+        **api.pages(),
+        **notebooks.pages(),
+        **pictures.files(),
+    }
     generated["reference/configuration.md"] = configuration.page()
     generated["reference/settings.md"] = settings.page()
     generated["reference/cli.md"] = command_line.page()

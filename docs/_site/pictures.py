@@ -18,7 +18,7 @@ def files() -> dict[str, bytes]:
     made = {}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         for number, content in enumerate(_drawings(path), start=1):
-            made[_place(path.stem, number)] = content
+            made[place(path.stem, number)] = content
     return made
 
 
@@ -33,15 +33,16 @@ def insert_pictures(markdown: str, page: str) -> str:
     up = "../" * page.count("/")
 
     def picture(found: re.Match[str]) -> str:
-        place = _place(found["notebook"], int(found["number"]))
-        if place not in existing:
+        path = place(found["notebook"], int(found["number"]))
+        if path not in existing:
             raise KeyError(f"{page}: {found[0]}")
-        return f"![{found['caption']}]({up}{place})"
+        return f"![{found['caption']}]({up}{path})"
 
     return MARKER.sub(picture, markdown)
 
 
-def _place(notebook: str, number: int) -> str:
+def place(notebook: str, number: int) -> str:
+    """Return the path of a plot in the site."""
     return f"{FOLDER}/{notebook}-{number}.png"
 
 
