@@ -30,6 +30,8 @@ PARTS = (
 )
 
 
+RANK = "---\nsearch:\n  boost: 0.1\n---\n"
+"""The search lists guides before the names that have a word of the question."""
 FILES = {"errors": "exceptions"}
 """The names of pages that differ from their part: reference/errors.md is written by authors."""
 
@@ -43,7 +45,7 @@ def page(part: str) -> str:
     """Return the page of a part: its purpose, and the docstring of each name."""
     module = tidegate if part == "tidegate" else importlib.import_module(f"tidegate.{part}")
     entries = "\n\n".join(f"::: {home(module, name)}" for name in exported(module))
-    return f"# {module.__name__}\n\n{inspect.getdoc(module)}\n\n{entries}\n"
+    return f"{RANK}# {module.__name__}\n\n{inspect.getdoc(module)}\n\n{entries}\n"
 
 
 def exported(module: ModuleType) -> list[str]:

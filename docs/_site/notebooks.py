@@ -12,6 +12,8 @@ from typing import Any
 from docs._site import pictures
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
+RANK = "---\nsearch:\n  boost: 0.5\n---\n"
+"""The search lists guides before notebooks."""
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
@@ -24,7 +26,7 @@ def _page(path: Path) -> str:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     introduction, *blocks = _blocks(path.stem, cells)
     source = f"The file is `notebooks/{path.name}`; `make notebooks` executes it."
-    return "\n\n".join((introduction, source, *blocks)) + "\n"
+    return RANK + "\n\n".join((introduction, source, *blocks)) + "\n"
 
 
 def _blocks(name: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
