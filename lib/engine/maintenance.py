@@ -33,19 +33,22 @@ _LISTING_PARALLELISM = "spark.sql.sources.parallelPartitionDiscovery.parallelism
 def run_maintenance(job: Job, spark: SparkSession, number: int) -> None:
     """Compact and vacuum the tables if that is due after a batch, once the batch is in all tables.
 
-    Maintenance is idempotent, so a batch that runs again after a crash can repeat it. Errors of
-    Delta are logged as warnings, because the rows are already committed.
+    Tables that batches create take turns, so that the maintenance of many of them does not delay a
+    single batch. Maintenance is idempotent, so a batch that runs again after a crash can repeat it.
+    Errors of Delta are logged as warnings, because the rows are already committed.
     """
     maintenance = job.maintenance
     side_tables = [job.locations.dead_letters.path, job.locations.offset_gaps.path]
     sink_tables = [path for path, _ in job.sink.tables()]
     compacted = [] if job.sink.compacts_itself else sink_tables
-    for every, paths, maintain in (
+    for every, tables, maintain in (
         (maintenance.compact_every, [*compacted, *side_tables], compact),
         (maintenance.vacuum_every, [*sink_tables, *side_tables], vacuum),
     ):
-        if every is not None and (number + 1) % every == 0:
-            _for_each_table(job, spark, paths, maintain)
+        if every is not None:
+            due = tables if (number + 1) % every == 0 else []
+            created = job.sink.created_tables(spark)
+            _for_each_table(job, spark, [*due, *created[number % every :: every]], maintain)
 
 
 def compact(spark: SparkSession, path: str) -> str:

@@ -227,6 +227,12 @@ class ReplicatedTables(Sink):
             )
         self._format(StructType().add("id", IntegerType()), ("id",), {}, {})
 
+    def created_tables(self, spark: SparkSession) -> list[str]:
+        """Return the paths of the tables that are not paused."""
+        states = read_states(spark, self.path).values()
+        sinks = [self._sink(state) for state in states if state.state != "paused"]
+        return [path for sink in sinks for path, _ in sink.tables()]
+
     def accepted(
         self, frames: Mapping[str, DataFrame], plan: BatchPlan
     ) -> AbstractContextManager[AcceptedRows]:

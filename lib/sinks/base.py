@@ -134,6 +134,10 @@ class Sink(ABC):
         """Return the path and the output of each table, in the order of writing."""
         return [(self.path, self.output)]
 
+    def created_tables(self, spark: SparkSession) -> list[str]:
+        """Return the paths of tables that batches have created, in addition to `tables`."""
+        return []
+
     def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
         """Check the columns of a batch against the tables, without reading or writing rows.
 

@@ -27,8 +27,8 @@ from tests.support.replicated_topics import (
     schema_record,
     send_changes,
 )
-from tests.support.sink_batches import batch
-from tidegate import KafkaSource, run
+from tests.support.sink_batches import batch, commits
+from tidegate import KafkaSource, Maintenance, run
 from tidegate.cli import app
 from tidegate.errors import ArgumentError
 from tidegate.job.policies import Limits
@@ -322,6 +322,30 @@ def test_status_shows_the_lag_of_each_table(
     assert (resumed.exit_code, "resumed with the next batches" in resumed.output) == (0, True)
     refused = CliRunner().invoke(app, ["resume", str(tmp_path / "tables"), "users"])
     assert refused.exit_code == 2
+
+
+def test_replicated_tables_take_turns_in_compaction_unless_they_are_paused(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path, keep="history")
+    database.send("retyped", USERS.change("c", 0, {"id": 0, "name": "ann"}))
+    for number in range(4):
+        database.send("users", USERS.change("c", number, {"id": number, "name": "ann"}))
+        database.send("orders", ORDERS.change("c", number, {"no": number, "price": "AfQ="}))
+        run(replace(database.job(), maintenance=Maintenance(compact_every=2)), spark)
+        if number == 0:
+            wrong = SourceRecords({"id": TEXT, "name": TEXT})
+            database.send("retyped", wrong.change("c", 1, {"id": "a", "name": "ann"}))
+    tables = tmp_path / "tables"
+    paths = [str(tables / f"public.{name}_history") for name in ("orders", "users")]
+    assert database.job().sink.created_tables(spark) == paths
+    compacted = [
+        [index for index, each in enumerate(commits(path)) if each["operation"] == "OPTIMIZE"]
+        for path in paths
+    ]
+    # A version for each batch: orders after the batches 0 and 2, users after 1 and 3.
+    assert compacted == [[3], [2, 5]]
+    assert [len(rows(Path(path))) for path in paths] == [4, 4]
 
 
 def test_a_batch_that_the_control_table_has_is_not_decoded_again(
