@@ -6,7 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tidegate.sinks import Append, IdempotentReceiver, KafkaSink
 from tidegate.sources import KafkaSource
 from tidegate.testing import Broker, crash_after
 from tidegate.testing.crash_points import CrashError
+from tidegate.windows import Deduplication
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
@@ -192,3 +193,49 @@ def test_copies_are_removed_for_any_topic_and_any_batches(
     assert names.pop("bare") == number
     assert names == Counter(map(str, unique))
     assert spark.read.format("delta").load(sink.seen_ids).count() == 16
+
+
+@pytest.mark.broker
+@pytest.mark.draws("seed", short=[1], long=range(1, 7))
+def test_a_job_that_removes_duplicates_sends_each_event_once_for_any_batches(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, seed: int
+) -> None:
+    """Events arrive out of order, and several times, within the watermark delay."""
+    draw = random.Random(seed)
+    source, target = broker.create_topic(topic, retention_ms=-1), broker.create_topic(f"{topic}-to")
+    events = {f"e{second}": second for second in range(60)}
+    copies = [name for name in events for _ in range(draw.randint(1, 3))]
+    arrivals = sorted(copies, key=lambda name: events[name] + draw.uniform(0, 9))
+    cut = draw.randint(1, len(arrivals))
+    late_copy, end = "e5", "end"
+    for sent in (arrivals[:cut], [*arrivals[cut:], end], [late_copy]):
+        values = []
+        for name in sent:
+            at = AT + timedelta(seconds=events.get(name, 1_000))
+            values.append(json.dumps({"page": name, "at": at.isoformat()}).encode())
+        produce(broker.bootstrap_servers, source, values)
+        clicks = Input(
+            KafkaSource(
+                broker.bootstrap_servers, source, max_records_per_batch=draw.randint(20, 80)
+            ),
+            json_format("page string, at timestamp"),
+            time="at",
+            watermark_delay="10 seconds",
+            future_tolerance=None,
+        )
+        job = Job(
+            name="unique",
+            inputs={"clicks": clicks},
+            transform=Deduplication("page", "1 minute", max_delay="10 seconds"),
+            sink=KafkaSink(
+                str(tmp_path / "sent"),
+                bootstrap_servers=broker.bootstrap_servers,
+                topic=target,
+                key="page",
+            ),
+        )
+        done = run(job, spark)
+    assert done.late_rows == 1
+    records = records_in(spark, broker, target)
+    assert Counter(row.key.decode() for row in records) == dict.fromkeys(events, 1)
+    assert all(json.loads(row.value)["page"] == row.key.decode() for row in records)
