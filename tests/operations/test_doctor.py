@@ -205,3 +205,21 @@ def test_the_headroom_of_unread_records_is_reported_as_time(
         broker.delete_records(topic, {0: 1})
         with pytest.raises(SourceError, match=r"-0 from 0 to 1\b"):
             describe_headroom(kafka, {topic: {0: 0}})
+
+
+def test_a_retention_of_days_is_reported_in_days(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, retention_ms=7 * 24 * HOUR)
+    at = int(time.time() * 1000) - 36 * HOUR
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    producer.produce(topic, b"", partition=0, timestamp=at)
+    producer.flush()
+    with open_kafka_client(spark, KafkaSource(broker.bootstrap_servers, topic)) as kafka:
+        unread = describe_headroom(kafka, {topic: {0: 0}})
+        assert (
+            f"{topic} retains records for 7 days, the oldest unread one for another 5 days 1"
+            in (unread)
+        )
+        all_read = describe_headroom(kafka, {topic: {0: 1}})
+        assert f"{topic} retains records for 7 days; all are read" in all_read
