@@ -20,6 +20,8 @@ _SETTINGS = {
     "linger.ms": 20,
     "queue.buffering.max.messages": 1_000_000,
     "message.timeout.ms": 60_000,
+    # Only the broker limits the size of a message.
+    "message.max.bytes": 100_000_000,
     # With a higher level the client writes each failed connection attempt to standard error.
     "log_level": 2,
 }
