@@ -409,7 +409,7 @@ def status(
             typer.echo(json.dumps({**job_status.as_dict(), **(found if tables else {})}))
         folder.require_undamaged()
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     for job_status in job_statuses:
         console.print(
             f"job {job_status.job}, last commit {_format_time(job_status.last_commit[0])}",

@@ -29,7 +29,7 @@ def topics(
     cluster = Cluster(servers, option or ())
     for name, partitions in new_topics:
         typer.echo(cluster.create_topic(name, partitions))
-    Console(highlight=False).print(topics_table(cluster))
+    Console(highlight=False, markup=False, emoji=False).print(topics_table(cluster))
 
 
 def topics_table(cluster: Cluster) -> Table:

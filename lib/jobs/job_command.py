@@ -190,7 +190,9 @@ def build_job_command(
                     "a replay, which processes the job's records as a stream",
                     "remove --backfill",
                 )
-            console = Console(width=None if sys.stdout.isatty() else 160)
+            # Values with square brackets or colons are not markup.
+            width = None if sys.stdout.isatty() else 160
+            console = Console(width=width, markup=False, emoji=False)
             config_file = config
             if config is None and use_shipped_config:
                 config_file = _shipped_config_path(model.name)
@@ -256,7 +258,8 @@ def run_replay(job: Job, spark: SparkSession, ignore: Sequence[str], *, as_json:
     if as_json:
         typer.echo(json.dumps(comparison.as_dict()))
     else:
-        Console(highlight=False, soft_wrap=True).print(render_comparison(comparison))
+        console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        console.print(render_comparison(comparison))
     require_replay_agreement(job, comparison)
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.support.checkpoint_files import JobFiles
 from tidegate.cli import app
 from tidegate.config import load_config
 from tidegate.kafka import admin as kafka
 from tidegate.kafka.admin import Cluster
+from tidegate.spark.jars import project_root, read_conf
 from tidegate.testing import Broker
 
 
@@ -56,6 +60,46 @@ def test_a_topic_is_created_filled_and_listed(broker: Broker, topic: str, tmp_pa
     assert [f"{topic}-more", "3", "0"] in listed
 
 
+@pytest.mark.jobs
+@pytest.mark.broker
+def test_the_commands_that_use_no_spark_start_no_java(
+    job_files: JobFiles, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    java, starts = tmp_path / "jdk" / "bin" / "java", tmp_path / "starts"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho >> '{starts}'\nexit 1\n", encoding="utf-8")
+    java.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project_root()),
+        "JAVA_HOME": str(tmp_path / "jdk"),
+        "PATH": f"{java.parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    def execute(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "tidegate", *arguments]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return process.returncode, process.stdout + process.stderr
+
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"n": 1}\n{"n": 2}\n', encoding="utf-8")
+    servers = ["--servers", broker.bootstrap_servers]
+    code, output = execute("produce", topic, str(lines), "--create", "2", *servers)
+    assert (code, f"2 records sent to {topic}." in output) == (0, True), output
+    code, output = execute("topics", *servers)
+    assert (code, [topic, "2", "2"] in [line.split() for line in output.splitlines()]) == (0, True)
+    code, output = execute("status", str(job_files.root), *servers)
+    assert (
+        code,
+        "job left, last commit " in output,
+        "Waiting in the topics: 5 offsets." in output,
+    ) == (0, True, True), output
+    assert not starts.exists()
+    code, output = execute("redrive", f"{job_files.root}/views.dead_letters", "--dry-run")
+    assert code, output
+    assert starts.exists(), "a command that uses Spark starts Java"
+
+
 @pytest.mark.broker
 def test_the_creation_of_a_topic_without_leaders_fails(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +132,24 @@ def test_the_creation_of_a_topic_without_leaders_fails(
 def test_an_invalid_command_fails(arguments: list[str], code: int, message: str) -> None:
     exit_code, output = invoke(*arguments)
     assert (exit_code, message in output) == (code, True), output
+
+
+@pytest.mark.jobs
+def test_settings_with_square_brackets_and_colons_are_shown_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_text(read_conf("jobs/windows.toml"), encoding="utf-8")
+    process = subprocess.run(
+        [
+            *(sys.executable, "-m", "tidegate", "run", "windows", "--config", str(file)),
+            *("--set", "output.root=/data/[x]:x:", "--show-config"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(project_root())},
+        capture_output=True,
+        text=True,
+    )
+    lines = [line.split() for line in process.stdout.splitlines()]
+    shown = [line[1] for line in lines if line[:1] == ["output.root"]]
+    assert shown == ["/data/[x]:x:"], process.stdout + process.stderr
 
 
 def test_the_status_of_an_empty_folder_reports_no_table(tmp_path: Path) -> None:
