@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,9 @@ RepairedFile = Annotated[
     typer.Option(help="JSON lines with topic, partition, offset, value: the letters to send."),
 ]
 TargetTopic = Annotated[str | None, typer.Option(help="Send to this topic, not the original one.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the dead letters; send none.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Count the dead letters; send none, and use no broker.")
+]
 _IS_RESULT = "topic IS NULL"
 _REPAIRED_SCHEMA = "topic STRING, partition INT, offset BIGINT, value STRING"
 
@@ -54,7 +57,8 @@ def redrive(
     spark = command_session("redrive")
     _require_dead_letters(spark, table)
     redrive_log = RedriveLog(spark, table, cluster)
-    with redrive_log.exclusive_producer() as producer:
+    # A dry run must not stop a run that is sending.
+    with nullcontext() if dry_run else redrive_log.exclusive_producer() as producer:
         dead_letters = spark.read.format("delta").load(table)
         repaired_values = None if repaired is None else _read_repaired_file(dead_letters, repaired)
         unsent = redrive_log.unsent_letters(dead_letters).persist()
@@ -64,12 +68,17 @@ def redrive(
             letters = repaired_letters.withColumn("destination", destination)
             sendable = letters.where(f"NOT is_cut AND NOT is_null AND NOT ({_IS_RESULT})")
             sent, remaining = sendable.count(), unsent.count()
-            if sent and not dry_run:
+            if sent and producer is not None:
                 sent = redrive_log.send_letters(producer, sendable)
                 remaining -= sent
             typer.echo(f"{sent:,} dead letters {'would be ' if dry_run else ''}sent.")
             _print_unsent(repaired_letters)
             typer.echo(f"{remaining:,} remain in {table}.")
+            if dry_run and (number := redrive_log.open_entries().count()):
+                typer.echo(
+                    f"{number:,} belong to a redrive that has not finished. Without --dry-run, the "
+                    "command searches their topics first, and sends only those that are missing."
+                )
         finally:
             repaired_letters.unpersist()
             unsent.unpersist()

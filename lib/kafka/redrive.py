@@ -120,6 +120,12 @@ class RedriveLog:
         """Append entries in one commit."""
         letters.select(*LOG_COLUMNS).write.format("delta").mode("append").save(self.path)
 
+    def open_entries(self) -> DataFrame:
+        """Return the entries of runs that have not logged which of their letters were sent."""
+        entries = self.read_entries()
+        settled = entries.where(F.col("state") != INTENDED).select("run").distinct()
+        return entries.join(settled, "run", "left_anti")
+
     def unsent_letters(self, dead_letters: DataFrame) -> DataFrame:
         """Return the dead letters that are not logged as sent."""
         sent = self.read_entries().where(F.col("state") == SENT).select(*OFFSET_COLUMNS).distinct()
@@ -220,9 +226,7 @@ class RedriveLog:
 
     def _settle_open_runs(self) -> None:
         """Log for each run that died which of its letters were sent."""
-        entries = self.read_entries()
-        settled = entries.where(F.col("state") != INTENDED).select("run").distinct()
-        pending = entries.join(settled, "run", "left_anti").persist()
+        pending = self.open_entries().persist()
         try:
             run_columns = [F.first(name).alias(name) for name in ("ends", "topic_id")]
             runs = pending.groupBy("run", "destination").agg(*run_columns).collect()

@@ -135,6 +135,35 @@ def test_a_crashed_run_can_only_be_resumed_against_the_same_cluster(
     assert (code, "0 dead letters sent.\n0 remain" in output) == (0, True), output
 
 
+@pytest.mark.jobs
+@pytest.mark.broker
+def test_a_dry_run_needs_no_broker_and_leaves_an_unfinished_redrive_to_the_next_run(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker.create_topic(topic, retention_ms=-1)
+    produce(broker.bootstrap_servers, topic, [b"#", b"#"])
+    path = str(tmp_path / "views")
+    run(views(broker, topic, path), spark)
+    dead = f"{path}.dead_letters"
+    command = ["redrive", dead, "--servers"]
+    dry_run = [*command, "127.0.0.1:1", "--dry-run"]
+    assert invoke(*dry_run) == (0, f"2 dead letters would be sent.\n2 remain in {dead}.\n")
+    assert not Path(f"{dead}.redriven").exists()
+    with monkeypatch.context() as patch:
+        crash_redrive(patch, SENT)
+        assert invoke(*command, broker.bootstrap_servers, "--where", "offset = 0")[0] == 1
+    code, output = invoke(*dry_run)
+    assert (code, output.splitlines()[2][:53]) == (
+        0, "1 belong to a redrive that has not finished. Without "
+    )  # fmt: skip
+    code, output = invoke(*command, broker.bootstrap_servers)
+    assert (code, "1 dead letters sent.\n0 remain" in output) == (0, True), output
+
+
 @pytest.mark.slow
 def test_an_invalid_redrive_fails(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
