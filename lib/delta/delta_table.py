@@ -131,7 +131,8 @@ GENERATION_KEY = "delta.generationExpression"
 """The key in the metadata of a generated column with its expression."""
 _IDENTITY_KEY = "delta.identity.start"
 _SCHEMA_HINT = (
-    "a new table and checkpoint for a changed query, or evolve=True if columns were only added"
+    "the types of the table in the schema of the job, for columns that another program has "
+    "widened; evolve=True if columns were only added; or a new table and checkpoint"
 )
 _IS_MISSING = " is missing"
 _MISSING_COLUMNS_HINT = (

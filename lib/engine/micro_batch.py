@@ -197,6 +197,9 @@ def _prepare_rows(
             for rows in frames.values():
                 rows.count()
         rows_out = None if job.builds_rows_per_batch else row_count
+        # A table with other columns is refused before the commits of the side outputs: the job can
+        # then be changed before it writes the batch.
+        job.sink.check_schema(lambda: frames)
         rejected: list[RejectedRows] = []
         for name, reason in job.sink.rejections(frames).items():
             found = RejectedRows.find(frames[name], reason)

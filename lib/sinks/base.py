@@ -141,6 +141,8 @@ class Sink(ABC):
     def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
         """Check the columns of a batch against the tables, without reading or writing rows.
 
+        A job calls this at its start, and before a batch writes its side outputs.
+
         Returns whether the schema was checked. The default checks nothing and does not call
         `frames`.
 

@@ -43,6 +43,12 @@ class MapRows(WrappingSink):
         """Return why the inner sink cannot store a row, if the function only adds columns."""
         return self.sink.rejection(rows) if self.adds_columns else None
 
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of the derived rows, if the function only adds columns."""
+        return self.adds_columns and self.sink.check_schema(
+            lambda: {ROWS: self.rows(only_frame(frames()))}
+        )
+
     def __post_init__(self) -> None:
         require_sink(self.sink)
         require_function(self.rows, "rows", "rows=lambda rows: rows.where('ms > 1000')")

@@ -187,9 +187,12 @@ def test_rows_that_are_not_changes_and_tables_with_other_columns_are_refused(
         spark.range(1).write.format("delta").save(sink.path)
         with pytest.raises(TableError, match="schema mismatch"):
             sink.write({"rows": changes(spark, LOG[0])}, batch(0))
+        with pytest.raises(TableError, match="schema mismatch"):
+            sink.check_schema(lambda: {"rows": changes(spark, LOG[0])})
 
 
 def test_an_empty_batch_is_committed_to_both_tables(spark: SparkSession, tmp_path: Path) -> None:
     fan_out(tmp_path).write({"rows": changes(spark, [])}, batch(0))
     for sink in sinks(tmp_path):
         assert [info["operation"] for info in commits(sink.path)] == ["WRITE"]
+        assert sink.check_schema(lambda: {"rows": changes(spark, [])})

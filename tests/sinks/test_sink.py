@@ -14,7 +14,7 @@ from tests.support.sink_batches import batch, rows
 from tidegate.aggregates import count
 from tidegate.commit.batch import CommitContext
 from tidegate.commit.protocol import Outcome
-from tidegate.errors import ArgumentError
+from tidegate.errors import ArgumentError, TableError
 from tidegate.input_frames import only_frame
 from tidegate.sinks import (
     Append,
@@ -114,6 +114,23 @@ class ListSink(SendingSink):
 
     def progress_row(self, batch: CommitContext, sent: int) -> tuple[tuple[object, ...], str]:
         return (batch.plan.number, sent), "batch BIGINT, rows BIGINT"
+
+
+def test_added_columns_are_compared_with_those_of_the_table_before_a_write(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/t` (id BIGINT, double BIGINT) USING DELTA")
+
+    def mapped(type_: str) -> Sink:
+        return MapRows(
+            rows=lambda rows: rows.selectExpr("*", f"CAST(2 * id AS {type_}) AS double"),
+            sink=Append(str(tmp_path / "t")),
+            adds_columns=True,
+        )
+
+    assert mapped("BIGINT").check_schema(lambda: {"rows": spark.range(1)})
+    with pytest.raises(TableError, match="double was bigint and is int"):
+        mapped("INT").check_schema(lambda: {"rows": spark.range(1)})
 
 
 def test_a_third_party_sink_has_defaults_and_can_be_wrapped() -> None:

@@ -15,7 +15,12 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ...changelogs.change_order import replaces, with_inherited_source
-from ...changelogs.change_schema import NO_PREVIOUS_VALUE, POSITION_TYPE, key_names
+from ...changelogs.change_schema import (
+    NO_PREVIOUS_VALUE,
+    POSITION_TYPE,
+    current_row,
+    key_names,
+)
 from ...changelogs.latest_changes import (
     FALLBACK,
     IS_TOMBSTONE,
@@ -32,6 +37,7 @@ from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
 from ...durations import microseconds
+from ...input_frames import only_frame
 from ..base import AcceptedRows, TableSink, require_target
 from .change_faults import change_faults, split_incomplete
 
@@ -89,6 +95,18 @@ class CurrentTable(TableSink):
         if self.delete_retention is not None:
             microseconds(self.delete_retention, "delete_retention")
         require_target(self.path, self.output, self.layout, self)
+
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of the current rows against the table."""
+        changes = only_frame(frames())
+        states = changes.select(
+            *current_row(changes),
+            F.col("event_time").alias("changed_at"),
+            F.lit(False).alias("deleted"),
+            F.col("position"),
+        )
+        table.require_matching_schema(states, self.path, self.layout, evolve=False)
+        return True
 
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...changelogs import history_rows, history_updates
-from ...changelogs.change_schema import TRUNCATE, has_unavailable, key_names
+from ...changelogs.change_schema import TRUNCATE, current_row, has_unavailable, key_names
 from ...changelogs.history_rows import incomplete_versions
 from ...columns import first_reason, quoted_column_in, same_key
 from ...commit.batch import BatchPlan, CommitContext
@@ -20,6 +20,7 @@ from ...delta import delta_table as table
 from ...delta.commit_options import CommitOptions
 from ...delta.delta_table import SOURCE_ALIAS, TARGET_ALIAS, guarded_assignments
 from ...delta.table_layout import ANY_LAYOUT, TableLayout
+from ...input_frames import only_frame
 from ..base import AcceptedRows, TableSink, require_target
 from .change_faults import change_faults, split_incomplete
 
@@ -67,6 +68,18 @@ class HistoryTable(TableSink):
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)
+
+    def check_schema(self, frames: Callable[[], Mapping[str, DataFrame]]) -> bool:
+        """Check the columns of the versions against the table."""
+        changes = only_frame(frames())
+        versions = changes.select(
+            *current_row(changes),
+            *[F.col("event_time").alias(name) for name in ("valid_from", "valid_to")],
+            F.lit(True).alias("is_current"),
+            *("op", "position"),
+        )
+        table.require_matching_schema(versions, self.path, self.layout, evolve=False)
+        return True
 
     def rejection(self, rows: DataFrame) -> Column | None:
         """Return why the table cannot store the row of a change."""
