@@ -130,6 +130,8 @@ def test_a_job_continues_with_the_wider_type_that_a_mapped_column_got_between_tw
     job = order_job(broker, topic, tmp_path, kind)
     send(broker, topic, kind, [(1, "de", 10), (2, None, 20)])
     run(job, spark)
+    assert read_orders(by_deltalake, table) == [(1, "de", 10)]
+    # delta-rs does not read tables with widened columns.
     widen_amount(spark, table)
     spark.sql(f"ALTER TABLE delta.`{dead}` SET {MAPPED}")
     send(broker, topic, kind, [(1, "fr", 2**40), (3, "de", 30)], 10)
