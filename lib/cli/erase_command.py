@@ -11,6 +11,7 @@ import typer
 from ..errors import ArgumentError, ErasureIncompleteError
 from ..operations.erasure import erase as erase_data_subject
 from ..paths import is_below, normalize_path
+from ..spark.spark_errors import explain_disk_errors
 from .command_session import command_session
 
 Roots = Annotated[
@@ -51,7 +52,8 @@ def erase(
     )
     report_json = json.dumps(result.as_dict(), indent=1)
     if report is not None:
-        Path(report).write_text(f"{report_json}\n", encoding="utf-8")
+        with explain_disk_errors([report]):
+            Path(report).write_text(f"{report_json}\n", encoding="utf-8")
     typer.echo(report_json if as_json else result.format_text())
     if not result.is_clean and not dry_run:
         places = sum(each.identifies_subject for each in result.remaining)

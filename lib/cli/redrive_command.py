@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import ArgumentError
-from ..jvm import delta_state
+from ..jvm import delta_state, local_folders
 from ..kafka.admin import Cluster
 from ..kafka.redrive import OFFSET_COLUMNS, RedriveLog
+from ..spark.spark_errors import explain_disk_errors
 from .command_session import command_session
 from .kafka_options import Options, Servers
 
@@ -57,8 +58,10 @@ def redrive(
     spark = command_session("redrive")
     _require_dead_letters(spark, table)
     redrive_log = RedriveLog(spark, table, cluster)
+    explained_errors = explain_disk_errors([redrive_log.path, *local_folders(spark)])
     # A dry run must not stop a run that is sending.
-    with nullcontext() if dry_run else redrive_log.exclusive_producer() as producer:
+    exclusive_producer = nullcontext() if dry_run else redrive_log.exclusive_producer()
+    with explained_errors, exclusive_producer as producer:
         dead_letters = spark.read.format("delta").load(table)
         repaired_values = None if repaired is None else _read_repaired_file(dead_letters, repaired)
         unsent = redrive_log.unsent_letters(dead_letters).persist()

@@ -107,7 +107,8 @@ def run(
     )
     report = RunReport(run_metrics, job.report, lambda: stop.is_requested)
     checkpoint_renames = checkpoint_by_rename(spark, job.locations.checkpoint)
-    with explain_disk_errors(written_paths(job)), checkpoint_renames, read_all_rows(spark), report:
+    explained_errors = explain_disk_errors(written_paths(job, spark))
+    with explained_errors, checkpoint_renames, read_all_rows(spark), report:
         started = time.monotonic()
         prepare_locations(job, spark)
         preflight = Preflight(job, spark, resume_from_table=resume_from_table, recreate=recreate)

@@ -246,6 +246,12 @@ def require_pinned_threads(spark: SparkSession) -> None:
         )
 
 
+def local_folders(spark: SparkSession) -> list[str]:
+    """Return the folders of this machine for shuffled rows and for rows that exceed the memory."""
+    utils = java_class(spark, "org.apache.spark.util.Utils")
+    return list(utils.getConfiguredLocalDirs(spark.sparkContext._jsc.sc().conf()))
+
+
 def enable_state_reading(spark: SparkSession) -> None:
     """Enable a session to read the state of a query that it has not run.
 

@@ -122,7 +122,7 @@ def examine_job(
         ("versions", partial(_check_versions, spark)),
         ("settings", partial(_check_settings, spark)),
         ("jars", partial(_check_jars, spark)),
-        ("disk", partial(_check_disk_space, job)),
+        ("disk", partial(_check_disk_space, job, spark)),
         *[(f"log {output}", partial(_check_log, preflight, output)) for output in table_paths(job)],
         *preflight.checks(),
         *_outlook_checks(preflight),
@@ -214,9 +214,10 @@ def _check_log(preflight: Preflight, output: str) -> str:
     return "no table yet" if log.id is None else f"version {log.version}"
 
 
-def _check_disk_space(job: Job) -> str:
+def _check_disk_space(job: Job, spark: SparkSession) -> str:
     """Return the free space on each disk that the job writes to, and the unwritable folders."""
-    folders = [folder for path in written_paths(job) if (folder := nearest_existing_folder(path))]
+    paths = written_paths(job, spark)
+    folders = [folder for path in paths if (folder := nearest_existing_folder(path))]
     free_space: dict[int, str] = {}
     is_low = False
     for folder in folders:

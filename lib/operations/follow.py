@@ -18,10 +18,12 @@ from ..delta.catalog import resolve_table_path
 from ..errors import ColumnTypeError, TableMismatchError
 from ..input_frames import ROWS
 from ..job.validation import require_writer_name
+from ..jvm import local_folders
 from ..sinks import Sink
 from ..sources import DeltaChangeFeed
 from ..sources.delta_change_feed import translate_errors
 from ..spark.job_session import in_job_session
+from ..spark.spark_errors import explain_disk_errors
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ def follow(
         ColumnError: for a key that is null or not unique; nothing is written from that version on.
         SourceError: for deleted versions; nothing is written.
         TableMismatchError: for a sink's table with another source, or ahead of the table.
+        SetupError: for a full or read-only disk.
         TidegateError: as the sink raises.
 
     >>> from tempfile import mkdtemp
@@ -106,15 +109,16 @@ def follow(
     change_feed.require_readable(spark, resume_version, newest)
     batches = changes = 0
     first_version = resume_version + (last_version is not None)
-    for version in range(first_version, newest + 1):
-        if last_version is None and version == starting_version:
-            rows = change_feed.snapshot_at(spark, version)
-        else:
-            rows = change_feed.read_net_changes(spark, version - 1, version)
-        change_count = _write_version(rows, sink, plan, version, write_empty=version == newest)
-        if change_count is not None:
-            batches += 1
-            changes += change_count
+    with explain_disk_errors([*(path for path, _ in sink.tables()), *local_folders(spark)]):
+        for version in range(first_version, newest + 1):
+            if last_version is None and version == starting_version:
+                rows = change_feed.snapshot_at(spark, version)
+            else:
+                rows = change_feed.read_net_changes(spark, version - 1, version)
+            change_count = _write_version(rows, sink, plan, version, write_empty=version == newest)
+            if change_count is not None:
+                batches += 1
+                changes += change_count
     return FollowResult(version=newest, batches=batches, changes=changes)
 
 

@@ -28,7 +28,8 @@ from ..job.job import Job, require_job
 from ..jvm import DeltaState, delta_state
 from ..sinks.windows.alarms import corrected_windows_in
 from ..spark.job_session import in_job_session
-from ..startup.environment import table_paths
+from ..spark.spark_errors import explain_disk_errors
+from ..startup.environment import table_paths, written_paths
 from ..startup.swap_journal import require_no_swap
 
 POSITION_COLUMNS = ["topic", "partition", "offset"]
@@ -48,6 +49,7 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
     Raises:
         ConfigError: for a job without allowed lateness or without a late table.
         CheckpointError: for a job whose tables are being swapped.
+        SetupError: for a full or read-only disk.
         TidegateError: as its sink raises.
 
     >>> merge_late_rows(job, spark)                                            # doctest: +SKIP
@@ -65,22 +67,24 @@ def merge_late_rows(job: Job, spark: SparkSession) -> int:
     (path,) = (table.path for table in job.locations.late_rows.values())
     if delta_state(spark, path).version < 0:
         return 0
-    lease = _claim_checkpoint(job, spark)
-    late_table = delta_state(spark, path)
-    version = late_table.version
-    merged_version, logged_version = (
-        merged_late_version(read_table_log(spark, target), job.name, output, late_table)
-        for target, output in ((sink.path, sink.output), sink.tables()[0])
-    )
-    merged_count = 0
-    # A replay that crashed between its tables is finished first, with the same rows.
-    for target_version in sorted({version if logged_version is None else logged_version, version}):
-        if merged_version is None or target_version > merged_version:
-            rows = rows_added_between(spark, path, merged_version, target_version)
-            merged_count += _merge(job, windows, rows, late_table, target_version, lease)
-            merged_version = target_version
-    if lease is not None:
-        lease.release()
+    with explain_disk_errors(written_paths(job, spark)):
+        lease = _claim_checkpoint(job, spark)
+        late_table = delta_state(spark, path)
+        version = late_table.version
+        merged_version, logged_version = (
+            merged_late_version(read_table_log(spark, target), job.name, output, late_table)
+            for target, output in ((sink.path, sink.output), sink.tables()[0])
+        )
+        merged_count = 0
+        # A replay that crashed between its tables is finished first, with the same rows.
+        first_version = version if logged_version is None else logged_version
+        for target_version in sorted({first_version, version}):
+            if merged_version is None or target_version > merged_version:
+                rows = rows_added_between(spark, path, merged_version, target_version)
+                merged_count += _merge(job, windows, rows, late_table, target_version, lease)
+                merged_version = target_version
+        if lease is not None:
+            lease.release()
     return merged_count
 
 

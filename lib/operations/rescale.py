@@ -22,12 +22,13 @@ from ..checkpoint.spark_logs import (
     require_recorded_logs,
 )
 from ..errors import ArgumentError, CheckpointError
-from ..jvm import delete_folder, list_names, repartition_state, root_cause_text
+from ..jvm import delete_folder, list_names, local_folders, repartition_state, root_cause_text
 from ..offsets import Offsets
 from ..paths import normalize_path
 from ..spark.job_session import in_job_session
 from ..spark.presets import STATE_STORE_PROVIDER
 from ..spark.session import checkpoint_by_rename
+from ..spark.spark_errors import explain_disk_errors, raise_disk_error
 from ..startup.start_checks import recorded_state_settings, state_partitions
 from ..versions import require_spark
 from .offline_lease import OfflineLease, require_ended
@@ -239,29 +240,36 @@ def rescale(spark: SparkSession, plan: RescalePlan) -> None:
     Raises:
         FencedError: if a driver was started meanwhile.
         CheckpointError: if Spark cannot write the state, or has written another batch.
+        SetupError: for a full or read-only disk.
     """
     if not plan.is_needed:
         return
-    files = LineageFiles(spark, plan.checkpoint)
-    lease = _claim_for_rescaling(files, plan)
-    if plan.batch not in read_logs(spark, plan.checkpoint).committed_batches:
-        try:
-            with checkpoint_by_rename(spark, plan.checkpoint):
-                repartition_state(spark, plan.checkpoint, plan.target_partitions)
-        except (PySparkException, Py4JError) as error:
-            raise CheckpointError(
-                f"Spark could not repartition the state of {plan.checkpoint}",
-                root_cause_text(error),
-                "remove the cause (the state must be readable, with disk space for a second copy), "
-                f"then run tidegate rescale {plan.checkpoint} --to {plan.target_partitions} again; "
-                "or restore the complete checkpoint from a copy",
-            ) from error
-    logs = read_logs(spark, plan.checkpoint)
-    _require_rescaled_batch(plan, logs)
-    _delete_surplus_partitions(spark, plan)
-    lease.require_not_fenced()
-    files.write(_finished_lineage(lease.lineage, plan, logs))
-    files.delete_old_files(lease.lineage.epoch)
+    with explain_disk_errors([plan.checkpoint, *local_folders(spark)]):
+        files = LineageFiles(spark, plan.checkpoint)
+        lease = _claim_for_rescaling(files, plan)
+        if plan.batch not in read_logs(spark, plan.checkpoint).committed_batches:
+            _repartition(spark, plan)
+        logs = read_logs(spark, plan.checkpoint)
+        _require_rescaled_batch(plan, logs)
+        _delete_surplus_partitions(spark, plan)
+        lease.require_not_fenced()
+        files.write(_finished_lineage(lease.lineage, plan, logs))
+        files.delete_old_files(lease.lineage.epoch)
+
+
+def _repartition(spark: SparkSession, plan: RescalePlan) -> None:
+    try:
+        with checkpoint_by_rename(spark, plan.checkpoint):
+            repartition_state(spark, plan.checkpoint, plan.target_partitions)
+    except (PySparkException, Py4JError) as error:
+        raise_disk_error(error)
+        raise CheckpointError(
+            f"Spark could not repartition the state of {plan.checkpoint}",
+            root_cause_text(error),
+            "remove the cause (the state must be readable), then run tidegate rescale "
+            f"{plan.checkpoint} --to {plan.target_partitions} again; or restore the complete "
+            "checkpoint from a copy",
+        ) from error
 
 
 def _claim_for_rescaling(files: LineageFiles, plan: RescalePlan) -> OfflineLease:

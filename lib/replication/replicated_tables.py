@@ -49,6 +49,7 @@ from ..offsets import partition_offset
 from ..sinks import CurrentTable, FanOut, HistoryTable, Sink
 from ..sinks.base import AcceptedRows, require_target
 from ..sources import KafkaSource
+from ..spark.spark_errors import raise_disk_error
 from .control_table import (
     TableState,
     delete_requests,
@@ -527,6 +528,7 @@ class ReplicatedTables(Sink):
             try:
                 table.evolve_columns(spark, path, renamed_columns(state.columns, rename))
             except PySparkException as error:
+                raise_disk_error(error)
                 raise TableError(
                     f"table {path} cannot get the columns of the topic: {root_cause_text(error)}",
                     "the columns of the table, new ones, or wider types",

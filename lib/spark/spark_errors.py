@@ -34,6 +34,7 @@ _TOPIC_UNREADABLE = "the topic cannot be read"
 _DISK_FULL = "a disk is full"
 _FOLDER_UNWRITABLE = "a folder is not writable"
 _RECORDS_LOST = "the topic has lost unread records"
+_FREE_SPACE = "bytes are free under"
 _PLAN_CONFLICT = "another driver has planned the same batch of the checkpoint"
 _TRACE_HINT = (
     "correct what the cause names; --verbose of a command, or the level DEBUG of the logger "
@@ -63,13 +64,14 @@ _RULES = (
     _Rule(
         SetupError,
         _DISK_FULL,
-        "free disk space, then restart the job; it resumes",
+        "free disk space, then restart the job or the command; it resumes",
         text_pattern=r"No space left on device|DiskSpace|Disk quota exceeded",
     ),
     _Rule(
         SetupError,
         _FOLDER_UNWRITABLE,
-        "grant write access, then restart the job; it resumes",
+        "grant write access, then restart the job or the command; it resumes",
+        conditions=("DELTA_CANNOT_CREATE_LOG_PATH",),
         text_pattern=r"Read-only file system|Permission denied|AccessControlException"
         r"|Mkdirs failed",
     ),
@@ -230,7 +232,7 @@ def translate_error(error: BaseException) -> TidegateError:
     >>> print(translate_error(Exception("No space left on device")))
     a disk is full
       cause: No space left on device
-      fix: free disk space, then restart the job; it resumes
+      fix: free disk space, then restart the job or the command; it resumes
     """
     errors = list(_error_chain(error))
     text = "\n".join(map(_error_text, errors))
@@ -274,6 +276,13 @@ def is_disk_error(error: TidegateError) -> TypeGuard[SetupError]:
     """Return whether a disk is full or a folder is not writable."""
     causes = (_DISK_FULL, _FOLDER_UNWRITABLE)
     return isinstance(error, SetupError) and error.problem.startswith(causes)
+
+
+def raise_disk_error(error: Exception) -> None:
+    """Raise the library's error of an exception that a full or read-only disk has caused."""
+    failure = translate_error(error)
+    if is_disk_error(failure):
+        raise failure from error
 
 
 def is_data_loss_error(error: TidegateError) -> bool:
@@ -346,20 +355,21 @@ def describe_free_space(locations: Iterable[str]) -> str:
             free = shutil.disk_usage(folder).free
             free_by_device.setdefault(folder.stat().st_dev, (free, folder))
     disks = sorted(free_by_device.values())
-    return "; ".join(f"{free:,} bytes are free under {folder}" for free, folder in disks)
+    return "; ".join(f"{free:,} {_FREE_SPACE} {folder}" for free, folder in disks)
 
 
 @contextmanager
 def explain_disk_errors(locations: Iterable[str]) -> Iterator[None]:
     """Add the free space of these locations to errors of a full or read-only disk.
 
-    Raises SetupError for these errors; any other error passes unchanged.
+    Raises SetupError for these errors; any other error passes unchanged, and so does one that has
+    the free space already: that of a job which an operation runs.
     """
     try:
         yield
     except (SetupError, OSError, Py4JError, PySparkException) as error:
         failure = error if isinstance(error, SetupError) else translate_error(error)
-        if not is_disk_error(failure):
+        if not is_disk_error(failure) or _FREE_SPACE in failure.problem:
             raise
         description = f"{failure.problem} ({describe_free_space(locations)})"
         cause = error.__cause__ or error

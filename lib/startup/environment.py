@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import SetupError, SourceError
 from ..job.job import Job
-from ..jvm import list_names
+from ..jvm import list_names, local_folders
 from ..paths import local_path
 from ..sources import KafkaSource
 
@@ -57,9 +56,9 @@ def require_no_file(path: str) -> None:
         )
 
 
-def written_paths(job: Job) -> list[str]:
-    """Return where a job writes: its tables, its checkpoint, and Spark's scratch folder."""
-    return [*table_paths(job).values(), job.locations.checkpoint, tempfile.gettempdir()]
+def written_paths(job: Job, spark: SparkSession) -> list[str]:
+    """Return where a job writes: its tables, its checkpoint, and Spark's local folders."""
+    return [*table_paths(job).values(), job.locations.checkpoint, *local_folders(spark)]
 
 
 def prepare_locations(job: Job, spark: SparkSession) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from tests.support.delta_tables import rows
 from tests.support.kafka_topics import pages_input, send_records
 from tests.support.postgres_server import Server
 from tests.support.record_rounds import Rounds
+from tests.support.small_disks import filled, read_only, small_disk
 from tidegate import Job, Summary, run
 from tidegate.aggregates import count
 from tidegate.errors import SetupError
@@ -31,29 +29,14 @@ from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
-PAGE = 4096
 SECONDS = range(40)
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A disk of two megabytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("a disk can be mounted by root alone, and not in every container")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def filled(disk: Path, pages: int) -> Path:
-    """Fill a disk except for some pages; return the file that fills it."""
-    filler = disk / "filler"
-    with filler.open("wb") as file:
-        free = os.statvfs(disk).f_bavail
-        file.write(b"\0" * PAGE * max(free - pages, 0))
-    return filler
+    with small_disk(tmp_path / "small", 2) as disk:
+        yield disk
 
 
 def job(broker: Broker, topic: str, tables: Path, checkpoint: Path) -> Job:
@@ -182,19 +165,6 @@ def test_a_report_on_a_full_disk_is_a_warning_and_a_summary_an_error_that_names_
 FOLDERS = ("views", "views.dead_letters", "views.late", "views.checkpoint",
            "views.checkpoint/offsets", "views.checkpoint/commits", "views.checkpoint/state",
            "views.checkpoint/tidegate", "views/_delta_log", "views.late/_delta_log")  # fmt: skip
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Make a folder read-only, which modes of files are not for root."""
-    bind = ["mount", "--bind", str(folder), str(folder)]
-    if os.getuid() != 0 or subprocess.run(bind, capture_output=True).returncode != 0:
-        pytest.skip("a folder can be mounted by root alone, and not in every container")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.mark.timeout(600)

@@ -15,10 +15,11 @@ from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...commit.ownership import require_unchanged
 from ...errors import ArgumentError, CheckpointError, ColumnTypeError, TableError
-from ...jvm import DeltaState, clear_table_cache, delta_state
+from ...jvm import DeltaState, clear_table_cache, delta_state, local_folders
 from ...paths import is_below
 from ...sketches.bloom_table import BLOCK, FILTER
 from ...spark.job_session import in_job_session
+from ...spark.spark_errors import explain_disk_errors
 from ..offline_lease import OfflineLease, require_ended
 from .erasure_report import (
     TOPIC_REMEDY,
@@ -291,6 +292,7 @@ def erase(
         CheckpointError: for a job that has not ended, or may not have ended.
         TableMismatchError: for a table that was restored since its job's last batch.
         FencedError: if a job was started meanwhile.
+        SetupError: for a full or read-only disk.
 
     >>> from tempfile import mkdtemp
     >>> root = mkdtemp()
@@ -300,8 +302,6 @@ def erase(
     >>> report.is_clean, [table.rows for table in report.tables]
     (True, [1])
     """
-    started = datetime.now(UTC)
-    clock = time.monotonic()
     for label, values in (("roots", roots), ("where", where)):
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise ColumnTypeError(
@@ -310,6 +310,22 @@ def erase(
     subject = DataSubject([Identifier.parse(each) for each in where])
     root_folders = [Root(path) for path in roots]
     _require_disjoint([each.path for each in root_folders])
+    with explain_disk_errors([*(each.path for each in root_folders), *local_folders(spark)]):
+        return _erase_below(
+            root_folders, subject, spark, dry_run=dry_run, jobs_stopped=jobs_stopped
+        )
+
+
+def _erase_below(
+    root_folders: Sequence[Root],
+    subject: DataSubject,
+    spark: SparkSession,
+    *,
+    dry_run: bool,
+    jobs_stopped: bool,
+) -> ErasureReport:
+    started = datetime.now(UTC)
+    clock = time.monotonic()
     erasures = [RootErasure(spark, each, each.take_inventory(), subject) for each in root_folders]
     checkpoints = [
         each.root.absolute(name) for each in erasures for name in each.inventory.checkpoints

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...jvm import enable_state_reading
+from ...spark.spark_errors import raise_disk_error
 from .erasure_report import RemainingData
 from .inventory import FileKind, Inventory, Root
 from .row_scan import count_subject_rows
@@ -136,6 +137,7 @@ def _remaining_in_state(
         stores = spark.read.format("state-metadata").load(path)
         rows = stores.select("operatorId", "operatorName", "stateStoreName").distinct().collect()
     except PySparkException as error:
+        raise_disk_error(error)
         return [undecodable("state", error)]
     remaining: list[RemainingData] = []
     for operator, operator_name, store in sorted(map(tuple, rows)):
@@ -145,6 +147,7 @@ def _remaining_in_state(
             state = reader.option("storeName", store).load(path)
             number = count_subject_rows(state, subject, in_any_text=True)
         except PySparkException as error:
+            raise_disk_error(error)
             remaining.append(undecodable(part, error))
             continue
         if number:

@@ -28,7 +28,8 @@ from ...process.shutdown import Stop, StopRequestedError
 from ...sinks import Sink
 from ...sources.topics import fetch_topic_states, open_kafka_client, require_same_topics
 from ...spark.job_session import in_job_session
-from ...startup.environment import table_paths
+from ...spark.spark_errors import explain_disk_errors
+from ...startup.environment import table_paths, written_paths
 from ...startup.resume import with_start_offsets
 from ...startup.swap_journal import REPLAY_SUFFIX, replay_paths
 from ...telemetry.stats import Summary
@@ -172,15 +173,17 @@ def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> Repl
     """
     require_job(job)
     replay_job = as_replay_job(job)
-    manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
-    lineage = LineageFiles(spark, replay_job.locations.checkpoint).read()
-    if lineage is not None:
-        _require_same_plan(replay_job, lineage.fingerprint)
-    if lineage is None or lineage.last_batch == NO_BATCH:
-        _require_records_retained(job, spark, manifest)
-    if _run_to_end(with_start_offsets(replay_job, spark, manifest.start), spark, manifest).stopped:
-        return None
-    return compare_tables(job, replay_job, manifest, spark, ignore=ignore)
+    with explain_disk_errors(written_paths(replay_job, spark)):
+        manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
+        lineage = LineageFiles(spark, replay_job.locations.checkpoint).read()
+        if lineage is not None:
+            _require_same_plan(replay_job, lineage.fingerprint)
+        if lineage is None or lineage.last_batch == NO_BATCH:
+            _require_records_retained(job, spark, manifest)
+        started_job = with_start_offsets(replay_job, spark, manifest.start)
+        if _run_to_end(started_job, spark, manifest).stopped:
+            return None
+        return compare_tables(job, replay_job, manifest, spark, ignore=ignore)
 
 
 def _run_to_end(job: Job, spark: SparkSession, manifest: ReplayManifest) -> Summary:

@@ -12,6 +12,8 @@ from ...job.job import Job, require_job
 from ...jvm import clear_table_cache
 from ...paths import local_path
 from ...spark.job_session import in_job_session
+from ...spark.spark_errors import explain_disk_errors
+from ...startup.environment import written_paths
 from ...startup.swap_journal import (
     BACKUP_SUFFIX,
     REPLAY_SUFFIX,
@@ -43,6 +45,7 @@ def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[st
         CheckpointError: if there is nothing to swap in, a folder already exists, or one of the two
             jobs has not ended.
         FencedError: if a driver was started meanwhile.
+        SetupError: for a full or read-only disk.
 
     >>> swap_tables(changed_job, spark)                                        # doctest: +SKIP
     ['/data/views', '/data/views.checkpoint']
@@ -53,35 +56,36 @@ def swap_tables(job: Job, spark: SparkSession, *, back: bool = False) -> list[st
     _require_local_folders(job, incoming_suffix)
     journal_path = swap_journal_path(job)
     swap = read_swap_journal(journal_path)
-    if swap is None:
-        swap = _plan_swap(job, incoming_suffix, outgoing_suffix)
-        if not back:
-            replay_job = as_replay_job(job)
-            manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
-            final_replay_batch(replay_job, manifest, spark)
-        checkpoint = swap.folders[-1].path
-        own_files, incoming_files = (
-            LineageFiles(spark, path) for path in (checkpoint, f"{checkpoint}{incoming_suffix}")
-        )
-        if back:
-            # No job starts on a replaced checkpoint, so nothing else would replace such a claim.
-            incoming_files.delete_unwritten_claims()
-        leases = [OfflineLease.claim_ended(files) for files in (own_files, incoming_files)]
-        # The journal prevents further starts; a driver started before it has a newer epoch.
-        write_swap_journal(journal_path, swap)
-        try:
-            for lease in leases:
-                lease.require_not_fenced()
-        except FencedError:
-            journal_path.unlink()
-            raise
-    elif swap.incoming_suffix != incoming_suffix:
-        raise CheckpointError(
-            f"cannot swap the tables of {job.name!r}",
-            f"a swap in the other direction is unfinished: {journal_path}",
-            f"finish it first: tidegate replay JOB {swap.command_options}",
-        )
-    finish_swap(swap, journal_path)
+    with explain_disk_errors(written_paths(job, spark)):
+        if swap is None:
+            swap = _plan_swap(job, incoming_suffix, outgoing_suffix)
+            if not back:
+                replay_job = as_replay_job(job)
+                manifest = load_or_create_manifest(job, replay_job.locations.checkpoint, spark)
+                final_replay_batch(replay_job, manifest, spark)
+            checkpoint = swap.folders[-1].path
+            own_files, incoming_files = (
+                LineageFiles(spark, path) for path in (checkpoint, f"{checkpoint}{incoming_suffix}")
+            )
+            if back:
+                # No job starts on a replaced checkpoint, so nothing else replaces such a claim.
+                incoming_files.delete_unwritten_claims()
+            leases = [OfflineLease.claim_ended(files) for files in (own_files, incoming_files)]
+            # The journal prevents further starts; a driver started before it has a newer epoch.
+            write_swap_journal(journal_path, swap)
+            try:
+                for lease in leases:
+                    lease.require_not_fenced()
+            except FencedError:
+                journal_path.unlink()
+                raise
+        elif swap.incoming_suffix != incoming_suffix:
+            raise CheckpointError(
+                f"cannot swap the tables of {job.name!r}",
+                f"a swap in the other direction is unfinished: {journal_path}",
+                f"finish it first: tidegate replay JOB {swap.command_options}",
+            )
+        finish_swap(swap, journal_path)
     clear_table_cache(spark)
     return [folder.path for folder in swap.folders]
 
