@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.checkpoint_files import THIRD, WINDOWS, JobFiles
+from tests.support.delta_tables import rows
 from tests.support.kafka_topics import send_records
-from tests.support.killed_steps import Step, kill_at
+from tests.support.killed_steps import AFTER_TARGET, Step, kill_at
+from tests.support.record_rounds import windows_job
 from tidegate import replay, run
 from tidegate.errors import CheckpointError, TidegateError
 from tidegate.operations.replay.swap import swap_tables
@@ -17,22 +20,32 @@ from tidegate.testing import Broker, CrashError, crash_after
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
 
-SWAP = """
+PROGRAM = """
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-from tests.support.checkpoint_files import JobFiles
+from tests.support.record_rounds import windows_job
 from tidegate import spark_session
-from tidegate.jobs.job_command import run_swap
+from tidegate.jobs.job_command import run_replay, run_swap
 from tidegate.process.exit_codes import run_with_exit_code
 
-servers, topic, root, direction = sys.argv[1:]
-files = JobFiles(SimpleNamespace(bootstrap_servers=servers), topic, Path(root), Path(root))
-spark = spark_session("swap", master="local[2]")
-swap = lambda: run_swap(files.job(), spark, back=direction == "back")
-sys.exit(run_with_exit_code(swap))
+servers, topic, root, operation = sys.argv[1:]
+spark = spark_session("killed", master="local[2]")
+job = windows_job(servers, topic, Path(root))
+operations = {
+    "replay": lambda: run_replay(job, spark, (), as_json=True),
+    "in": lambda: run_swap(job, spark, back=False),
+    "back": lambda: run_swap(job, spark, back=True),
+}
+sys.exit(run_with_exit_code(operations[operation]))
 """
+MANIFEST = Step("tidegate.operations.replay.replay:load_or_create_manifest")
+CLAIMED = Step("tidegate.commit.driver_lease:DriverLease.acquire")
+SIDE_WRITTEN = Step("tidegate.commit.delta_commit:DeltaCommitter.commit")
+PLAN_DELETED = Step("tidegate.operations.replay.replay:AtomicFiles.delete")
+PLAN_TRUNCATED = Step("tidegate.operations.replay.replay:_truncate_plan")
+NOT_RELEASED = Step("tidegate.commit.driver_lease:DriverLease.release", before=True)
+NOT_COMPARED = Step("tidegate.operations.replay.replay:compare_tables", before=True)
 OWN_CLAIMED = Step("tidegate.operations.offline_lease:OfflineLease.acquire")
 BOTH_CLAIMED = Step("tidegate.operations.offline_lease:OfflineLease.acquire", 2)
 JOURNALED = Step("tidegate.operations.replay.swap:write_swap_journal")
@@ -96,6 +109,48 @@ def test_a_killed_replay_resumes_and_a_killed_swap_is_finished(
 @pytest.mark.timeout(900)
 @pytest.mark.draws(
     "steps",
+    short=[(AFTER_TARGET, PLAN_DELETED)],
+    long=[
+        (MANIFEST, CLAIMED, SIDE_WRITTEN, AFTER_TARGET, AFTER_TARGET),
+        (PLAN_DELETED, PLAN_TRUNCATED, SIDE_WRITTEN, NOT_RELEASED, NOT_COMPARED),
+    ],
+    ids=lambda steps: f"{len(steps)} kills",
+)
+def test_a_replay_that_is_killed_at_each_step_compares_as_one_that_is_not(
+    steps: tuple[Step, ...], spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    servers = broker.bootstrap_servers
+    job_files = JobFiles.create(spark, broker, topic, tmp_path)
+    undisturbed = job_files.copy_to(tmp_path / "copy")
+    # Records beyond the end: the last batch of three records is truncated.
+    send_records(servers, topic, THIRD)
+    expected = replay(windows_job(servers, topic, undisturbed.root), spark)
+    job = windows_job(servers, topic, job_files.root)
+    for step in steps:
+        arguments = (servers, topic, str(job_files.root), "replay")
+        kill_at(step, *arguments, log=tmp_path / "log", program=PROGRAM)
+        if step != NOT_COMPARED:
+            with pytest.raises(CheckpointError, match=r"has not ended|replay ends at"):
+                swap_tables(job, spark)
+    found = replay(job, spark)
+    assert found is not None
+    assert expected is not None
+    paths = {"target": expected.target, "replay_target": expected.replay_target}
+    assert replace(found, **paths) == expected  # type: ignore[arg-type]
+    for name in ("", ".dead_letters", ".late"):
+        replayed, wanted = (
+            sorted(map(str, rows(files.root / f"views{name}.replay")))
+            for files in (job_files, undisturbed)
+        )
+        assert replayed == wanted
+    swap_tables(job, spark)
+    run(job, spark)
+    assert job_files.window_counts() == {**WINDOWS, 0: 3}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.draws(
+    "steps",
     short=[(BOTH_CLAIMED,)],
     long=[(OWN_CLAIMED, BOTH_CLAIMED, JOURNALED, RENAMED, RENAMED, NOT_ENDED, ENDED)],
     ids=lambda steps: f"{len(steps)} kills",
@@ -112,7 +167,7 @@ def test_a_swap_and_a_swap_back_are_finished_after_a_kill_at_each_step(
                 step,
                 *(broker.bootstrap_servers, topic, str(job_files.root), direction),
                 log=tmp_path / "log",
-                program=SWAP,
+                program=PROGRAM,
             )
             if step in (JOURNALED, RENAMED, NOT_ENDED):
                 with pytest.raises(CheckpointError, match="is incomplete"):
