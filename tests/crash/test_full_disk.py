@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,11 +23,13 @@ from tidegate.aggregates import count
 from tidegate.errors import SetupError
 from tidegate.process.exit_codes import exit_code
 from tidegate.sinks import Append, FanOut, Mirror
+from tidegate.spark.jars import project_root
 from tidegate.spark.spark_errors import explain_disk_errors
 from tidegate.telemetry.report.page import RunReport
 from tidegate.telemetry.run_metrics import RunMetrics
 from tidegate.telemetry.stats import write_summary
 from tidegate.testing import Broker
+from tidegate.testing.child_process import submit_environment
 from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = [pytest.mark.broker, pytest.mark.crash]
@@ -185,3 +190,46 @@ def test_a_read_only_folder_is_an_error_and_the_job_resumes_when_it_is_writable(
         assert str(folder) in str(refused.value), name
         run(rounds.job, spark)
         rounds.require_each_once()
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+
+from tests.support.record_rounds import windows_job
+from tests.support.small_disks import filled
+from tidegate import run, spark_session
+from tidegate.process.exit_codes import run_with_exit_code
+
+servers, topic, root, disk, *pages = sys.argv[1:]
+spark = spark_session("counts", master="local[2]", conf={"spark.local.dir": disk})
+job = windows_job(servers, topic, Path(root))
+for left in map(int, pages):
+    filler = filled(Path(disk), left)
+    print("exit code", run_with_exit_code(lambda: run(job, spark)))
+    filler.unlink()
+sys.exit(run_with_exit_code(lambda: run(job, spark)))
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.draws("pages", short=[(0, 2)], long=[tuple(range(0, 40, 3))])
+def test_a_full_disk_under_the_local_folder_of_spark_is_named_and_the_job_resumes(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, pages: tuple[int, ...]
+) -> None:
+    rounds = Rounds(spark, broker, topic, tmp_path)
+    rounds.add()
+    arguments = (broker.bootstrap_servers, topic, str(tmp_path))
+    with small_disk(tmp_path / "local", 512) as disk:
+        process = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *arguments, str(disk), *map(str, pages)],
+            capture_output=True,
+            text=True,
+            env=submit_environment({"PYTHONPATH": str(project_root())}),
+        )
+    codes = re.findall(r"exit code (\d+)", process.stdout)
+    assert process.returncode == 0, process.stderr[-2_000:]
+    assert (codes[0], set(codes) <= {"0", "7"}) == ("7", True), process.stderr[-2_000:]
+    named = re.findall(rf"SetupError: a disk is full.*bytes are free under {disk}", process.stderr)
+    assert len(named) == codes.count("7"), process.stderr[-2_000:]
+    rounds.require_each_once()
