@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import SparkSession
@@ -57,14 +57,12 @@ class LineageFiles:
 
         Raises CheckpointError for a damaged newest file.
         """
-        lineages: list[CheckpointLineage] = []
-        for epoch in sorted(self._epochs(), reverse=True):
-            with _raising_checkpoint_errors(self.path):
-                content = self._files.read(_file_name(epoch))
-            if content:
-                with suppress(CheckpointError) if lineages else nullcontext():
-                    lineages.append(CheckpointLineage.from_json(content, self.file_path(epoch)))
-        return max(lineages, key=lambda each: (each.last_batch, each.epoch), default=None)
+        with _raising_checkpoint_errors(self.path):
+            contents = {
+                self.file_path(epoch): self._files.read(_file_name(epoch))
+                for epoch in sorted(self._epochs(), reverse=True)
+            }
+        return parse_lineage_files(contents)
 
     def delete_unwritten_claims(self) -> None:
         """Delete claims without a lineage, in a checkpoint on which no driver can start."""
@@ -82,6 +80,21 @@ class LineageFiles:
         with _raising_checkpoint_errors(self.path):
             names = self._files.list_names()
         return [int(match[1]) for match in map(LINEAGE_FILE_PATTERN.fullmatch, names) if match]
+
+
+def parse_lineage_files(contents: Mapping[str, bytes | None]) -> CheckpointLineage | None:
+    """Return the lineage of the last complete batch from all lineage files, the newest first.
+
+    contents: the content of each file by path; None for a file that was deleted meanwhile.
+
+    Raises CheckpointError for a damaged newest file.
+    """
+    lineages: list[CheckpointLineage] = []
+    for path, content in contents.items():
+        if content:
+            with suppress(CheckpointError) if lineages else nullcontext():
+                lineages.append(CheckpointLineage.from_json(content, path))
+    return max(lineages, key=lambda each: (each.last_batch, each.epoch), default=None)
 
 
 def require_no_rescaling(lineage: CheckpointLineage | None, checkpoint: str) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from ..errors import CheckpointError
-from ..jvm import list_names, list_numbers, read_bytes
+from ..jvm import list_names, read_bytes
 from ..offsets import Offsets, iterate_partitions
 from .lineage import NO_BATCH, CheckpointLineage
-from .lineage_files import LINEAGE_FOLDER, LineageFiles, require_no_rescaling
+from .lineage_files import LINEAGE_FOLDER, require_no_rescaling
 from .offset_log import parse_offset_log
 
 _MAX_FILES_READ = 3
@@ -58,12 +59,45 @@ class CheckpointLogs:
         return max(self.planned_batches, default=NO_BATCH)
 
 
+class CheckpointFolder(Protocol):
+    """A checkpoint whose files can be listed and read, by their paths in it.
+
+    Both methods raise OSError for a file or folder that cannot be read.
+    """
+
+    @property
+    def path(self) -> str:
+        """The path of the checkpoint."""
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names in a folder; an empty list for a missing folder."""
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return the content of a file; None without such a file."""
+
+
+@dataclass(frozen=True)
+class HadoopCheckpoint:
+    """A checkpoint on the Hadoop file system of a session, which verifies checksums."""
+
+    spark: SparkSession
+    path: str
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names in a folder; an empty list for a missing folder."""
+        return list_names(self.spark, f"{self.path}/{folder}")
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return the content of a file; None without such a file."""
+        return read_bytes(self.spark, f"{self.path}/{name}")
+
+
 def hash_content(content: bytes) -> str:
     """Return the hash of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
-def read_logs(spark: SparkSession, path: str) -> CheckpointLogs:
+def read_logs(checkpoint: CheckpointFolder) -> CheckpointLogs:
     """Return the logs of a checkpoint.
 
     Raises CheckpointError for a file that cannot be read.
@@ -71,45 +105,49 @@ def read_logs(spark: SparkSession, path: str) -> CheckpointLogs:
     try:
         # Spark plans a batch after the commit of the previous one. In this order the logs of a
         # running job never lack the commit before the newest plan.
-        planned_batches = list_numbers(spark, f"{path}/offsets")
-        committed_batches = list_numbers(spark, f"{path}/commits")
+        planned_batches = _list_numbers(checkpoint, "offsets")
+        committed_batches = _list_numbers(checkpoint, "commits")
         return CheckpointLogs(
-            path=path,
+            path=checkpoint.path,
             planned_batches=planned_batches,
             committed_batches=committed_batches,
             offsets_contents={
-                batch: read_bytes(spark, f"{path}/offsets/{batch}") or b""
+                batch: checkpoint.read_bytes(f"offsets/{batch}") or b""
                 for batch in planned_batches[-_MAX_FILES_READ:]
             },
             commit_contents={
-                batch: read_bytes(spark, f"{path}/commits/{batch}") or b""
+                batch: checkpoint.read_bytes(f"commits/{batch}") or b""
                 for batch in committed_batches[-_MAX_FILES_READ:]
             },
-            static_files=read_static_files(spark, path),
-            query=_read_query_id(spark, f"{path}/metadata"),
+            static_files=read_static_files(checkpoint),
+            query=_read_query_id(checkpoint),
         )
     except OSError as error:
         raise CheckpointError(
-            f"the checkpoint {path} cannot be read", f"{error}.", RESTORE_HINT
+            f"the checkpoint {checkpoint.path} cannot be read", f"{error}.", RESTORE_HINT
         ) from error
 
 
-def read_static_files(spark: SparkSession, path: str) -> dict[str, bytes]:
+def read_static_files(checkpoint: CheckpointFolder) -> dict[str, bytes]:
     """Return the files of a checkpoint that never change, by path in the checkpoint.
 
     They contain the initial offsets of each source and the operators and columns of the state.
     Raises OSError for a file that cannot be read.
     """
-    names = [f"sources/{number}/0" for number in list_numbers(spark, f"{path}/sources")]
-    for number in list_numbers(spark, f"{path}/state"):
+    names = [f"sources/{number}/0" for number in _list_numbers(checkpoint, "sources")]
+    for number in _list_numbers(checkpoint, "state"):
         store_folder = f"state/{number}/0"
         # A join has several stores, each in a separate folder.
-        stores = [each for each in list_names(spark, f"{path}/{store_folder}") if "." not in each]
+        stores = [each for each in checkpoint.list_names(store_folder) if "." not in each]
         names += [f"state/{number}/_metadata/metadata", f"{store_folder}/_metadata/schema"]
         stores = [each for each in stores if each not in _ROCKSDB_FOLDERS]
         names += [f"{store_folder}/{each}/_metadata/schema" for each in stores]
-    contents = {name: read_bytes(spark, f"{path}/{name}") for name in names}
+    contents = {name: checkpoint.read_bytes(name) for name in names}
     return {name: content for name, content in contents.items() if content is not None}
+
+
+def _list_numbers(checkpoint: CheckpointFolder, folder: str) -> list[int]:
+    return sorted(int(name) for name in checkpoint.list_names(folder) if name.isdecimal())
 
 
 def hash_static_files(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -124,36 +162,41 @@ def hash_static_files(files: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def _read_query_id(spark: SparkSession, path: str) -> str | None:
-    content = read_bytes(spark, path)
+def _read_query_id(checkpoint: CheckpointFolder) -> str | None:
+    content = checkpoint.read_bytes("metadata")
     try:
         return None if content is None else str(json.loads(content)["id"])
     except (ValueError, TypeError, KeyError) as error:
         raise _damage_error(
-            f"{path} cannot be read",
+            f"{checkpoint.path}/metadata cannot be read",
             f"it does not contain the id of the query: {content!r}.",
         ) from error
 
 
-def read_consistently(files: LineageFiles) -> tuple[CheckpointLogs, CheckpointLineage | None]:
+def read_consistently(
+    checkpoint: CheckpointFolder, read_lineage: Callable[[], CheckpointLineage | None]
+) -> tuple[CheckpointLogs, CheckpointLineage | None]:
     """Return the logs and the lineage of one moment, also while the job runs.
 
-    A new checkpoint has no lineage. Raises CheckpointError for damaged files, and for a checkpoint
-    that has batches and no lineage file.
+    A new checkpoint has no lineage. Raises CheckpointError for damaged files.
     """
-    lineage = files.read()
+    lineage = read_lineage()
     for _ in range(_MAX_READS):
-        logs = read_logs(files.spark, files.path)
-        reread_lineage = files.read()
+        logs = read_logs(checkpoint)
+        reread_lineage = read_lineage()
         if reread_lineage == lineage:
             break
         lineage = reread_lineage
+    return logs, lineage
+
+
+def require_lineage(lineage: CheckpointLineage | None, logs: CheckpointLogs) -> None:
+    """Refuse a checkpoint that has batches and no lineage file; raise CheckpointError."""
     if lineage is None and logs.last_planned > NO_BATCH:
         raise _damage_error(
-            f"the checkpoint is incomplete: no lineage file is in {files.path}/{LINEAGE_FOLDER}",
+            f"the checkpoint is incomplete: no lineage file is in {logs.path}/{LINEAGE_FOLDER}",
             f"the offset log ends with batch {logs.last_planned}, so a start has written one.",
         )
-    return logs, lineage
 
 
 def require_recorded_logs(lineage: CheckpointLineage, logs: CheckpointLogs) -> None:

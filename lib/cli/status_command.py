@@ -11,20 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow.parquet as pq
 import typer
 from pyarrow import ArrowInvalid
-from pyarrow.fs import FileInfo, FileSelector, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 from rich.console import Console
 from rich.table import Column, Table
 
 from ..checkpoint.lineage import CheckpointLineage, Rescaling
-from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER
+from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER, parse_lineage_files
+from ..checkpoint.spark_logs import read_consistently, require_recorded_logs
 from ..commit.batch import Stamp
 from ..errors import ArgumentError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
 from ..replication import read_control_rows
 from ..replication.replicated_tables import REPLICATION
+from ..startup.swap_journal import JOURNAL_SUFFIX, SWAP_JOURNAL_FILE, SwapJournal
 from .kafka_options import Options
 
 MAX_FOLDER_DEPTH = 4
@@ -32,6 +35,7 @@ MAX_FOLDER_DEPTH = 4
 
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
+_TABLE_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
 _CHECKPOINT_NAMES = {"commits", "metadata"}
 _NUMBER = re.compile(r"\d+")
 _REPLICATED_COLUMNS = (
@@ -74,6 +78,7 @@ class CheckpointProgress:
     start_offsets, end_offsets: the offsets at which the first batch starts and the last committed
         batch ends.
     watermark: in milliseconds since 1970; None without a watermark.
+    has_lineage: whether a job of tidegate has started on the checkpoint.
     rescaling: an unfinished change of the number of state partitions.
     """
 
@@ -84,6 +89,7 @@ class CheckpointProgress:
     start_offsets: Mapping[tuple[str, int], int]
     end_offsets: Mapping[tuple[str, int], int]
     watermark: int | None
+    has_lineage: bool
     rescaling: Rescaling | None
 
     @property
@@ -100,16 +106,43 @@ class CheckpointProgress:
 
 @dataclass(frozen=True)
 class DamagedFolder:
-    """A table or a checkpoint that cannot be read, and why."""
+    """A table, a checkpoint or a journal that cannot be read, and why."""
 
     path: str
     fault: str
 
 
+@dataclass(frozen=True)
+class ArrowCheckpoint:
+    """A checkpoint on a file system of Arrow."""
+
+    files: FileSystem
+    path: str
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names in a folder; an empty list for a missing folder."""
+        selector = FileSelector(f"{self.path}/{folder}", allow_not_found=True)
+        return [entry.base_name for entry in self.files.get_file_info(selector)]
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return the content of a file; None without such a file."""
+        if self.files.get_file_info(f"{self.path}/{name}").type == FileType.NotFound:
+            return None
+        with self.files.open_input_stream(f"{self.path}/{name}") as stream:
+            return bytes(stream.read())
+
+    def read_lineage(self) -> CheckpointLineage | None:
+        """Return the lineage of the last complete batch; None for a checkpoint without one."""
+        names = [n for n in self.list_names(LINEAGE_FOLDER) if LINEAGE_FILE_PATTERN.fullmatch(n)]
+        paths = [f"{LINEAGE_FOLDER}/{name}" for name in sorted(names, reverse=True)]
+        return parse_lineage_files({f"{self.path}/{p}": self.read_bytes(p) for p in paths})
+
+
 class OutputFolder:
     """A folder of tables and checkpoints, in the local file system or an object store.
 
-    damaged_folders: the tables and checkpoints that the last scan could not read.
+    damaged_folders: the tables, checkpoints and journals that the last scan could not read.
+    swaps: the swaps that are in progress or were interrupted, by the path of their journal.
 
     Raises ArgumentError at construction if the folder does not exist.
     """
@@ -117,6 +150,7 @@ class OutputFolder:
     def __init__(self, root: str) -> None:
         self.root = normalize_path(root)
         self.damaged_folders: list[DamagedFolder] = []
+        self.swaps: dict[str, SwapJournal] = {}
         try:
             self._files, self._path = arrow_file_system(self.root)
             exists = self._files.get_file_info(self._path).type == FileType.Directory
@@ -135,23 +169,35 @@ class OutputFolder:
         A damaged one does not prevent the others from being read.
         """
         self.damaged_folders = []
+        self.swaps = {}
         tables: list[StampedTable] = []
         checkpoints: list[CheckpointProgress] = []
         for path, names in self._walk(self._path, MAX_FOLDER_DEPTH):
-            with self._collect_damage(path):
+            for journal in sorted(name for name in names if name.endswith(JOURNAL_SUFFIX)):
+                with self.collect_damage(f"{path}/{journal}"):
+                    content = self._read_text(f"{path}/{journal}").encode()
+                    swap = SWAP_JOURNAL_FILE.from_json(content, journal)
+                    self.swaps[f"{path}/{journal}"] = swap
+            with self.collect_damage(path):
                 if _LOG in names:
                     tables.append(self._read_table(path))
                 elif "offsets" in names or names >= _CHECKPOINT_NAMES:
                     checkpoints.append(self._read_checkpoint(path, names))
+        job_queries = {commit.stamp.query for table in tables for commit in table.commits}
+        for checkpoint in checkpoints:
+            if checkpoint.query in job_queries and not checkpoint.has_lineage:
+                with self.collect_damage(checkpoint.path):
+                    raise ValueError(f"no lineage file is in {LINEAGE_FOLDER}")
         return [table for table in tables if table.commits], checkpoints
 
     @contextmanager
-    def _collect_damage(self, path: str) -> Iterator[None]:
+    def collect_damage(self, path: str) -> Iterator[None]:
         """Record a failure to read a folder."""
         try:
             yield
         except TidegateError as error:
-            self.damaged_folders.append(DamagedFolder(path, error.problem))
+            fault = ": ".join(filter(None, (error.problem, error.detail.rstrip("."))))
+            self.damaged_folders.append(DamagedFolder(path, fault))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.damaged_folders.append(DamagedFolder(path, str(error)))
 
@@ -168,7 +214,7 @@ class OutputFolder:
 
     def _walk(self, path: str, depth: int) -> Iterator[tuple[str, set[str]]]:
         entries: list[FileInfo] = []
-        with self._collect_damage(path):
+        with self.collect_damage(path):
             entries = self._list_entries(path)
         names = {entry.base_name for entry in entries}
         yield path, names
@@ -197,6 +243,7 @@ class OutputFolder:
         commits: list[StampedCommit] = []
         window_ends: list[str] = []
         _require_complete_log([int(entry.base_name[:20]) for entry in logs])
+        self._require_table_checkpoint(f"{path}/{_LOG}", int(logs[0].base_name[:20]))
         for entry in logs:
             actions = self._read_actions(entry)
             window_ends += [end for action in actions if (end := _window_end(action))]
@@ -204,6 +251,25 @@ class OutputFolder:
             commits += [] if commit is None else [commit]
         log_complete = bool(logs) and int(logs[0].base_name[:20]) == 0
         return StampedTable(path, commits, log_complete, max(window_ends, default=None))
+
+    def _require_table_checkpoint(self, log: str, oldest_commit: int) -> None:
+        """Raise ValueError for a damaged newest checkpoint of a table, and for a missing one.
+
+        A log without its first commits cannot be read without a checkpoint.
+        """
+        entries = [e for e in self._list_entries(log) if _TABLE_CHECKPOINT.fullmatch(e.base_name)]
+        newest = max((int(entry.base_name[:20]) for entry in entries), default=-1)
+        if newest < oldest_commit - 1:
+            raise ValueError(
+                f"{_LOG}/{oldest_commit - 1:020d}.json is missing, and no checkpoint has it"
+            )
+        for entry in entries:
+            if int(entry.base_name[:20]) == newest:
+                try:
+                    with self._files.open_input_file(entry.path) as file:
+                        pq.read_metadata(file)
+                except (ArrowInvalid, OSError) as error:
+                    raise ValueError(f"{_LOG}/{entry.base_name} is damaged: {error}") from error
 
     def _read_actions(self, entry: FileInfo) -> list[dict[str, Any]]:
         """Return the actions of a commit; raise ValueError for a damaged file."""
@@ -229,6 +295,8 @@ class OutputFolder:
         for log, number in (("offsets", last_planned), ("commits", last_committed)):
             if number >= 0 and not self._read_json_lines(f"{path}/{log}/{number}"):
                 raise ValueError(f"{log}/{number} is damaged")
+        query = self._read_query_id(f"{path}/metadata")
+        lineage = self._require_recorded_files(path)
         commit_lines = self._read_json_lines(f"{path}/commits/{last_committed}")
         watermark = commit_lines[0].get("nextBatchWatermarkMs") if commit_lines else None
         initial_lines = [
@@ -238,7 +306,7 @@ class OutputFolder:
         ]
         return CheckpointProgress(
             path=path,
-            query=self._read_query_id(f"{path}/metadata"),
+            query=query,
             last_planned=last_planned,
             last_committed=last_committed,
             start_offsets=_kafka_offsets(initial_lines),
@@ -246,22 +314,26 @@ class OutputFolder:
                 self._read_json_lines(f"{path}/offsets/{last_committed}")[1:]
             ),
             watermark=watermark or None,
-            rescaling=self._read_rescaling(f"{path}/{LINEAGE_FOLDER}"),
+            has_lineage=lineage is not None,
+            rescaling=None if lineage is None else lineage.rescaling,
         )
+
+    def _require_recorded_files(self, path: str) -> CheckpointLineage | None:
+        """Return the lineage of a checkpoint; raise CheckpointError for changed or missing files.
+
+        During a rescale, Spark writes files that are not recorded yet.
+        """
+        checkpoint = ArrowCheckpoint(self._files, path)
+        logs, lineage = read_consistently(checkpoint, checkpoint.read_lineage)
+        if lineage is not None and lineage.rescaling is None:
+            require_recorded_logs(lineage, logs)
+        return lineage
 
     def _read_query_id(self, path: str) -> str:
         try:
             return str(json.loads(self._read_text(path))["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"metadata is damaged: {error}") from error
-
-    def _read_rescaling(self, path: str) -> Rescaling | None:
-        """Return the rescaling of the latest lineage file that is not empty (a claim)."""
-        for entry in reversed(self._list_entries(path)):
-            if LINEAGE_FILE_PATTERN.fullmatch(entry.base_name) and entry.size:
-                content = self._read_text(entry.path).encode()
-                return CheckpointLineage.from_json(content, entry.path).rescaling
-        return None
 
     def _newest_number(self, path: str) -> int:
         names = [entry.base_name for entry in self._list_entries(path)]
@@ -404,7 +476,7 @@ def status(
     cluster = None if servers is None else Cluster(servers, option or ())
     if as_json:
         for job_status in job_statuses:
-            tables = replicated_tables(job_status, cluster)
+            tables = replicated_tables(folder, job_status, cluster)
             found = {"replicated_tables": [row for rows in tables for row in rows]}
             typer.echo(json.dumps({**job_status.as_dict(), **(found if tables else {})}))
         folder.require_undamaged()
@@ -418,11 +490,17 @@ def status(
         console.print(_build_table(job_status, folder.root))
         for line in describe_checkpoint(job_status, cluster):
             console.print(line)
-        for replicated in replicated_tables(job_status, cluster):
+        for replicated in replicated_tables(folder, job_status, cluster):
             console.print(_build_replication(replicated))
             for row in replicated:
                 if row["reason"]:
                     console.print(f"{row['topic']} is {row['state']}: {row['reason']}\n")
+    for path, swap in folder.swaps.items():
+        console.print(f"Tables are being swapped, as {path} records.")
+        console.print(
+            "If the command was interrupted, "
+            f"tidegate replay JOB {swap.command_options} finishes it.\n"
+        )
     folder.require_undamaged()
     if not job_statuses:
         console.print(f"No table below {folder.root} has commits of a job.")
@@ -509,18 +587,24 @@ def _unread_by_topic(
     return unread
 
 
-def replicated_tables(status: JobStatus, cluster: Cluster | None) -> list[list[dict[str, Any]]]:
-    """Return the states of the tables of each control table of a job.
+def replicated_tables(
+    folder: OutputFolder, status: JobStatus, cluster: Cluster | None
+) -> list[list[dict[str, Any]]]:
+    """Return the states of the tables of each undamaged control table of a job.
 
     With a cluster, each has its lag: the number of offsets that its tables do not have.
     """
     found = []
     for table in status.tables:
         if any(commit.stamp.output == REPLICATION for commit in table.commits):
-            rows = [
-                {**row, "positions": dict(row["positions"])}
-                for row in read_control_rows(table.path)
-            ]
+            rows: list[dict[str, Any]] = []
+            with folder.collect_damage(table.path):
+                rows = [
+                    {**row, "positions": dict(row["positions"])}
+                    for row in read_control_rows(table.path)
+                ]
+            if not rows:
+                continue
             lags = {} if cluster is None else _lags(rows, cluster)
             rows = [{**row, "lag": lags.get(row["topic"])} for row in rows]
             found.append([{name: row[name] for name in _REPLICATED_COLUMNS} for row in rows])

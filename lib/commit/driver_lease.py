@@ -23,7 +23,12 @@ from ..checkpoint.lineage_files import (
     require_newest_epoch,
     require_no_rescaling,
 )
-from ..checkpoint.spark_logs import hash_content, hash_static_files, read_static_files
+from ..checkpoint.spark_logs import (
+    HadoopCheckpoint,
+    hash_content,
+    hash_static_files,
+    read_static_files,
+)
 from ..errors import CheckpointError
 from ..jvm import HadoopFolder, commit_file_name, read_bytes
 from .batch import BatchPlan, BatchStats, CommitContext, Stamp, app_id, is_late_replay
@@ -142,7 +147,7 @@ class DriverLease:
 
     def _static_file_hashes(self) -> dict[str, str]:
         files = self.lineage_files
-        return hash_static_files(read_static_files(files.spark, files.path))
+        return hash_static_files(read_static_files(HadoopCheckpoint(files.spark, files.path)))
 
     def require_newest_epoch(self) -> None:
         """Refuse to continue after a later driver has claimed the checkpoint."""

@@ -99,6 +99,10 @@ class TableLog:
         """The newest version of the table; -1 without a table."""
         return self._current_state().version
 
+    def count_files(self) -> int:
+        """Return the number of data files, which requires the complete log."""
+        return self._current_state().count_files()
+
     def commit_hash(self, version: int) -> str | None:
         """Return the hash of a version's commit; None if the log no longer has it."""
         content = self._read_commit(version)

@@ -111,6 +111,13 @@ class DeltaState:
         checksum = _value_or_none(self._snapshot.checksumOpt())
         return int(self._snapshot.sizeInBytes() if checksum is None else checksum.tableSizeBytes())
 
+    def count_files(self) -> int:
+        """Return the number of current files; reads the complete log, by a Spark query.
+
+        The number in the checksum file would be correct also for a log that cannot be read.
+        """
+        return int(self._snapshot.allFiles().count())
+
     def is_same_version(self, other: DeltaState) -> bool:
         """Return whether both states are the same version of the table.
 

@@ -20,12 +20,13 @@ from rich.text import Text
 
 from ..checkpoint.lineage_files import require_no_rescaling
 from ..checkpoint.offset_log import parse_offset_log
+from ..checkpoint.spark_logs import RESTORE_HINT
 from ..commit.delta_commit import read_table_log
 from ..durations import duration_text, microseconds
 from ..engine.maintenance import CatalogRegistrar
-from ..errors import SourceError, TidegateError
+from ..errors import CheckpointError, SourceError, TidegateError
 from ..job.job import Job
-from ..jvm import KafkaClient, java_version
+from ..jvm import KafkaClient, java_version, root_cause_text
 from ..offsets import Offsets, iterate_partitions, merge_partitions, select_topics
 from ..paths import local_path
 from ..sources.topics import open_kafka_client
@@ -37,6 +38,7 @@ from ..startup.preflight import Check, Preflight
 from ..startup.start_checks import state_partitions, state_setting_differences
 from ..telemetry.lag import measure_lag
 from ..versions import spark_version
+from .state_stores import STATE_ERRORS, list_state_stores
 
 _PACKAGES = ("tidegate", "pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "pydantic")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
@@ -142,7 +144,7 @@ def _outlook_checks(preflight: Preflight) -> Iterator[Check]:
     for name, job_input in job.inputs.items():
         if is_reachable(job_input.source.bootstrap_servers):
             yield f"retention {name}", partial(_check_headroom, preflight, name)
-    yield "state", partial(_check_state_partitions, preflight)
+    yield "state", partial(_check_state, preflight)
     yield "last start", partial(_check_last_start, preflight)
     folder = local_path(job.locations.checkpoint)
     if folder is not None:
@@ -209,9 +211,15 @@ def _sha256(jar: Path) -> str | None:
 
 
 def _check_log(preflight: Preflight, output: str) -> str:
-    """Return the version of a table, whose log is read by itself: others can be damaged."""
+    """Return the version of a table, whose log is read by itself: others can be damaged.
+
+    A job that appends rows does not read the complete log, but readers of its table do.
+    """
     log = preflight.read_table_log(output)
-    return "no table yet" if log.id is None else f"version {log.version}"
+    if log.id is None:
+        return "no table yet"
+    with preflight.explain_damaged_log(output):
+        return f"version {log.version}, {log.count_files():,} data files"
 
 
 def _check_disk_space(job: Job, spark: SparkSession) -> str:
@@ -264,13 +272,35 @@ def _check_last_start(preflight: Preflight) -> str:
     )
 
 
-def _check_state_partitions(preflight: Preflight) -> str:
-    require_no_rescaling(preflight.inspection.lineage, preflight.inspection.logs.path)
-    differences = state_setting_differences(preflight.spark, preflight.inspection.logs)
-    if differences:
-        return CheckWarning("; ".join(differences))
-    number = state_partitions(preflight.inspection.logs)
-    return "no state" if number is None else f"in {number} partitions"
+def _check_state(preflight: Preflight) -> str:
+    """Return the size of the state, which is read completely, and differences of its settings.
+
+    Raises CheckpointError for state that cannot be read, and during a rescale.
+    """
+    logs, spark = preflight.inspection.logs, preflight.spark
+    require_no_rescaling(preflight.inspection.lineage, logs.path)
+    partitions = state_partitions(logs)
+    if partitions is None:
+        return "no state"
+    folder = f"{logs.path}/state"
+    try:
+        rows = 0
+        for store in list_state_stores(spark, logs.path):
+            folder = f"{logs.path}/state/{store.operator}"
+            for number in store.missing_partitions(spark, logs.path):
+                raise CheckpointError(
+                    f"the state in {folder} is incomplete",
+                    f"{folder}/{number} is missing, one of {store.partitions} partitions.",
+                    RESTORE_HINT,
+                )
+            rows += store.read_rows(spark, logs.path).count()
+    except STATE_ERRORS as error:
+        raise CheckpointError(
+            f"the state in {folder} cannot be read", root_cause_text(error), RESTORE_HINT
+        ) from error
+    text = f"{rows:,} rows in {partitions} partitions"
+    differences = state_setting_differences(spark, logs)
+    return CheckWarning("; ".join([text, *differences])) if differences else text
 
 
 def _check_checksum_files(checkpoint: Path, preflight: Preflight) -> str:

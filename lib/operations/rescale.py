@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ..checkpoint.lineage import NO_BATCH, CheckpointLineage, Rescaling
@@ -16,6 +14,7 @@ from ..checkpoint.lineage_files import LineageFiles, require_no_rescaling
 from ..checkpoint.offset_log import parse_offset_log
 from ..checkpoint.spark_logs import (
     CheckpointLogs,
+    HadoopCheckpoint,
     hash_content,
     next_watermark,
     read_logs,
@@ -32,6 +31,7 @@ from ..spark.spark_errors import explain_disk_errors, raise_disk_error
 from ..startup.start_checks import recorded_state_settings, state_partitions
 from ..versions import require_spark
 from .offline_lease import OfflineLease, require_ended
+from .state_stores import STATE_ERRORS
 
 _SESSION_OPERATOR = "sessionWindowStateStoreSaveExec"
 _STATE_OPERATORS = {
@@ -124,7 +124,7 @@ def plan_rescale(spark: SparkSession, checkpoint: str, target_partitions: int) -
         require_no_rescaling(lineage, path)
     if rescaling is None:
         require_ended(files, lineage)
-    logs = read_logs(spark, path)
+    logs = read_logs(HadoopCheckpoint(spark, path))
     logs_before = logs if rescaling is None else _logs_before(logs, rescaling.batch)
     require_recorded_logs(replace(lineage, rescaling=None), logs_before)
     _require_finished(lineage, logs_before)
@@ -247,9 +247,10 @@ def rescale(spark: SparkSession, plan: RescalePlan) -> None:
     with explain_disk_errors([plan.checkpoint, *local_folders(spark)]):
         files = LineageFiles(spark, plan.checkpoint)
         lease = _claim_for_rescaling(files, plan)
-        if plan.batch not in read_logs(spark, plan.checkpoint).committed_batches:
+        checkpoint = HadoopCheckpoint(spark, plan.checkpoint)
+        if plan.batch not in read_logs(checkpoint).committed_batches:
             _repartition(spark, plan)
-        logs = read_logs(spark, plan.checkpoint)
+        logs = read_logs(checkpoint)
         _require_rescaled_batch(plan, logs)
         _delete_surplus_partitions(spark, plan)
         lease.require_not_fenced()
@@ -261,7 +262,7 @@ def _repartition(spark: SparkSession, plan: RescalePlan) -> None:
     try:
         with checkpoint_by_rename(spark, plan.checkpoint):
             repartition_state(spark, plan.checkpoint, plan.target_partitions)
-    except (PySparkException, Py4JError) as error:
+    except STATE_ERRORS as error:
         raise_disk_error(error)
         raise CheckpointError(
             f"Spark could not repartition the state of {plan.checkpoint}",

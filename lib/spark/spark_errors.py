@@ -156,10 +156,10 @@ _RULES = (
     ),
     _Rule(
         DataError,
-        "a data file is damaged or missing",
+        "a file of a table is damaged or missing",
         "restore the file from a copy, or the table by RESTORE TABLE, then start the job again",
         conditions=("CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE.FILE_NOT_EXIST"),
-        text_pattern=r"is not a Parquet file|[Cc]ould not read footer",
+        text_pattern=r"is not a Parquet file|[Cc]ould not read footer|fs\.ChecksumException",
     ),
     _Rule(
         DataError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from ..checkpoint.lineage import CheckpointLineage
 from ..checkpoint.lineage_files import LineageFiles
-from ..checkpoint.spark_logs import read_consistently
+from ..checkpoint.spark_logs import HadoopCheckpoint, read_consistently, require_lineage
 from ..commit.delta_commit import read_table_log
 from ..commit.driver_lease import DriverLease
 from ..commit.table_log import TableLog
@@ -70,9 +70,14 @@ class Preflight:
 
         Raises TableMismatchError for a log that cannot be read.
         """
-        path = table_paths(self.job)[output]
+        with self.explain_damaged_log(output):
+            return read_table_log(self.spark, table_paths(self.job)[output]).load_metadata()
+
+    @contextmanager
+    def explain_damaged_log(self, output: str) -> Iterator[None]:
+        """Raise TableMismatchError for a failure to read the log of an output's table."""
         try:
-            return read_table_log(self.spark, path).load_metadata()
+            yield
         except TidegateError:
             raise
         except Exception as error:
@@ -80,7 +85,7 @@ class Preflight:
             if is_disk_error(failure):
                 raise failure from error
             raise TableMismatchError(
-                f"output {output!r}: the log of {path} cannot be read",
+                f"output {output!r}: the log of {table_paths(self.job)[output]} cannot be read",
                 failure.detail or failure.problem,
                 "restore the table from a copy; or remove its folder and use --recreate "
                 f"{output}, which creates an empty table. Nothing was written.",
@@ -92,8 +97,10 @@ class Preflight:
 
         Raises CheckpointError for a checkpoint that cannot be read or has no lineage.
         """
-        lineage_files = LineageFiles(self.spark, self.job.locations.checkpoint)
-        logs, lineage = read_consistently(lineage_files)
+        path = self.job.locations.checkpoint
+        lineage_files = LineageFiles(self.spark, path)
+        logs, lineage = read_consistently(HadoopCheckpoint(self.spark, path), lineage_files.read)
+        require_lineage(lineage, logs)
         states_by_input: dict[str, dict[str, TopicState]] = {}
         ends_by_input: dict[str, Offsets] = {}
         for name, job_input in self.job.inputs.items():

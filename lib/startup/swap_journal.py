@@ -16,7 +16,8 @@ REPLAY_SUFFIX = ".replay"
 """The suffix of the paths of a replay."""
 BACKUP_SUFFIX = ".before"
 """The suffix of the paths of tables that a replay has replaced."""
-_JOURNAL_SUFFIX = ".swap.json"
+JOURNAL_SUFFIX = ".swap.json"
+"""The suffix of the path of a journal, after that of the checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def require_no_swap(job: Job) -> None:
 
 def swap_journal_path(job: Job) -> Path:
     """Return the path of the journal, which exists while the folders of a job are swapped."""
-    return Path(f"{local_path(outermost_folders(job)[-1])}{_JOURNAL_SUFFIX}")
+    return Path(f"{local_path(outermost_folders(job)[-1])}{JOURNAL_SUFFIX}")
 
 
 def read_swap_journal(path: Path) -> SwapJournal | None:

@@ -1,14 +1,16 @@
 """Each file of a checkpoint truncated, changed, emptied or removed between two runs: each record
-once, or an error with the name of the file."""
+once, or an error with the name of the file, which the doctor reports without a start."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.operations.test_doctor import examine
 from tests.support.checkpoint_files import FIRST, SECOND, THIRD, JobFiles
 from tests.support.event_clock import RECORDS, data_files, require_each_once
 from tests.support.kafka_topics import send_records
@@ -113,3 +115,64 @@ def test_a_damaged_file_of_a_checkpoint_changes_no_answer(
         assert exit_code(refusal) == 5
         assert data_files(job_files.root) == before
         assert pattern not in NAMED or pattern in str(refusal)
+
+
+def replaced_by_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+EXAMINED_DAMAGES: dict[str, Damage] = {**DAMAGES, "a folder": replaced_by_folder}
+STATE_FILES = ("state/0/*/2.zip", "state/0/*/SSTs/*.sst", "state/0/*/4.changelog")
+"""Files that a start reads in its first batch only; Spark names another file than the damaged one,
+such as the changes that would replace a snapshot."""
+EXAMINED = [
+    *[(name, damage) for name in (*NAMED, *STATE_FILES) for damage in EXAMINED_DAMAGES],
+    ("state/0/1", "removed"),
+    ("tidegate/lineage-000002.json", "emptied"),
+]
+
+
+def examined() -> list[tuple[str, str]]:
+    """Return one damage of each required file, and two of each file of the state."""
+    damages = list(EXAMINED_DAMAGES)
+    one_each = [(name, damages[at % len(damages)]) for at, name in enumerate(NAMED)]
+    states = [(name, damage) for name in STATE_FILES for damage in ("cut off", "removed")]
+    return [*one_each, *states, *EXAMINED[-2:]]
+
+
+@pytest.mark.draws(("pattern", "damage"), short=examined(), long=EXAMINED)
+def test_the_doctor_names_a_damaged_file_of_a_checkpoint_and_a_remedy(
+    base: JobFiles, spark: SparkSession, tmp_path: Path, pattern: str, damage: str
+) -> None:
+    job_files = base.copy_to(tmp_path / "copy")
+    found = max(job_files.checkpoint.glob(pattern), key=lambda file: file.stat().st_size)
+    if found.is_dir():
+        shutil.rmtree(found)
+    else:
+        EXAMINED_DAMAGES[damage](found)
+    findings = examine(job_files, spark)
+    errors = [each.error for each in findings.values() if each.error is not None]
+    assert errors
+    first = errors[0]
+    assert isinstance(first, CheckpointError)
+    assert exit_code(first) == 5
+    if pattern in NAMED:
+        assert f"{job_files.checkpoint}/{pattern}" in f"{first.problem} {first.detail}"
+    elif pattern.startswith("state/"):
+        assert f"the state in {job_files.checkpoint}/state/0 " in first.problem
+        assert [name for name, each in findings.items() if each.error] == ["state"]
+        assert first.detail
+    else:
+        assert f"the lineage file ends with batch {base.lineage.last_batch - 2}" in first.problem
+    assert "restore the complete checkpoint from a copy" in first.remedy
+    assert len(str(first).splitlines()) == 3
+
+
+def test_the_doctor_reports_the_size_of_an_undamaged_state(
+    base: JobFiles, spark: SparkSession, tmp_path: Path
+) -> None:
+    findings = examine(base.copy_to(tmp_path / "copy"), spark)
+    # The window of the last record is open.
+    assert findings["state"].result == "1 rows in 2 partitions"
+    assert findings["state"].status == "ok"

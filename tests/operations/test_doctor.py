@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -14,12 +14,13 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from tests.cli.test_cli import invoke
 from tests.support.checkpoint_files import JobFiles
 from tests.support.kafka_topics import pages_input
 from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.errors import SourceError, TableMismatchError
-from tidegate.jvm import clear_table_cache
+from tidegate.jvm import checkpoint_table, clear_table_cache
 from tidegate.operations.doctor import (
     CheckWarning,
     Finding,
@@ -219,7 +220,49 @@ def test_a_retention_of_days_is_reported_in_days(
         unread = describe_headroom(kafka, {topic: {0: 0}})
         assert (
             f"{topic} retains records for 7 days, the oldest unread one for another 5 days 1"
-            in (unread)
+            in unread
         )
         all_read = describe_headroom(kafka, {topic: {0: 1}})
         assert f"{topic} retains records for 7 days; all are read" in all_read
+
+
+def cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def overwritten(file: Path) -> None:
+    file.write_bytes(b"PAR1" + bytes(200) + b"PAR1")
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(
+    ("damage", "has_checksums"),
+    [(cut_off, True), (Path.unlink, True), (emptied, False), (overwritten, False)],
+)
+def test_a_damaged_checkpoint_of_a_table_is_named_before_a_start(
+    job_files: JobFiles, spark: SparkSession, damage: Callable[[Path], None], has_checksums: bool
+) -> None:
+    table = job_files.root / "views"
+    version = checkpoint_table(spark, str(table))
+    log = table / "_delta_log"
+    for commit in sorted(log.glob("*.json"))[:version]:
+        commit.unlink()
+    checksums = list(log.glob(".*.crc")) + ([] if has_checksums else list(log.glob("*.crc")))
+    for checksum in checksums:
+        checksum.unlink(missing_ok=True)
+    (checkpoint,) = log.glob("*.parquet")
+    damage(checkpoint)
+    clear_table_cache(spark)
+    findings = examine(job_files, spark)
+    error = findings["log append"].error
+    assert isinstance(error, TableMismatchError)
+    assert error.problem == f"output 'append': the log of {table} cannot be read"
+    assert "restore the table from a copy" in error.remedy
+    assert findings["log late"].status == "ok"
+    code, output = invoke("status", str(job_files.root))
+    assert code == 5, output
+    assert f"{table}: _delta_log/" in output

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ...jvm import enable_state_reading
+from ...jvm import root_cause_text
 from ...spark.spark_errors import raise_disk_error
+from ..state_stores import STATE_ERRORS, list_state_stores
 from .erasure_report import RemainingData
 from .inventory import FileKind, Inventory, Root
 from .row_scan import count_subject_rows
@@ -114,7 +114,6 @@ def remaining_in_states(
     spark: SparkSession, root: Root, inventory: Inventory, subject: DataSubject
 ) -> Iterator[RemainingData]:
     """Return the subject's data in the newest state of each checkpoint below a root."""
-    enable_state_reading(spark)
     for name in inventory.checkpoints:
         state_folder = f"{name}/state/".lstrip("/")
         local_subject = subject.for_path(root.absolute(name))
@@ -128,31 +127,27 @@ def _remaining_in_state(
 ) -> list[RemainingData]:
     remaining_data = partial(RemainingData, path=path, remedy=_STATE_REMEDY)
 
-    def undecodable(part: str, error: PySparkException) -> RemainingData:
-        cause = str(error).splitlines()[0]
-        reason = f"it cannot be decoded, so that its content is unknown: {cause}"
+    def undecodable(part: str, error: Exception) -> RemainingData:
+        reason = f"it cannot be decoded, so that its content is unknown: {root_cause_text(error)}"
         return remaining_data(part=part, reason=reason)
 
     try:
-        stores = spark.read.format("state-metadata").load(path)
-        rows = stores.select("operatorId", "operatorName", "stateStoreName").distinct().collect()
-    except PySparkException as error:
+        stores = list_state_stores(spark, path)
+    except STATE_ERRORS as error:
         raise_disk_error(error)
         return [undecodable("state", error)]
     remaining: list[RemainingData] = []
-    for operator, operator_name, store in sorted(map(tuple, rows)):
-        part = f"state of {operator_name} {operator}" + ("" if store == "default" else f", {store}")
-        reader = spark.read.format("statestore").option("operatorId", operator)
+    for store in stores:
         try:
-            state = reader.option("storeName", store).load(path)
+            state = store.read_rows(spark, path)
             number = count_subject_rows(state, subject, in_any_text=True)
-        except PySparkException as error:
+        except STATE_ERRORS as error:
             raise_disk_error(error)
-            remaining.append(undecodable(part, error))
+            remaining.append(undecodable(str(store), error))
             continue
         if number:
             reason = "state rows for future results."
-            remaining.append(remaining_data(part=part, count=number, reason=reason))
+            remaining.append(remaining_data(part=str(store), count=number, reason=reason))
     return remaining or [
         remaining_data(
             part="older state",
