@@ -227,7 +227,7 @@ def build_job_command(
                 job = replace(job, backfill_threshold=0) if backfill else job
                 job = replace(job, report=str(report)) if report else job
                 run_summary = run(job, spark, **start_options)
-                log.info("%s", _format_summary(run_summary, result_label))
+                log.info("%s", format_summary(run_summary, result_label))
                 open_results = describe_open_results(job, spark)
                 if open_results is not None:
                     log.info("%s: %s", run_summary.job, open_results)
@@ -291,16 +291,23 @@ def _shipped_config_path(name: str) -> Path | None:
     return None
 
 
-def _format_summary(summary: Summary, result_label: str) -> str:
+def format_summary(summary: Summary, result_label: str) -> str:
+    """Return the totals of a run as one line; rare ones only if they are not 0."""
     parts = [
         f"{summary.rows_in:,} rows read",
         f"{summary.rows_out:,} {result_label}",
         f"{summary.late_rows:,} late",
         f"{summary.dead_letters:,} dead letters",
     ]
-    parts += [f"{summary.filtered_rows:,} filtered out"] if summary.filtered_rows else []
-    parts += [f"{summary.discarded_rows:,} discarded"] if summary.discarded_rows else []
-    parts += [f"{summary.overflows:,} overflows"] if summary.overflows else []
+    rare_counts = (
+        ("filtered out", summary.filtered_rows),
+        ("discarded", summary.discarded_rows),
+        ("clamped", summary.clamped_rows),
+        ("overflows", summary.overflows),
+        ("lost offsets", summary.lost_offsets),
+        ("batches skipped", summary.skipped_batches),
+    )
+    parts += [f"{number:,} {name}" for name, number in rare_counts if number]
     parts += ["stopped on request"] if summary.stopped else []
     batches = f"{summary.job}: {summary.batches} batches in {summary.seconds:.1f} s"
     return f"{batches}: {', '.join(parts)}"
