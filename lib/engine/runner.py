@@ -341,14 +341,26 @@ def describe_open_results(job: Job, spark: SparkSession) -> str | None:
     time_unit_hint = (
         "; times in 1970 indicate a wrong time_unit" if watermark < _IMPLAUSIBLY_OLD else ""
     )
-    input_text = " in each input" if len(job.inputs) > 1 else ""
-    idle_text = "" if job.every is None else ", or after an idle_timeout"
     return (
         f"the watermark is {_format_time(watermark)}; the next results are emitted when it "
         f"reaches {_format_time(next_result_at)}: with an event at "
-        f"{_format_time(next_result_at + watermark_delay)} or later{input_text}{idle_text}"
+        f"{_format_time(next_result_at + watermark_delay)} or later{_advance_conditions(job)}"
         f"{time_unit_hint}"
     )
+
+
+def _advance_conditions(job: Job) -> str:
+    """Return where events must arrive to advance the watermark, and what advances it without."""
+    inputs = job.inputs
+    scopes = ["input"] if len(inputs) > 1 else []
+    scopes += ["partition"] if any(i.watermarks == "partition" for i in inputs.values()) else []
+    scope_text = f" in each {' and '.join(scopes)}" if scopes else ""
+    idle_inputs = [name for name, each in inputs.items() if each.idle_timeout is not None]
+    if not idle_inputs:
+        return scope_text
+    if len(idle_inputs) < len(inputs):
+        return f"{scope_text}; after its idle_timeout, {', '.join(idle_inputs)} follows the others"
+    return f"{scope_text}, or when the clock has advanced as far after the idle_timeout"
 
 
 def _next_result_time(job: Job, spark: SparkSession, watermark: int) -> int | None:

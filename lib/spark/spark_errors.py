@@ -122,7 +122,7 @@ _RULES = (
     _Rule(
         CheckpointError,
         "the checkpoint has another number of streams",
-        "use the inputs and watermarks= of the checkpoint's first start",
+        "use the inputs, watermarks= and idle_timeout= of the checkpoint's first start",
         text_pattern=r"There are \[\d+\] sources in the checkpoint",
     ),
     _Rule(

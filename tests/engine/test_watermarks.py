@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,20 +13,23 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.delta_tables import rows
-from tidegate import Job, run
+from tidegate import Job, Summary, run
 from tidegate.aggregates import count
+from tidegate.engine.runner import describe_open_results
 from tidegate.engine.streams import build_streams
 from tidegate.engine.topic_monitor import TopicMonitor
 from tidegate.errors import ArgumentError, SourceError
 from tidegate.formats import json_format
+from tidegate.jobs.job_command import format_summary
 from tidegate.process.shutdown import Stop
 from tidegate.sinks import Append
 from tidegate.sources import Input, KafkaSource
 from tidegate.testing import Broker
 from tidegate.testing.child_process import wait_until
+from tidegate.transform import Stateful
 from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = pytest.mark.jobs
@@ -131,6 +135,96 @@ def test_the_last_window_of_an_idle_topic_is_emitted_and_later_rows_are_late(
     assert failures == []
     assert sorted(row["n"] for row in rows(tmp_path / "views")) == [1, 2]
     assert (done.rows_in, done.late_rows, done.dead_letters) == (4, 1, 0)
+
+
+@pytest.mark.broker
+def test_the_last_lines_of_an_idle_job_have_the_numbers_and_times_of_its_tables(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    send_records(broker.bootstrap_servers, topic, [(0, 10), (0, 70), (0, 115)])
+    servers = broker.bootstrap_servers
+    waiting_root, idle_root = tmp_path / "waiting", tmp_path / "idle"
+
+    def run_until(each: Job, root: Path, windows: int) -> Summary:
+        stop = Stop()
+
+        def stop_with_windows() -> None:
+            try:
+                wait_until(
+                    lambda: len(rows(root / "views")) == windows, timeout=120, event="windows"
+                )
+            finally:
+                stop.request()
+
+        stopper = threading.Thread(target=stop_with_windows)
+        stopper.start()
+        done = run(each, spark, stop=stop)
+        stopper.join()
+        return done
+
+    # The newest event is at 115 s: the second window needs another event, since no input is idle.
+    waiting = job(servers, topic, waiting_root, every="1 second")
+    done = run_until(waiting, waiting_root, 1)
+    assert format_summary(done, "written").endswith(
+        "3 rows read, 1 written, 0 late, 0 dead letters, stopped on request"
+    )
+    assert describe_open_results(waiting, spark) == (
+        "the watermark is 2026-03-02 09:01:55Z; the next results are emitted when it reaches "
+        "2026-03-02 09:02:00Z: with an event at 2026-03-02 09:02:00Z or later"
+    )
+    # Without another event, the clock advances the watermark past the end of the second window.
+    idle = job(servers, topic, idle_root, every="1 second", idle_timeout="1 second")
+    done = run_until(idle, idle_root, 2)
+    assert format_summary(done, "written").endswith(
+        "3 rows read, 2 written, 0 late, 0 dead letters, stopped on request"
+    )
+    last_line = str(describe_open_results(idle, spark))
+    watermark_text, next_text = re.findall(
+        r"watermark is (\S+ \S+Z);.* reaches (\S+ \S+Z):", last_line
+    )[0]
+    watermark, next_result = map(datetime.fromisoformat, (watermark_text, next_text))
+    emitted = [row["window"]["end"] for row in rows(idle_root / "views")]
+    assert max(emitted) == START + timedelta(minutes=2) <= watermark < next_result
+    assert next_result == watermark.replace(second=0) + timedelta(minutes=1)
+    assert last_line.endswith(
+        f"with an event at {next_text} or later, or when the clock has advanced as far after the "
+        "idle_timeout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (None, None, " or later in each input"),
+        ("1 minute", None, " or later in each input; after its idle_timeout, first follows the "),
+        ("1 minute", "1 minute", " in each input, or when the clock has advanced as far after"),
+    ],
+)
+def test_the_open_results_of_several_inputs_name_the_idle_ones(
+    spark: SparkSession, tmp_path: Path, first: str | None, second: str | None, expected: str
+) -> None:
+    one = job("nowhere:9092", "clicks", tmp_path, every="1 second")
+    inputs = {
+        "first": replace(one.inputs["clicks"], idle_timeout=first),
+        "second": replace(
+            one.inputs["clicks"],
+            source=KafkaSource("nowhere:9092", "searches"),
+            idle_timeout=second,
+        ),
+    }
+
+    def both(left: DataFrame, right: DataFrame) -> DataFrame:
+        return left.unionByName(right)
+
+    transform = Stateful(both, late_from=Tumbling("1 minute").late_at)
+    late_rows = {name: str(tmp_path / name) for name in inputs}
+    two = replace(one, inputs=inputs, transform=transform, late_rows=late_rows)
+    commits = tmp_path / "checkpoint" / "commits"
+    commits.mkdir(parents=True)
+    milliseconds = int(START.timestamp() * 1000)
+    (commits / "0").write_text(f'v1\n{{"nextBatchWatermarkMs":{milliseconds}}}')
+    assert expected in str(describe_open_results(two, spark))
 
 
 @pytest.mark.broker
