@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from tidegate.engine.runner import describe_open_results
 from tidegate.errors import TidegateError
 from tidegate.jobs.job_command import format_summary
 from tidegate.sinks import Append, CorrectedWindows
+from tidegate.telemetry.console import ProgressDisplay
 from tidegate.testing import Broker
 from tidegate.testing.crash_points import crash_after
 from tidegate.transform import Stateful
@@ -47,19 +47,26 @@ RECORDS: list[float | str] = [
 """Five batches with duplicates, dead letters, a filtered row, and late rows: merged and others."""
 
 
-class Poll(threading.Thread):
-    """Scrapes the metrics of a run until it ends."""
+class ScrapingDisplay(ProgressDisplay):
+    """Scrapes the metrics of a run with each progress report, the last time after its last batch.
+
+    An independent thread could miss the last batch.
+    """
 
     def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.port, self.last, self.done = port, "", threading.Event()
+        super().__init__()
+        self.port, self.last_scrape = port, ""
 
-    def run(self) -> None:
-        while not self.done.wait(0.05):
-            try:
-                self.last = scrape_metrics(self.port)
-            except OSError:
-                continue
+    def show_batch(self, text: str, number: int) -> None:
+        super().show_batch(text, number)
+        self.last_scrape = scrape_metrics(self.port)
+
+
+def run_and_scrape(job: Job, spark: SparkSession) -> tuple[Summary, str]:
+    """Return the summary of a run, and its metrics after the last batch."""
+    assert job.metrics_port is not None
+    display = ScrapingDisplay(job.metrics_port)
+    return run(job, spark, display=display), display.last_scrape
 
 
 @pytest.mark.broker
@@ -74,22 +81,17 @@ def test_the_numbers_of_a_run_are_those_of_its_topic_and_tables(
     send_records(broker.bootstrap_servers, topic, RECORDS)
     views = WindowAggregation(Tumbling("10 seconds"), by="page", aggs={"n": count()})
     pages = pages_input(broker.bootstrap_servers, topic, max_records=8)
-    port = free_port()
     job = Job(
         name="counted",
         inputs={"pages": replace(pages, where="page = 'p0'")},
         transform=views,
         sink=CorrectedWindows(f"{tmp_path}/views", aggregation=views, log=f"{tmp_path}/log"),
         allowed_lateness="1 minute",
-        metrics_port=port,
+        metrics_port=free_port(),
         report=f"{tmp_path}/run.html",
     )
-    poll = Poll(port)
-    poll.start()
     with caplog.at_level(logging.INFO, "tidegate"):
-        summary = run(job, spark)
-    poll.done.set()
-    poll.join()
+        summary, scrape = run_and_scrape(job, spark)
     views_rows, log = rows(tmp_path / "views"), rows(tmp_path / "log")
     late, dead = len(rows(tmp_path / "views.late")), len(rows(tmp_path / "views.dead_letters"))
     by_window = defaultdict(list)
@@ -118,13 +120,13 @@ def test_the_numbers_of_a_run_are_those_of_its_topic_and_tables(
     totals = summary.as_dict()
     assert {name: totals[name] for name in expected} == expected
 
-    scraped = {name: value for name, labels, value in samples(poll.last) if not labels}
+    scraped = {name: value for name, labels, value in samples(scrape) if not labels}
     metric_names = {"rows_in": "rows_read", "rows_out": "rows_written"}
     assert {
         name: scraped[f"tidegate_{metric_names.get(name, name)}_total"] for name in expected
     } == expected
     reasons = [
-        v for name, _, v in samples(poll.last) if name == "tidegate_dead_letters_by_reason_total"
+        v for name, _, v in samples(scrape) if name == "tidegate_dead_letters_by_reason_total"
     ]
     assert sum(reasons) == dead
 
@@ -221,19 +223,6 @@ def reported_batches(html: str) -> dict[int, dict[str, int]]:
     return {int(each["batches"]): {name: int(each[name]) for name in counts} for each in batches}
 
 
-def run_and_scrape(job: Job, spark: SparkSession) -> tuple[Summary, str]:
-    """Return the summary of a run, and the last scrape of its metrics."""
-    assert job.metrics_port is not None
-    poll = Poll(job.metrics_port)
-    poll.start()
-    try:
-        summary = run(job, spark)
-    finally:
-        poll.done.set()
-        poll.join()
-    return summary, poll.last
-
-
 def require_numbers(
     summary: Summary, scrape: str, html: str, expected: dict[str, int], rules: dict[str, int]
 ) -> None:
@@ -264,7 +253,6 @@ def test_rare_numbers_are_the_same_in_the_summary_metrics_report_status_and_tabl
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic, partitions=2, retention_ms=-1)
-    port = free_port()
     values = Input(
         KafkaSource(broker.bootstrap_servers, topic, on_data_loss="record"),
         json_format("key STRING, value BIGINT, at TIMESTAMP"),
@@ -286,7 +274,7 @@ def test_rare_numbers_are_the_same_in_the_summary_metrics_report_status_and_tabl
         ),
         sink=Append(f"{tmp_path}/sums"),
         limits=Limits(late_rows=0, dead_ratio=None),
-        metrics_port=port,
+        metrics_port=free_port(),
         report=f"{tmp_path}/run.html",
     )
     first: list[tuple[str, int, float] | str] = [("a", 1, 1), ("a", 2, 2), ("b", 3, 61)]

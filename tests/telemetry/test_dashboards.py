@@ -41,6 +41,13 @@ def expressions() -> Iterator[str]:
         yield from (rule["expr"] for rule in group["rules"])
 
 
+def panel_expressions(title: str) -> list[str]:
+    """Return the expressions of a panel of the dashboard."""
+    board = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
+    (panel,) = (panel for panel in board["panels"] if panel["title"] == title)
+    return [target["expr"] for target in panel["targets"]]
+
+
 def metrics_and_labels(expression: str) -> tuple[set[str], set[str]]:
     """Return the metrics and the labels in an expression."""
     label_values = re.findall(r"label_values\(.*,\s*(\w+)\)", expression)
