@@ -72,7 +72,10 @@ def test_arithmetic_casts_and_damaged_files_are_errors_of_the_data(
     for file in tmp_path.glob("*.parquet"):
         file.write_bytes(b"damaged")
     damaged = _failure(table)
-    assert (type(damaged), damaged.problem) == (DataError, "a file of a table is damaged or missing")
+    assert (type(damaged), damaged.problem) == (
+        DataError,
+        "a file of a table is damaged or missing",
+    )
     for file in tmp_path.glob("*.parquet"):
         file.unlink()
     assert type(_failure(table)) is DataError
