@@ -4,105 +4,43 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from tests.support.delta_tables import rows
+from tests.support.pair_jobs import (
+    IDS,
+    START,
+    Build,
+    create_topics,
+    expected,
+    join_job,
+    pairs,
+    send,
+    view_job,
+)
 from tests.support.raw_records import produce
 from tests.support.sink_batches import commits
-from tidegate import Input, Job, KafkaSource, json_format, run
+from tidegate import run
 from tidegate.commit.batch import Stamp
 from tidegate.errors import LostCheckpointError
 from tidegate.joins import IntervalJoin
 from tidegate.joins.interval_join import IntervalJoinType
 from tidegate.jvm import with_settings
-from tidegate.sinks import Append
 from tidegate.testing import Broker
-from tidegate.views import KeyedTable, View
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
-START = datetime(2026, 3, 2, 9, 40, tzinfo=UTC)
-TEN = START + timedelta(minutes=20)
 KOLKATA = {"spark.sql.session.timeZone": "Asia/Kolkata"}
-IDS = range(6)
-Build = Callable[[Broker, str, Path], Job]
-
-
-def inputs(broker: Broker, topic: str) -> dict[str, Input]:
-    """Return the inputs of both jobs; `where` is true until ten o'clock UTC."""
-    return {
-        side: Input(
-            KafkaSource(broker.bootstrap_servers, f"{topic}-{side}", max_records_per_batch=4),
-            json_format(f"id INT, {side} STRING, at TIMESTAMP"),
-            time="at",
-            watermark_delay="0 seconds",
-            future_tolerance=None,
-            where="hour(at) < 10",
-        )
-        for side in ("left", "right")
-    }
-
-
-def join_job(broker: Broker, topic: str, root: Path) -> Job:
-    return Job(
-        name="pairs",
-        inputs=inputs(broker, topic),
-        transform=IntervalJoin("id", within=("1 minute", "1 minute"), how="inner"),
-        sink=Append(str(root / "pairs")),
-    )
-
-
-def view_job(broker: Broker, topic: str, root: Path) -> Job:
-    def table(side: str) -> KeyedTable:
-        def changes(frame: DataFrame) -> DataFrame:
-            return frame.selectExpr("id", side, "event_time AS changed", "false AS deleted")
-
-        return KeyedTable(
-            str(root / side),
-            output=side,
-            input=side,
-            key="id",
-            lookup_by="id",
-            order_by="changed",
-            to_changes=changes,
-        )
-
-    view = View(str(root / "pairs"), left=table("left"), right=table("right"), on="id")
-    return Job(name="view", inputs=inputs(broker, topic), sink=view)
-
-
-def send(broker: Broker, topic: str, ids: Sequence[int], *others: int) -> None:
-    """Send a record of each id to both topics, and others whose time is ten o'clock."""
-    for side in ("left", "right"):
-        values = [
-            {"id": number, side: f"{side} {number}", "at": START + timedelta(minutes=2 * number)}
-            for number in ids
-        ]
-        values += [{"id": other, side: "filtered", "at": TEN} for other in others]
-        records = [json.dumps(value, default=datetime.isoformat).encode() for value in values]
-        produce(broker.bootstrap_servers, f"{topic}-{side}", records)
-
-
-def pairs(root: Path) -> list[tuple[Any, ...]]:
-    return sorted((row["id"], row["left"], row["right"]) for row in rows(root / "pairs"))
-
-
-def expected(ids: Sequence[int]) -> list[tuple[int, str, str]]:
-    return [(number, f"left {number}", f"right {number}") for number in ids]
 
 
 @pytest.fixture
 def topics(broker: Broker, topic: str) -> str:
-    for side in ("left", "right"):
-        broker.create_topic(f"{topic}-{side}", retention_ms=-1)
+    create_topics(broker, topic)
     return topic
 
 
@@ -110,8 +48,8 @@ def topics(broker: Broker, topic: str) -> str:
 def test_a_renamed_job_is_refused_and_a_lost_checkpoint_is_resumed(
     build: Build, spark: SparkSession, broker: Broker, topics: str, tmp_path: Path
 ) -> None:
-    job = build(broker, topics, tmp_path)
-    send(broker, topics, IDS[:3])
+    job = build(broker.bootstrap_servers, topics, tmp_path)
+    send(broker.bootstrap_servers, topics, IDS[:3])
     run(job, spark)
     assert pairs(tmp_path) == expected(IDS[:3])
     shutil.rmtree(job.locations.checkpoint)
@@ -122,7 +60,7 @@ def test_a_renamed_job_is_refused_and_a_lost_checkpoint_is_resumed(
     assert pairs(tmp_path) == expected(IDS[:3])
     run(job, spark, resume_from_table=True)
     assert pairs(tmp_path) == expected(IDS[:3])
-    send(broker, topics, IDS[3:], 9)
+    send(broker.bootstrap_servers, topics, IDS[3:], 9)
     with with_settings(spark, KOLKATA):
         done = run(job, spark)
     assert pairs(tmp_path) == expected(IDS)
@@ -132,9 +70,9 @@ def test_a_renamed_job_is_refused_and_a_lost_checkpoint_is_resumed(
 def test_a_join_and_a_view_in_threads_of_one_session_have_their_own_commits(
     spark: SparkSession, broker: Broker, topics: str, tmp_path: Path
 ) -> None:
-    send(broker, topics, IDS)
+    send(broker.bootstrap_servers, topics, IDS)
     jobs = {
-        root: build(broker, topics, root)
+        root: build(broker.bootstrap_servers, topics, root)
         for build in (join_job, view_job)
         for root in [tmp_path / build.__name__]
     }
@@ -163,7 +101,7 @@ def test_a_resumed_join_omits_pairs_that_need_a_lost_row_and_results_that_could_
         records = [json.dumps(value, default=datetime.isoformat).encode() for value in values]
         produce(broker.bootstrap_servers, f"{topics}-{side}", records)
 
-    job = join_job(broker, topics, tmp_path)
+    job = join_job(broker.bootstrap_servers, topics, tmp_path)
     assert isinstance(job.transform, IntervalJoin)
     job = replace(job, transform=replace(job.transform, how=how))
     send_at("left", 0, 1, 2)
