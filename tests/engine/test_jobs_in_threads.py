@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from tests.support.delta_tables import rows
-from tests.support.kafka_topics import pages_input, send_records
-from tests.support.sink_batches import leftover_settings
-from tidegate import Job, run
+from tests.support.kafka_topics import START, pages_input, send_records
+from tests.support.sink_batches import commits, leftover_settings
+from tidegate import Job, merge_late_rows, run
+from tidegate.aggregates import count
+from tidegate.commit.batch import Stamp
+from tidegate.commit.concurrent import run_in_background
 from tidegate.commit.delta_commit import read_table_log
 from tidegate.delta.commit_options import CommitOptions
-from tidegate.sinks import Append
+from tidegate.sinks import Append, CorrectedWindows
 from tidegate.testing import Broker
+from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
 
 NAMES = ("first", "second")
+
+
+def run_at_the_same_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, calls: Sequence[Callable[[], object]]
+) -> None:
+    """Call functions in threads whose commits wait for each other, with the metadata of each set;
+    require that none changes a setting of the session."""
+    commit_metadata = CommitOptions.commit_metadata
+    all_are_set, leftovers = Barrier(len(calls), timeout=120), []
+
+    @contextmanager
+    def wait_for_the_others(session: SparkSession, metadata: str) -> Iterator[None]:
+        with commit_metadata(session, metadata):
+            all_are_set.wait()
+            leftovers.append(leftover_settings(spark))
+            yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitOptions, "commit_metadata", staticmethod(wait_for_the_others))
+        with run_in_background(spark, calls):
+            pass
+    assert leftovers
+    assert not any(leftovers)
 
 
 def test_two_backfills_in_one_session_that_commit_at_the_same_time_have_their_own_stamps(
@@ -43,26 +70,7 @@ def test_two_backfills_in_one_session_that_commit_at_the_same_time_have_their_ow
         )
         for name in NAMES
     }
-    commit_metadata = CommitOptions.commit_metadata
-    both_are_set, leftovers = Barrier(len(NAMES), timeout=120), []
-
-    @contextmanager
-    def wait_for_the_other(session: SparkSession, metadata: str) -> Iterator[None]:
-        with commit_metadata(session, metadata):
-            both_are_set.wait()
-            leftovers.append(leftover_settings(spark))
-            yield
-
-    monkeypatch.setattr(CommitOptions, "commit_metadata", staticmethod(wait_for_the_other))
-    threads = [
-        InheritableThread(target=run, args=(job, spark), session=spark) for job in jobs.values()
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    monkeypatch.undo()
-    assert leftovers == [[], []]
+    run_at_the_same_time(spark, monkeypatch, [partial(run, job, spark) for job in jobs.values()])
     for name, job in jobs.items():
         stamp = read_table_log(spark, job.sink.path).last_stamp(name, "append")
         assert stamp is not None
@@ -71,3 +79,49 @@ def test_two_backfills_in_one_session_that_commit_at_the_same_time_have_their_ow
     for name, job in jobs.items():
         assert run(job, spark).rows_in == 1
         assert len(rows(tmp_path / name)) == 4
+
+
+def windows_job(broker: Broker, topic: str, root: Path, name: str) -> Job:
+    """Return a job that counts pages by ten seconds, and merges late rows afterwards."""
+    windows = WindowAggregation(Tumbling("10 seconds"), by="page", aggs={"n": count()})
+    return Job(
+        name=name,
+        inputs={"pages": pages_input(broker.bootstrap_servers, topic)},
+        transform=windows,
+        sink=CorrectedWindows(str(root / name), aggregation=windows, log=None),
+        allowed_lateness="1 second",
+    )
+
+
+def counts(table: Path) -> dict[int, int]:
+    """Return the counts of the pages by the first second of their windows."""
+    return {int((row["window"]["start"] - START).total_seconds()): row["n"] for row in rows(table)}
+
+
+def test_two_late_replays_in_one_session_that_commit_at_the_same_time_have_their_own_stamps(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = {}
+    for number, name in enumerate(NAMES):
+        own_topic = f"{topic}-{name}"
+        broker.create_topic(own_topic, partitions=1, retention_ms=-1)
+        jobs[name] = windows_job(broker, own_topic, tmp_path, name)
+        for seconds in ([1, 200], [2, 3][: number + 1], [201]):
+            send_records(broker.bootstrap_servers, own_topic, seconds)
+            run(jobs[name], spark)
+    merged: dict[str, int] = {}
+
+    def merge(job: Job) -> None:
+        merged[job.name] = merge_late_rows(job, spark)
+
+    run_at_the_same_time(spark, monkeypatch, [partial(merge, job) for job in jobs.values()])
+    assert merged == {"first": 1, "second": 2}
+    for name, job in jobs.items():
+        assert counts(tmp_path / name)[0] == 1 + merged[name]
+        stamps = [Stamp.from_json(each["userMetadata"]) for each in commits(job.sink.path)]
+        assert {stamp.job for stamp in stamps if stamp is not None} == {name}
+        assert merge_late_rows(job, spark) == 0
