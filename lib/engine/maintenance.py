@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ..delta.catalog import register_table, table_location
-from ..errors import ArgumentError, TableError
+from ..errors import ArgumentError, ConflictError, TableError
 from ..job.job import Job
-from ..jvm import delta_state, with_settings
+from ..jvm import delta_state, refuse_missing_files, with_settings
 from ..paths import normalize_path
 from ..spark.spark_errors import translate_error
 from ..startup.environment import table_paths
@@ -53,7 +53,7 @@ def run_maintenance(job: Job, spark: SparkSession, number: int) -> None:
 
 def compact(spark: SparkSession, path: str) -> str:
     """Compact the small files of a table; return the result as text."""
-    with with_settings(spark, _OPTIMIZE_SETTINGS):
+    with with_settings(spark, _OPTIMIZE_SETTINGS), refuse_missing_files(spark):
         metrics = DeltaTable.forPath(spark, path).optimize().executeCompaction()
     file_counts = metrics.select("metrics.numFilesRemoved", "metrics.numFilesAdded").head()
     if file_counts is None or not file_counts[0]:
@@ -79,7 +79,7 @@ def _for_each_table(
         started = time.monotonic()
         try:
             outcome = maintain(spark, path)
-        except PySparkException as error:
+        except (PySparkException, ConflictError) as error:
             _LOG.warning(
                 "%s: maintenance of %s failed, and is retried when it is due again: %s",
                 job.name,

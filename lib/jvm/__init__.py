@@ -12,6 +12,7 @@ from .delta import (
     clear_table_cache,
     commit_file_name,
     delta_state,
+    refuse_missing_files,
     run_before_commit,
     touch_transaction,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "read_all_rows",
     "read_bytes",
     "read_latest_source_offsets",
+    "refuse_missing_files",
     "release_checkpointed_rows",
     "repartition_state",
     "require_pinned_threads",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -363,6 +363,16 @@ def run_before_commit(
     finally:
         observers.setObserver(previous_observer)
         observer.clear()
+
+
+def refuse_missing_files(spark: SparkSession) -> AbstractContextManager[object]:
+    """Return a context that refuses each Delta commit of this thread whose files were deleted.
+
+    For commits outside `commit_once`, such as a compaction, which would lose rows otherwise.
+
+    Raises ConflictError; nothing is committed.
+    """
+    return run_before_commit(spark, lambda: None)
 
 
 def _set_transaction_action(spark: SparkSession, app_id: str, txn_version: int) -> Any:

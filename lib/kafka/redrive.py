@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import SourceError, TopicError
-from ..jvm import delta_state
+from ..jvm import delta_state, refuse_missing_files
 from .admin import Cluster
 
 _TIMEOUT_S = 60.0
@@ -118,7 +118,8 @@ class RedriveLog:
 
     def append_entries(self, letters: DataFrame) -> None:
         """Append entries in one commit."""
-        letters.select(*LOG_COLUMNS).write.format("delta").mode("append").save(self.path)
+        with refuse_missing_files(self.spark):
+            letters.select(*LOG_COLUMNS).write.format("delta").mode("append").save(self.path)
 
     def open_entries(self) -> DataFrame:
         """Return the entries of runs that have not logged which of their letters were sent."""

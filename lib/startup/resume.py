@@ -22,7 +22,7 @@ from ..delta.commit_options import CommitOptions
 from ..durations import microseconds
 from ..errors import CheckpointError
 from ..job.job import Job
-from ..jvm import list_names
+from ..jvm import list_names, refuse_missing_files
 from ..offsets import Offsets
 from ..sources.topics import topic_states
 from ..transform import OmitsIncompleteResults, Stateless
@@ -212,7 +212,7 @@ def delete_side_rows_from(job: Job, spark: SparkSession, resume_point: ResumePoi
             metadata = json.dumps(
                 {"tidegate": "resumed", "output": output, "start": resume_point.start}
             )
-            with CommitOptions.commit_metadata(spark, metadata):
+            with CommitOptions.commit_metadata(spark, metadata), refuse_missing_files(spark):
                 table.delete(is_reread)
 
 

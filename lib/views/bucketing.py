@@ -20,7 +20,7 @@ from ..columns import quoted_column, require_columns
 from ..delta import delta_table as table
 from ..delta.table_layout import TableLayout
 from ..errors import ArgumentError, TableError
-from ..jvm import DeltaState
+from ..jvm import DeltaState, refuse_missing_files
 
 BUCKET = "_bucket"
 RECENT = -1
@@ -103,19 +103,20 @@ def compact_table(
     bucketed_count = counts.get(False, 0)
     if recent_count and recent_count >= max(MAX_RECENT_ROWS, bucketed_count // _GROWTH_DIVISOR):
         rebucketed = rebucket(rows).repartition(BUCKET)
-        _as_rewrite(bucket_writer(rebucketed, buckets)).save(path)
+        _save_rewrite(bucket_writer(rebucketed, buckets), spark, path)
         return
     recent_rows = rows.where(is_recent())
     files = max(1, ceil(recent_count / _ROWS_PER_FILE))
     if len(recent_rows.inputFiles()) > files:
         merged = merge_recent(recent_rows).repartition(files)
-        rewrite = _as_rewrite(bucket_writer(merged, buckets))
-        rewrite.option("replaceWhere", f"{BUCKET} = {RECENT}").save(path)
+        writer = bucket_writer(merged, buckets).option("replaceWhere", f"{BUCKET} = {RECENT}")
+        _save_rewrite(writer, spark, path)
 
 
-def _as_rewrite(writer: DataFrameWriter) -> DataFrameWriter:
-    """Return a writer that marks its commit as a rewrite of the same rows."""
-    return table.with_full_overwrite(writer).option("dataChange", "false")
+def _save_rewrite(writer: DataFrameWriter, spark: SparkSession, path: str) -> None:
+    """Replace rows by the same rows, in a commit that is marked as such."""
+    with refuse_missing_files(spark):
+        table.with_full_overwrite(writer).option("dataChange", "false").save(path)
 
 
 def read_view(view: DataFrame, **values: Any) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_files_are_compacted_and_vacuumed_even_after_a_crash_during_compaction(
     job = copy_job(broker, topic, path, Maintenance(compact_every=2, vacuum_every=4))
     send_records(broker.bootstrap_servers, topic, [*range(5), "unreadable"])
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance, "compact", crash_before_commit)
+        patch.setattr(maintenance, "refuse_missing_files", crash_before_commit)
         with pytest.raises(Exception, match="before the commit"):
             run(job, spark)
     assert optimize_versions(path) == []
@@ -74,17 +75,13 @@ def test_files_are_compacted_and_vacuumed_even_after_a_crash_during_compaction(
     assert len(rows(tmp_path / "t.dead_letters")) == 1
 
 
-def crash_before_commit(spark: SparkSession, path: str) -> str:
-    """Compact the files, and crash before the commit."""
+def crash_before_commit(spark: SparkSession) -> AbstractContextManager[object]:
+    """Return a context whose commits crash before they are made."""
 
     def die() -> None:
         raise CrashError("before the commit")
 
-    with run_before_commit(spark, die):
-        return compact(spark, path)
-
-
-compact = maintenance.compact
+    return run_before_commit(spark, die)
 
 
 @pytest.mark.broker
@@ -99,14 +96,13 @@ def test_maintenance_that_conflicts_with_another_writer_is_retried_later(
     broker.create_topic(topic, partitions=1, retention_ms=-1)
     path = tmp_path / "t"
 
-    def too_late(spark: SparkSession, table: str) -> str:
+    def too_late(spark: SparkSession) -> AbstractContextManager[object]:
         def other() -> None:
-            as_another_writer(lambda: spark.sql(f"DELETE FROM delta.`{table}`"))
+            as_another_writer(lambda: spark.sql(f"DELETE FROM delta.`{path}`"))
 
-        with run_before_commit(spark, other):
-            return compact(spark, table)
+        return run_before_commit(spark, other)
 
-    monkeypatch.setattr(maintenance, "compact", too_late)
+    monkeypatch.setattr(maintenance, "refuse_missing_files", too_late)
     send_records(broker.bootstrap_servers, topic, range(6))
     run(copy_job(broker, topic, path, Maintenance(compact_every=2)), spark)
     assert optimize_versions(path) == []

@@ -13,7 +13,14 @@ from ...commit.batch import is_late_replay
 from ...commit.delta_commit import read_table_log
 from ...delta.commit_options import CommitOptions
 from ...errors import CheckpointError
-from ...jvm import DeltaState, checkpoint_table, delta_state, touch_transaction, with_settings
+from ...jvm import (
+    DeltaState,
+    checkpoint_table,
+    delta_state,
+    refuse_missing_files,
+    touch_transaction,
+    with_settings,
+)
 from ..late_replay import REMOVED_VERSIONS_PROPERTY, merged_late_version, rows_added_between
 from .inventory import DELTA_LOG, Root
 
@@ -59,7 +66,8 @@ def purge_table(
     _start_purge(spark, path, merged_version)
     # With the retention at zero, files removed by earlier deletes are vacuumed too.
     if delta_state(spark, path).has_deletion_vectors():
-        spark.sql(f"REORG TABLE {_sql_name(path)} APPLY (PURGE)")
+        with refuse_missing_files(spark):
+            spark.sql(f"REORG TABLE {_sql_name(path)} APPLY (PURGE)")
     check_lease()
     with with_settings(spark, _VACUUM_SETTINGS):
         DeltaTable.forPath(spark, path).vacuum(0)
