@@ -110,8 +110,8 @@ def test_the_later_driver_of_a_join_and_of_a_view_writes_each_pair_once(
 def run_in_two_drivers(
     kind: str, spark: SparkSession, broker: Broker, topic: str, root: Path
 ) -> Job:
-    """Run a job in two drivers, of which the later one stops until the earlier one has planned its
-    batch; require that only the later one ends without an error."""
+    """Run a job in two drivers, and stop the later one until the earlier one has planned its batch;
+    require that only the later one ends without an error."""
     job = JOBS[kind](broker.bootstrap_servers, topic, root)
     checkpoint = Path(job.locations.checkpoint)
 
