@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.support import ci_shards, hypothesis_profiles
 from tests.support.http_server import WebhookServer, serve_webhook
 from tests.support.postgres_server import Server, started
-from tests.support.readers import assert_other_readers_agree, tables_for_all_readers
+from tests.support.readers import assert_readers_agree_below
 from tidegate.spark.jars import project_root
 from tidegate.testing.child_process import SHORT_RUN_OPTIONS
 from tidegate.versions import SUPPORTED_SPARK, UNSUPPORTED, installed_pyspark, is_spark_at_least
@@ -110,19 +110,26 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
         pytest.fail(f'{fixturedef.argname} makes topics: scope="session", or a test\'s own')
 
 
-READ_BY_ALL = ("sinks", "engine")
-"""The folders of tests after which all readers read the tables that were written."""
+READ_BY_ALL = ("commit", "engine", "joins", "operations", "sinks", "sources", "startup", "views")
+"""The folders of tests after which other readers read the tables that were written."""
+READ_BY_SPARK = 5
+"""Spark reads the tables of one such test in five, in turn from commit to commit, because it takes
+a tenth of the time of the tests; with --draws long it reads all."""
 
 
 @pytest.fixture(autouse=True)
-def other_readers_agree(request: pytest.FixtureRequest) -> Iterator[None]:
+def readers_agree(request: pytest.FixtureRequest) -> Iterator[None]:
     """Require of each table that a test of these folders has written that readers agree on it."""
-    is_read = request.path.parent.name in READ_BY_ALL and "tmp_path" in request.fixturenames
-    folder: Path | None = request.getfixturevalue("tmp_path") if is_read else None
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    is_read = folder in READ_BY_ALL and "tmp_path" in request.fixturenames
+    root: Path | None = request.getfixturevalue("tmp_path") if is_read else None
+    has_session = is_read and "spark" in request.fixturenames
+    spark: SparkSession | None = request.getfixturevalue("spark") if has_session else None
     yield
-    if folder is not None:
-        for table in tables_for_all_readers(folder):
-            assert_other_readers_agree(table)
+    if root is not None:
+        is_long = request.config.getoption("draws") == "long"
+        is_due = ci_shards.is_due(request.node.nodeid, READ_BY_SPARK, ci_shards.commit())
+        assert_readers_agree_below(root, spark, compares_spark=is_long or is_due)
 
 
 @pytest.fixture

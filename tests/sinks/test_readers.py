@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.extreme_values import EXTREMES, column_name, extreme_rows
-from tests.support.readers import assert_other_readers_agree, assert_readers_agree
+from tests.support.readers import assert_readers_agree
 from tests.support.sink_batches import batch
 from tidegate.delta.table_layout import TableLayout
 from tidegate.jvm import with_settings
@@ -67,7 +67,7 @@ def test_the_comparison_finds_a_time_that_another_reader_reads_otherwise(
     with pytest.raises(AssertionError, match="delta-rs reads other rows than Spark"):
         assert_readers_agree(spark, table)
     with pytest.raises(AssertionError, match="DuckDB reads other rows than delta-rs"):
-        assert_other_readers_agree(table)
+        assert_readers_agree(None, table)
 
 
 def test_partition_columns_are_read_as_they_are(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from typing import TypeVar
+from zlib import crc32
 
 from tidegate.spark.jars import project_root
 
@@ -17,6 +19,12 @@ def due(tests: Sequence[Test], parts: int, commit: str) -> list[Test]:
     return list(tests[int(commit, 16) % parts :: parts])
 
 
+def is_due(test: str, parts: int, commit: str) -> bool:
+    """Return whether a test, by its id, is in the shard of a commit."""
+    return (crc32(test.encode()) - int(commit, 16)) % parts == 0
+
+
+@cache
 def commit() -> str:
     """Return the id of the checked-out commit; "0" without a repository."""
     try:
