@@ -275,7 +275,7 @@ class PostgresCapture:
                 committed=committed,
                 slot=self.slot,
             )
-            return unconfirmed < before
+            return bool(unconfirmed < before)
 
         while unconfirmed > 0:
             self.connect.wait_until(has_advanced, f"the delivery of changes of {self.database}")
@@ -285,7 +285,7 @@ class PostgresCapture:
         found = self.run(
             "SELECT active FROM pg_replication_slots WHERE slot_name = %(slot)s", slot=self.slot
         )
-        return any(active for (active,) in found)
+        return found == [[True]]
 
 
 def _properties(settings: Mapping[str, str]) -> str:
