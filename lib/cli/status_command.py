@@ -126,10 +126,11 @@ class ArrowCheckpoint:
 
     def read_bytes(self, name: str) -> bytes | None:
         """Return the content of a file; None without such a file."""
-        if self.files.get_file_info(f"{self.path}/{name}").type == FileType.NotFound:
+        try:
+            with self.files.open_input_stream(f"{self.path}/{name}") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
             return None
-        with self.files.open_input_stream(f"{self.path}/{name}") as stream:
-            return bytes(stream.read())
 
     def read_lineage(self) -> CheckpointLineage | None:
         """Return the lineage of the last complete batch; None for a checkpoint without one."""

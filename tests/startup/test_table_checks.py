@@ -17,8 +17,8 @@ from tidegate.commit.batch import UNIX_EPOCH, BatchPlan, CommitContext
 from tidegate.commit.delta_commit import commit_once
 from tidegate.delta.commit_options import CommitOptions
 from tidegate.delta.delta_table import append
-from tidegate.errors import CheckpointError, TableMismatchError, TidegateError
-from tidegate.sinks import Append
+from tidegate.errors import CheckpointError, ColumnError, TableMismatchError, TidegateError
+from tidegate.sinks import Append, CurrentTable, HistoryTable
 from tidegate.testing.crash_points import CrashError, crash_after
 
 pytestmark = [pytest.mark.broker, pytest.mark.jobs]
@@ -59,6 +59,15 @@ def test_resuming_does_not_delete_dead_letters_of_another_job(
     run(replace(numbers.job(), dead_letters=own), spark, resume_from_table=True)
     assert numbers.dead_offsets() == [1, 1, 3, 3]
     assert [row["offset"] for row in rows(Path(own))] == [3]
+
+
+@pytest.mark.parametrize("sink", [CurrentTable, HistoryTable])
+def test_rows_that_are_not_changes_are_refused_before_a_job_writes(
+    sink: type[CurrentTable | HistoryTable], numbers: NumberJob, spark: SparkSession
+) -> None:
+    with pytest.raises(ColumnError, match="changes"):
+        run(replace(numbers.job(), sink=sink(f"{numbers.root}/changes")), spark)
+    assert not list(Path(numbers.root).glob("**/_delta_log"))
 
 
 def backfill_job(numbers: NumberJob, type_name: str) -> Job:

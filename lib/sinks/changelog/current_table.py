@@ -75,7 +75,7 @@ class CurrentTable(TableSink):
             older change of an expired key restores the key. None keeps tombstones forever.
 
     Raises:
-        ColumnError, ColumnTypeError: for a batch with rows that are not changes.
+        ColumnError, ColumnTypeError: for rows that are not changes; a job then writes nothing.
         TableError: for a table with different columns.
         TableMismatchError, ConflictError: for a batch.
 
