@@ -58,7 +58,7 @@ from tidegate.spark.spark_logging import jvm_output_through_process
 
 with jvm_output_through_process():
     jvm = subprocess.Popen(
-        ["sh", "-c", "echo early >&2; read line; echo late >&2; echo printed"],
+        ["sh", "-c", "trap '' PIPE; echo early >&2; read line; echo late >&2; echo printed"],
         stdin=subprocess.PIPE,
     )
 while "early" not in open(sys.argv[1]).read():
