@@ -326,6 +326,7 @@ class ReplicatedTables(Sink):
             persisted.callback(rows.unpersist)
             rows.count()
         except (PySparkException, Py4JJavaError) as error:
+            raise_disk_error(error)
             reason = f"the records since the pause cannot be read: {root_cause_text(error)}"
             return _MissedRecords(start, start, is_last=False, failure=reason)
         is_last = all(end[part] >= last for part, last in target.items())
