@@ -38,7 +38,7 @@ from ..startup.preflight import Check, Preflight
 from ..startup.start_checks import state_partitions, state_setting_differences
 from ..telemetry.lag import measure_lag
 from ..versions import spark_version
-from .state_stores import STATE_ERRORS, list_state_stores
+from .state_stores import STATE_ERRORS, list_state_stores, readable_checkpoint
 
 _PACKAGES = ("tidegate", "pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "pydantic")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
@@ -282,25 +282,33 @@ def _check_state(preflight: Preflight) -> str:
     partitions = state_partitions(logs)
     if partitions is None:
         return "no state"
-    folder = f"{logs.path}/state"
+    text = f"in {partitions} partitions"
+    # Without a complete batch, a start computes the state again.
+    if logs.committed_batches:
+        text = f"{_count_state_rows(spark, logs.path):,} rows {text}"
+    differences = state_setting_differences(spark, logs)
+    return CheckWarning("; ".join([text, *differences])) if differences else text
+
+
+def _count_state_rows(spark: SparkSession, checkpoint: str) -> int:
+    folder = f"{checkpoint}/state"
+    rows = 0
     try:
-        rows = 0
-        for store in list_state_stores(spark, logs.path):
-            folder = f"{logs.path}/state/{store.operator}"
-            for number in store.missing_partitions(spark, logs.path):
-                raise CheckpointError(
-                    f"the state in {folder} is incomplete",
-                    f"{folder}/{number} is missing, one of {store.partitions} partitions.",
-                    RESTORE_HINT,
-                )
-            rows += store.read_rows(spark, logs.path).count()
+        with readable_checkpoint(checkpoint) as location:
+            for store in list_state_stores(spark, location):
+                folder = f"{checkpoint}/state/{store.operator}"
+                for number in store.missing_partitions(spark, location):
+                    raise CheckpointError(
+                        f"the state in {folder} is incomplete",
+                        f"{folder}/{number} is missing, one of {store.partitions} partitions.",
+                        RESTORE_HINT,
+                    )
+                rows += store.read_rows(spark, location).count()
     except STATE_ERRORS as error:
         raise CheckpointError(
             f"the state in {folder} cannot be read", root_cause_text(error), RESTORE_HINT
         ) from error
-    text = f"{rows:,} rows in {partitions} partitions"
-    differences = state_setting_differences(spark, logs)
-    return CheckWarning("; ".join([text, *differences])) if differences else text
+    return rows
 
 
 def _check_checksum_files(checkpoint: Path, preflight: Preflight) -> str:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ..jvm import enable_state_reading, list_names
+from ..paths import local_path
 
 STATE_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 """What Spark raises for state that it cannot decode, and for damaged files."""
 _DEFAULT_STORE = "default"
+_ESCAPED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/]")
+"""The characters that Java escapes in the path of a URI."""
 
 
 @dataclass(frozen=True, order=True)
@@ -40,6 +48,23 @@ class StateStore:
         """Return the partitions without a folder, which `read_rows` would omit."""
         names = list_names(spark, f"{checkpoint}/state/{self.operator}")
         return [number for number in range(self.partitions) if str(number) not in names]
+
+
+@contextmanager
+def readable_checkpoint(checkpoint: str) -> Iterator[str]:
+    """Yield a path of a checkpoint by which Spark finds its state.
+
+    Spark escapes the path of the state once too often, so that it finds none below a folder with a
+    space in its name, for example. A local folder gets a symbolic link meanwhile.
+    """
+    folder = local_path(checkpoint)
+    if folder is None or not _ESCAPED.search(checkpoint):
+        yield checkpoint
+        return
+    with TemporaryDirectory(prefix="tidegate-state-") as temporary:
+        link = Path(temporary, "checkpoint")
+        link.symlink_to(folder.absolute())
+        yield str(link)
 
 
 def list_state_stores(spark: SparkSession, checkpoint: str) -> list[StateStore]:

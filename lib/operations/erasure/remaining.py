@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ...jvm import root_cause_text
 from ...spark.spark_errors import raise_disk_error
-from ..state_stores import STATE_ERRORS, list_state_stores
+from ..state_stores import STATE_ERRORS, list_state_stores, readable_checkpoint
 from .erasure_report import RemainingData
 from .inventory import FileKind, Inventory, Root
 from .row_scan import count_subject_rows
@@ -131,23 +131,24 @@ def _remaining_in_state(
         reason = f"it cannot be decoded, so that its content is unknown: {root_cause_text(error)}"
         return remaining_data(part=part, reason=reason)
 
-    try:
-        stores = list_state_stores(spark, path)
-    except STATE_ERRORS as error:
-        raise_disk_error(error)
-        return [undecodable("state", error)]
     remaining: list[RemainingData] = []
-    for store in stores:
+    with readable_checkpoint(path) as location:
         try:
-            state = store.read_rows(spark, path)
-            number = count_subject_rows(state, subject, in_any_text=True)
+            stores = list_state_stores(spark, location)
         except STATE_ERRORS as error:
             raise_disk_error(error)
-            remaining.append(undecodable(str(store), error))
-            continue
-        if number:
-            reason = "state rows for future results."
-            remaining.append(remaining_data(part=str(store), count=number, reason=reason))
+            return [undecodable("state", error)]
+        for store in stores:
+            try:
+                state = store.read_rows(spark, location)
+                number = count_subject_rows(state, subject, in_any_text=True)
+            except STATE_ERRORS as error:
+                raise_disk_error(error)
+                remaining.append(undecodable(str(store), error))
+                continue
+            if number:
+                reason = "state rows for future results."
+                remaining.append(remaining_data(part=str(store), count=number, reason=reason))
     return remaining or [
         remaining_data(
             part="older state",
