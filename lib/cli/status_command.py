@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import typer
 from pyarrow import ArrowInvalid
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
-from rich.console import Console
 from rich.table import Column, Table
 
 from ..checkpoint.lineage import CheckpointLineage, Rescaling
@@ -28,6 +27,7 @@ from ..paths import arrow_file_system, normalize_path
 from ..replication import read_control_rows
 from ..replication.replicated_tables import REPLICATION
 from ..startup.swap_journal import JOURNAL_SUFFIX, SWAP_JOURNAL_FILE, SwapJournal
+from ..telemetry.console import plain_console
 from .kafka_options import Options
 
 MAX_FOLDER_DEPTH = 4
@@ -482,7 +482,7 @@ def status(
             typer.echo(json.dumps({**job_status.as_dict(), **(found if tables else {})}))
         folder.require_undamaged()
         return
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = plain_console(soft_wrap=True)
     for job_status in job_statuses:
         console.print(
             f"job {job_status.job}, last commit {_format_time(job_status.last_commit[0])}",

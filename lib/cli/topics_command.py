@@ -6,11 +6,11 @@ import re
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from ..errors import ArgumentError
 from ..kafka.admin import Cluster
+from ..telemetry.console import plain_console
 from .kafka_options import Options, Servers
 
 _NEW_TOPIC = re.compile(r"([A-Za-z0-9._-]{1,249})(?::([1-9]\d{0,4}))?")
@@ -29,7 +29,7 @@ def topics(
     cluster = Cluster(servers, option or ())
     for name, partitions in new_topics:
         typer.echo(cluster.create_topic(name, partitions))
-    Console(highlight=False, markup=False, emoji=False).print(topics_table(cluster))
+    plain_console().print(topics_table(cluster))
 
 
 def topics_table(cluster: Cluster) -> Table:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from ..config.job_config import Config
 from ..config.loading import config_table, load_config
@@ -32,6 +31,7 @@ from ..spark.session import set_log_level, spark_session
 from ..spark.spark_errors import explain_disk_errors
 from ..spark.spark_logging import configure_logging
 from ..startup.swap_journal import BACKUP_SUFFIX, REPLAY_SUFFIX
+from ..telemetry.console import plain_console
 from ..telemetry.stats import Summary, write_summary
 
 ConfigModel = TypeVar("ConfigModel", bound=Config)
@@ -190,9 +190,8 @@ def build_job_command(
                     "a replay, which processes the job's records as a stream",
                     "remove --backfill",
                 )
-            # Values with square brackets or colons are not markup.
             width = None if sys.stdout.isatty() else 160
-            console = Console(width=width, markup=False, emoji=False)
+            console = plain_console(highlight=True, width=width)
             config_file = config
             if config is None and use_shipped_config:
                 config_file = _shipped_config_path(model.name)
@@ -258,8 +257,7 @@ def run_replay(job: Job, spark: SparkSession, ignore: Sequence[str], *, as_json:
     if as_json:
         typer.echo(json.dumps(comparison.as_dict()))
     else:
-        console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-        console.print(render_comparison(comparison))
+        plain_console(soft_wrap=True).print(render_comparison(comparison))
     require_replay_agreement(job, comparison)
 
 

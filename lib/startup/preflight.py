@@ -22,7 +22,7 @@ from ..job.job import Job
 from ..jvm import TopicState
 from ..offsets import Offsets
 from ..sources.topics import fetch_topic_states, open_kafka_client
-from ..spark.spark_errors import is_disk_error, translate_error
+from ..spark.spark_errors import raise_disk_error, translate_error
 from .decision import Inspection, StartDecision, decide_start
 from .environment import is_reachable, require_no_file, table_paths, visible_names
 from .resume import describe_resume_point
@@ -81,9 +81,8 @@ class Preflight:
         except TidegateError:
             raise
         except Exception as error:
+            raise_disk_error(error)
             failure = translate_error(error)
-            if is_disk_error(failure):
-                raise failure from error
             raise TableMismatchError(
                 f"output {output!r}: the log of {table_paths(self.job)[output]} cannot be read",
                 failure.detail or failure.problem,

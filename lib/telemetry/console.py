@@ -31,6 +31,13 @@ _LEAST_IMPORTANT_PARTS = (
 """The parts of a progress line that a narrow terminal does not show, the least important first."""
 
 
+def plain_console(
+    *, highlight: bool = False, soft_wrap: bool = False, width: int | None = None
+) -> Console:
+    """Return a console that prints values as they are: brackets and colons are not markup."""
+    return Console(highlight=highlight, soft_wrap=soft_wrap, width=width, markup=False, emoji=False)
+
+
 def format_progress(job: str, progress: BatchProgress, summary: Summary) -> str:
     """Return one line: throughput, lag, watermark, state, row counts and batch duration."""
     speed = progress.rows / progress.seconds if progress.seconds else 0

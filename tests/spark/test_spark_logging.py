@@ -53,16 +53,17 @@ with ProgressDisplay() as display:
     input()
 """
 JVM_SCRIPT = """
-import os, subprocess, sys, time
+import os, subprocess, sys
+from pathlib import Path
 from tidegate.spark.spark_logging import jvm_output_through_process
+from tidegate.testing.child_process import wait_until
 
 with jvm_output_through_process():
     jvm = subprocess.Popen(
         ["sh", "-c", "trap '' PIPE; echo early >&2; read line; echo late >&2; echo printed"],
         stdin=subprocess.PIPE,
     )
-while "early" not in open(sys.argv[1]).read():
-    time.sleep(0.05)
+wait_until(lambda: "early" in Path(sys.argv[1]).read_text(), timeout=60, event="the first line")
 os.write(2, b"end\\n")
 os._exit(0)
 """
