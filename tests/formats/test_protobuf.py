@@ -19,6 +19,7 @@ from tests.support.protobuf_corpus import DESCRIPTORS, All, Inner, random_messag
 from tests.support.raw_records import raw
 from tidegate.errors import ArgumentError, ColumnTypeError
 from tidegate.formats import protobuf_format
+from tidegate.formats.protobuf._proto_text import parse_proto
 from tidegate.formats.protobuf._protobuf_schema import message_name_at
 
 TEXT = """
@@ -142,7 +143,7 @@ def test_the_message_indexes_of_the_header_must_lead_to_the_message() -> None:
         "truncated record",
         "wrong magic byte",
     ]
-    assert message_name_at(TEXT, [0, 0]) == "shop.Inner.Deep"
+    assert message_name_at(parse_proto(TEXT), [0, 0]) == "shop.Inner.Deep"
 
 
 def test_columns_select_fields_and_set_not_null(spark: SparkSession) -> None:

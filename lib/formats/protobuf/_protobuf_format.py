@@ -16,7 +16,13 @@ from .._arrow.decode_udf import ReadValues, RecordFormat, Tombstones
 from .._casts import nullable_type
 from ..registered_schemas import SchemaLookup, to_schema_lookup
 from ._protobuf_reader import ProtobufReader
-from ._protobuf_schema import DeclaredMessage, DescriptorError, load_message, spark_struct
+from ._protobuf_schema import (
+    DeclaredMessage,
+    DescriptorError,
+    load_message,
+    parse_descriptor_set,
+    spark_struct,
+)
 
 
 def protobuf_format(
@@ -97,7 +103,7 @@ def protobuf_format(
     content = _read_descriptor_set(descriptor_set)
     selected = None if columns is None else as_schema(columns, "columns")
     try:
-        declaration = load_message(content, message)
+        declaration = load_message(parse_descriptor_set(content), message)
         if selected is not None:
             read = declaration.message.with_fields(selected.names)
             declaration = replace(declaration, message=read)

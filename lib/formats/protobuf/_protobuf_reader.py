@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -30,6 +31,7 @@ from .._arrow.cursors import (
 from .._arrow.decode_udf import NO_VALUE, error_texts, to_struct_array
 from .._wire_header import read_schema_ids, rows_by_schema
 from ..registered_schemas import SchemaLookup
+from ._proto_text import ProtoTextError, parse_proto
 from ._protobuf_schema import (
     TIMESTAMP,
     MessageType,
@@ -53,11 +55,35 @@ _FIRST_SECOND = (date.min - date(1970, 1, 1)).days * 86_400
 _LAST_SECOND = (date.max - date(1970, 1, 1)).days * 86_400 + 86_399
 
 
-def message_fields_reader(message: MessageType, path: str = "") -> ReadFunction:
+@dataclass(frozen=True)
+class ValueReader:
+    """Reads the values of a field.
+
+    arrow_type: that of one value, which is an element if the field is repeated.
+    absent_fault: the fault of a message without the field, if it has no presence and its default
+        cannot stand for its absence; else "".
+    """
+
+    arrow_type: pa.DataType
+    build: ArrayBuilder
+    absent_fault: str = ""
+
+
+def as_declared(field: ProtoField, path: str) -> ValueReader:
+    """Return the reader of values with the type that corresponds to that of the field."""
+    return ValueReader(to_arrow_type(spark_value(field)), value_builder(field, path))
+
+
+def message_fields_reader(
+    message: MessageType,
+    path: str = "",
+    value_reader: Callable[[ProtoField, str], ValueReader] = as_declared,
+) -> ReadFunction:
     """Return a reader for a message as a list of fields."""
     by_number = {field.number: field for field in message.fields}
     build_columns = [
-        _column_builder(field, child_path(path, field.name)) for field in message.fields
+        _column_builder(field, value_reader(field, child_path(path, field.name)), path)
+        for field in message.fields
     ]
     oneofs = _oneofs(message)
 
@@ -102,9 +128,10 @@ def _finish_oneofs(
             ]
 
 
-def _column_builder(field: ProtoField, path: str) -> Callable[[Cursors, FieldValues], Any]:
-    arrow_type = to_arrow_type(spark_value(field))
-    build_values = _value_builder(field, path)
+def _column_builder(
+    field: ProtoField, value_reader: ValueReader, path: str
+) -> Callable[[Cursors, FieldValues], Any]:
+    arrow_type, build_values = value_reader.arrow_type, value_reader.build
     is_map = field.message is not None and field.message.is_map_entry
 
     def repeated(cursors: Cursors, field_values: FieldValues) -> Any:
@@ -131,10 +158,13 @@ def _column_builder(field: ProtoField, path: str) -> Callable[[Cursors, FieldVal
         if field.required:
             is_present = np.zeros(len(cursors), bool)
             is_present[rows] = True
-            cursors.mark_invalid(~is_present, f"missing field: {path}")
+            cursors.mark_invalid(~is_present, f"missing field: {child_path(path, field.name)}")
         column = combine_rows([(rows, array)], len(cursors), arrow_type)
         if field.has_presence or not column.null_count:
             return column
+        if value_reader.absent_fault:
+            is_absent = column.is_null().to_numpy(zero_copy_only=False)
+            cursors.mark_invalid(is_absent, value_reader.absent_fault)
         return _with_defaults(column, field, cursors, build_values)
 
     return repeated if field.repeated else singular
@@ -185,9 +215,10 @@ def _with_defaults(
     return pa.concat_arrays([column, default]).take(pa.array(index))
 
 
-def _value_builder(field: ProtoField, path: str) -> ArrayBuilder:
+def value_builder(field: ProtoField, path: str) -> ArrayBuilder:
+    """Return a builder of values with the type that corresponds to that of the field."""
     if field.message is not None:
-        return _message_builder(field.message, path)
+        return message_builder(_message_reader(field.message, path))
     if field.field_type in ("string", "bytes"):
         return text_builder(field.field_type, path)
     if field.field_type == "enum":
@@ -195,20 +226,25 @@ def _value_builder(field: ProtoField, path: str) -> ArrayBuilder:
     return number_builder(field)
 
 
-def _message_builder(message: MessageType, path: str) -> ArrayBuilder:
-    is_timestamp = message.name == TIMESTAMP
-    read_fields = None if is_timestamp else message_fields_reader(message, path)
-    struct_type = pa.struct([]) if is_timestamp else to_arrow_type(spark_struct(message))
+def _message_reader(message: MessageType, path: str) -> ReadFunction:
+    """Return a reader of messages as structs, or as timestamps."""
+    if message.name == TIMESTAMP:
+        return partial(_read_timestamp, path=path)
+    read_fields = message_fields_reader(message, path)
+    struct_type = to_arrow_type(spark_struct(message))
+    return lambda cursors: pa.StructArray.from_arrays(
+        read_fields(cursors), fields=list(struct_type)
+    )
+
+
+def message_builder(read: ReadFunction) -> ArrayBuilder:
+    """Return a builder of the values that a reader returns for the bytes of messages."""
 
     def make(cursors: Cursors, rows: NumpyArray, spans: Any) -> Any:
         no_faults = np.zeros(len(rows), np.int32)
         ends = spans[:, 0] + spans[:, 1]
         message_cursors = Cursors(cursors.data, spans[:, 0].copy(), ends, no_faults, cursors.faults)
-        if read_fields is None:
-            array = _read_timestamp(message_cursors, path)
-        else:
-            fields = read_fields(message_cursors)
-            array = pa.StructArray.from_arrays(fields, fields=list(struct_type))
+        array = read(message_cursors)
         cursors.propagate_faults(rows, message_cursors.fault)
         return array
 
@@ -265,7 +301,7 @@ class ProtobufReader:
 
     def _check_header(self, cursors: Cursors) -> None:
         for schema_id, rows in rows_by_schema(cursors, read_schema_ids(cursors)):
-            for indexes, index_rows in cursors.read_rows(rows, _read_message_indexes):
+            for indexes, index_rows in cursors.read_rows(rows, read_message_indexes):
                 mismatch = self._mismatch(schema_id, indexes)
                 if mismatch is not None:
                     cursors.mark_invalid(rows[index_rows], mismatch)
@@ -279,13 +315,20 @@ class ProtobufReader:
             if schema is None:
                 return f"unknown schema id: {schema_id}"
             is_protobuf = schema.schema_type in ("PROTOBUF", "")
-            name = message_name_at(schema.text, indexes) if is_protobuf else None
+            name = _declared_name(schema.text, indexes) if is_protobuf else None
             mismatch = f"wrong message in schema {schema_id}: {name or list(indexes)}"
             self._mismatches[cache_key] = None if name == self.message.name else mismatch
         return self._mismatches[cache_key]
 
 
-def _read_message_indexes(cursors: Cursors) -> list[tuple[tuple[int, ...], Any]]:
+def _declared_name(text: str, indexes: tuple[int, ...]) -> str | None:
+    try:
+        return message_name_at(parse_proto(text), indexes)
+    except ProtoTextError:
+        return None
+
+
+def read_message_indexes(cursors: Cursors) -> list[tuple[tuple[int, ...], Any]]:
     """Return the distinct message indexes of the values, with their rows."""
     lengths = cursors.zigzag()
     cursors.mark_invalid((lengths < 0) | (lengths > _MAX_INDEXES), MALFORMED)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.message import DecodeError
 from pyspark.sql.types import (
     ArrayType,
@@ -102,17 +105,21 @@ class DeclaredMessage:
     path: tuple[int, ...]
 
 
-def load_message(content: bytes, name: str) -> DeclaredMessage:
+def parse_descriptor_set(content: bytes) -> list[FileDescriptorProto]:
+    """Return the files of a descriptor set; raise DescriptorError for other bytes."""
+    try:
+        return list(FileDescriptorSet.FromString(content).file)
+    except DecodeError:
+        raise DescriptorError("not a descriptor set") from None
+
+
+def load_message(files: Iterable[FileDescriptorProto], name: str) -> DeclaredMessage:
     """Return the message with a full name, such as "shop.Click".
 
     Raises DescriptorError.
     """
-    try:
-        file_descriptors = FileDescriptorSet.FromString(content)
-    except DecodeError:
-        raise DescriptorError("not a descriptor set") from None
     descriptor_set = _DescriptorSet()
-    for file in file_descriptors.file:
+    for file in files:
         prefix = f"{file.package}." if file.package else ""
         for index, message in enumerate(file.message_type):
             descriptor_set.add_message(message, prefix, (index,), file.syntax or "proto2")
@@ -229,55 +236,14 @@ def spark_value(proto_field: ProtoField) -> DataType:
     return TimestampType() if is_timestamp else spark_struct(proto_field.message)
 
 
-_TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<word>[\w.]+|[{};])""",
-    re.DOTALL,
-)
-
-
-def message_name_at(text: str, path: Sequence[int]) -> str | None:
-    """Return the full name of the message at an index path in a .proto file, or None."""
-    tokens = [match for match in _TOKEN.finditer(text) if match["word"] or match["text"]]
-    words = iter([match["word"] or '""' for match in tokens])
-    package = ""
-    names: list[tuple[tuple[int, ...], str]] = []
-    for message_path, prefix in _messages(words, (), ""):
-        if message_path:
-            names.append((message_path, prefix))
-        else:
-            package = f"{prefix}."
-    return next((f"{package}{name}" for candidate, name in names if candidate == tuple(path)), None)
-
-
-def _messages(
-    words: Iterator[str], parent_path: tuple[int, ...], prefix: str
-) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the index paths and names of the messages of a block; the package has an empty path."""
-    count = 0
-    statement: list[str] = []
-    for word in words:
-        if word == "}":
-            return
-        if word == ";":
-            if statement[:1] == ["package"] and len(statement) == 2 and not parent_path:
-                yield (), statement[1]
-            statement = []
-        elif word == "{":
-            is_message = len(statement) == 2 and statement[0] == "message"
-            if is_message:
-                message_path = (*parent_path, count)
-                count += 1
-                yield message_path, f"{prefix}{statement[1]}"
-                yield from _messages(words, message_path, f"{prefix}{statement[1]}.")
-            else:
-                _skip_block(words)
-            statement = []
-        else:
-            statement.append(word)
-
-
-def _skip_block(words: Iterator[str]) -> None:
-    depth = 1
-    while depth:
-        word = next(words, "}")
-        depth += (word == "{") - (word == "}")
+def message_name_at(file: FileDescriptorProto, path: Sequence[int]) -> str | None:
+    """Return the full name of the message at an index path in a file, or None."""
+    names = [file.package] if file.package else []
+    messages: Sequence[Any] = file.message_type
+    for index in path:
+        if not 0 <= index < len(messages):
+            return None
+        names.append(messages[index].name)
+        # The text does not declare the entries of a map as messages.
+        messages = [each for each in messages[index].nested_type if not each.options.map_entry]
+    return ".".join(names)
