@@ -5,7 +5,7 @@ from .debezium import debezium_format
 from .format import Format
 from .json import json_format, upsert_json_format
 from .maxwell import maxwell_format
-from .protobuf import protobuf_format
+from .protobuf import connect_protobuf_format, protobuf_format
 from .schema_header import with_schema_header
 from .schema_registry import SchemaRegistry
 
@@ -13,6 +13,7 @@ __all__ = [
     "Format",
     "SchemaRegistry",
     "avro_format",
+    "connect_protobuf_format",
     "debezium_format",
     "json_format",
     "maxwell_format",

@@ -33,7 +33,7 @@ from ..columns import quoted_column
 from ..event_time.timestamps import epoch_to_timestamp
 from ._arrow.cursors import child_path
 from .connect_json import UNAVAILABLE
-from .format import Format
+from .format import AmbiguousFormat, Format
 
 _PREFIX = "__tidegate_change_"
 
@@ -119,11 +119,19 @@ class ChangeFormat:
 
     @cached_property
     def _envelope_format(self) -> Format:
-        return self.value_format(self.dialect.envelope)
+        # A table stores neither the fields of the envelope nor a null in a key.
+        columns = StructType([each for each in self.columns if each.name not in self.keys])
+        return self._make_format(self.dialect.envelope, columns)
 
     @cached_property
     def _key_format(self) -> Format:
-        return self.value_format(self.dialect.key_schema)
+        return self._make_format(self.dialect.key_schema, StructType())
+
+    def _make_format(self, schema: StructType, checked_columns: StructType) -> Format:
+        value_format = self.value_format(schema)
+        if isinstance(value_format, AmbiguousFormat):
+            return value_format.checking_nulls(checked_columns, self.dialect.row_path)
+        return value_format
 
     def _parse_envelope(self, raw: DataFrame) -> DataFrame:
         """Add the parts of the envelope, whether it is unreadable, and the key of the record."""

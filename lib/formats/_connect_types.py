@@ -1,7 +1,8 @@
-"""Kafka Connect's logical types, which JSON and Avro carry: their encodings and special values.
+"""Kafka Connect's logical types, which records carry: their encodings and special values.
 
 Kafka Connect and Debezium name the logical type of a field, in JSON as `name` in the schema part,
-in Avro as the attribute `connect.name`. A kind says how the values of such a type are encoded.
+in Avro as the attribute `connect.name`; in Protobuf, some are messages. A kind says how the values
+of such a type are encoded.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
 DATE_NAME = "org.apache.kafka.connect.data.Date"
 MICRO_TIMESTAMP_NAME = "io.debezium.time.MicroTimestamp"
 ZONED_TIMESTAMP_NAME = "io.debezium.time.ZonedTimestamp"
+CONNECT_TIME_NAME = "org.apache.kafka.connect.data.Time"
+CONNECT_TIMESTAMP_NAME = "org.apache.kafka.connect.data.Timestamp"
+VARIABLE_DECIMAL_NAME = "io.debezium.data.VariableScaleDecimal"
 _KINDS = {
     DATE_NAME: DAYS,
-    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
+    CONNECT_TIMESTAMP_NAME: "milliseconds",
     "io.debezium.time.Date": DAYS,
     "io.debezium.time.Timestamp": "milliseconds",
     MICRO_TIMESTAMP_NAME: "microseconds",
@@ -40,7 +44,7 @@ _KINDS = {
     "io.debezium.time.IsoDate": PLAIN,
     "io.debezium.time.IsoTimestamp": PLAIN,
     ZONED_TIMESTAMP_NAME: PLAIN,
-    "io.debezium.data.VariableScaleDecimal": VARIABLE_DECIMAL,
+    VARIABLE_DECIMAL_NAME: VARIABLE_DECIMAL,
 }
 """The kinds of the types that dates, times and decimals are decoded from, by their names."""
 

@@ -66,3 +66,14 @@ class PartialFormat(Protocol):
 
         Otherwise such changes are bad.
         """
+
+
+@runtime_checkable
+class AmbiguousFormat(Protocol):
+    """A format of values in which a null and the default of its type can be the same bytes."""
+
+    def checking_nulls(self, columns: StructType, path: str) -> Format:
+        """Return the format in which such values are bad in these columns only.
+
+        path: that of the struct with the columns in a record; "" for the record itself.
+        """

@@ -31,7 +31,7 @@ class TopicsSection(Section):
     """[changes]: the topics of the database, one for each table, and how they are encoded.
 
     `decimals`, `timestamps`, `unavailable_value` and `shape` are those of `debezium_format`. With
-    encoding = "avro", the schemas are in the registry of the section [registry].
+    encoding = "avro" or "protobuf", the schemas are in the registry of the section [registry].
     """
 
     topics: Names = Field(default=[])
@@ -93,9 +93,9 @@ class Replicate(Config, name="replicate"):
 
     @model_validator(mode="after")
     def _require_registry(self) -> Replicate:
-        if self.changes.encoding == "avro" and self.registry is None:
+        if self.changes.encoding != "json" and self.registry is None:
             raise ConfigError(
-                "missing section: [registry], for changes.encoding = 'avro'",
+                f"missing section: [registry], for changes.encoding = {self.changes.encoding!r}",
                 "the URL of the schema registry",
                 "--set registry.url=http://localhost:8081",
             )
@@ -114,8 +114,8 @@ class Replicate(Config, name="replicate"):
 def job(config: Replicate) -> Job:
     """Return the job of a configuration, which writes each table of the database."""
     changes, output, limits = config.changes, config.output, config.limits
-    is_avro = changes.encoding == "avro"
-    registry = config.registry.to_registry() if config.registry and is_avro else None
+    is_registered = changes.encoding != "json"
+    registry = config.registry.to_registry() if config.registry and is_registered else None
     with config_errors("changes"):
         source = KafkaSource(
             config.kafka.bootstrap_servers,

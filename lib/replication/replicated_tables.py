@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructType
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from ..changelogs.change_schema import is_before, renamed_columns
 from ..columns import as_schema, require_choice, require_instance, require_integer
@@ -32,7 +32,7 @@ from ..errors import (
     TableError,
     TableMismatchError,
 )
-from ..formats import avro_format, debezium_format
+from ..formats import avro_format, connect_protobuf_format, debezium_format
 from ..formats.connect_schema import key_columns, row_columns
 from ..formats.debezium import UNAVAILABLE_VALUE, Shape
 from ..formats.format import Format, PartialFormat
@@ -73,15 +73,19 @@ REPLICATION = "replication"
 """The name of the control table in the commits of a job."""
 Keep = Literal["current", "history", "both"]
 """Which tables of a topic are kept: the current rows, all versions, or both."""
-Encoding = Literal["json", "avro"]
+Encoding = Literal["json", "avro", "protobuf"]
 """How keys and values are encoded."""
 RECORDS_PER_TASK = 25_000
 """How many records of a topic one task handles. Each step of each topic would otherwise have a task
 for each partition of all topics."""
-_SCHEMA_OF_ROWS = {"json": "schema part", "avro": "schema in the registry"}
+_SCHEMA_OF_ROWS = {
+    "json": "schema part",
+    **dict.fromkeys(("avro", "protobuf"), "schema in the registry"),
+}
 _CONVERTER = {
     "json": "value.converter.schemas.enable=true in the connector",
     "avro": "Debezium changes in Avro, with the header of a schema registry",
+    "protobuf": "Debezium changes in Protobuf, with the header of a schema registry",
 }
 _VALUE, _VALUE_REASON = "__tidegate_value", "__tidegate_value_reason"
 _PAUSING_ERRORS = (ColumnError, ColumnTypeError, ConflictError, TableError, TableMismatchError)
@@ -130,7 +134,7 @@ class TableOptions:
 class ReplicatedTables(Sink):
     """Replicate each table of a database from its Debezium topic, all topics in one job.
 
-    The columns of a table come from the schema part of its records, or from the Avro schemas in a
+    The columns of a table come from the schema part of its records, or from the schemas in a
     registry; its key comes from the keys of the records. A topic that appears later gets its table
     by itself. New columns and wider types change the Delta table; a column that records no longer
     have stays, and is null from then on.
@@ -162,10 +166,11 @@ class ReplicatedTables(Sink):
         keep: "current" for the current rows (SCD type 1), "history" for all versions (SCD type 2),
             or "both".
         options_by_topic: options of single topics, by topic.
-        encoding: "json", or "avro" for keys and values with the header of a schema registry, as
-            Confluent's and other Avro converters of Kafka Connect write them.
-        registry: a `SchemaRegistry`, or schemas by id, for Avro.
-        shape, decimals, timestamps, unavailable_value: as for `debezium_format`.
+        encoding: "json", or "avro" or "protobuf" for keys and values with the header of a schema
+            registry, as Confluent's and other converters of Kafka Connect write them.
+        registry: a `SchemaRegistry`, or schemas by id, for Avro and Protobuf.
+        shape, decimals, timestamps, unavailable_value: as for `debezium_format`; for Protobuf,
+            `timestamps` as for `connect_protobuf_format`.
         limits: how many dead letters of a table in a batch pause the table.
         writers: how many tables are written at a time.
         catch_up_records: how many offsets a resumed table catches up in a batch.
@@ -220,10 +225,10 @@ class ReplicatedTables(Sink):
                 'table_name="{schema}.{table}"',
             ) from None
         require_choice(self.encoding, "encoding", Encoding)
-        if (self.encoding == "avro") != (self._schemas is not None):
+        if (self.encoding == "json") != (self._schemas is None):
             raise ArgumentError(
                 f"invalid registry: {self.registry!r} with encoding {self.encoding!r}",
-                "a schema registry for Avro, and none for JSON",
+                "a schema registry for Avro and Protobuf, and none for JSON",
                 'encoding="avro", registry=SchemaRegistry("http://localhost:8081")',
             )
         self._format(StructType().add("id", IntegerType()), ("id",), {}, {})
@@ -421,7 +426,7 @@ class ReplicatedTables(Sink):
         try:
             if state.columns:
                 return self._decode_changes(topic, raw, plan, persisted)
-            if self.encoding == "avro":
+            if self.encoding != "json":
                 return self._without_unknown_schemas(topic, raw, persisted)
             # Records of no table, or tombstones before the first row.
             return replace(topic, skipped=topic.records.new_records)
@@ -436,9 +441,8 @@ class ReplicatedTables(Sink):
         Others are of no table, or tombstones.
         """
         # A format that reads no field of the records.
-        anything = avro_format(
-            f"{ORIGIN} STRING", registry=FixedSchemas(topic.records.registered_schemas)
-        )
+        of_schemas = self._registered_format(topic.records.registered_schemas)
+        anything = of_schemas(StructType().add(ORIGIN, StringType()))
         of_value = anything.explain_failures(raw.where("value IS NOT NULL"))
         reason = F.col("reason")
         if topic.records.has_rows:
@@ -538,8 +542,8 @@ class ReplicatedTables(Sink):
 
     @cached_property
     def _schemas(self) -> SchemaLookup | None:
-        """The schemas of Avro by id."""
-        return to_schema_lookup(self.registry, "AVRO")
+        """The registered schemas by id."""
+        return to_schema_lookup(self.registry, self.encoding.upper())
 
     def _format(
         self,
@@ -548,19 +552,27 @@ class ReplicatedTables(Sink):
         rename: Mapping[str, str],
         schemas: Mapping[int, RegisteredSchema],
     ) -> Format:
-        is_avro = self.encoding == "avro"
         change_format = debezium_format(
             columns,
             key=list(key),
-            value_format=partial(avro_format, registry=FixedSchemas(schemas)) if is_avro else None,
+            value_format=None if self.encoding == "json" else self._registered_format(schemas),
             decimals=self.decimals,
-            timestamps=self.timestamps,
+            timestamps=None if self.encoding == "protobuf" else self.timestamps,
             unavailable_value=self.unavailable_value,
             shape=self.shape,
             rename={old: new for old, new in rename.items() if old in columns.names},
         )
         assert isinstance(change_format, PartialFormat)
         return change_format.passing_unavailable()
+
+    def _registered_format(
+        self, schemas: Mapping[int, RegisteredSchema]
+    ) -> Callable[[StructType], Format]:
+        """Return the function that makes the format of records with the header of a registry."""
+        registry = FixedSchemas(schemas)
+        if self.encoding == "avro":
+            return partial(avro_format, registry=registry)
+        return partial(connect_protobuf_format, registry=registry, timestamps=self.timestamps)
 
     def _format_of(self, state: TableState, topic: TopicRecords) -> Format:
         rename = self._options(state.topic).rename

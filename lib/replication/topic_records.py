@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ..formats.avro import connect_declaration
 from ..formats.connect_schema import schema_name
+from ..formats.protobuf import protobuf_declaration
 from ..formats.registered_schemas import RegisteredSchema, SchemaLookup
 from ..formats.schema_header import schema_id
 from ..sources import Input, KafkaSource
@@ -74,9 +75,9 @@ class TopicRecords:
 
     records, missed_records: the numbers of both, without those that were counted before.
     value_schemas, key_schemas: the distinct schema parts, in the order of the log. Those of Avro
-        are the declarations of the schemas in the registry.
+        and Protobuf are the declarations of the schemas in the registry.
     has_rows: whether some record has a value that can be of a row.
-    has_unknown_keys: whether the schema of some key is not in the registry, or is not Avro.
+    has_unknown_keys: whether the schema of some key is not in the registry, or is of another type.
     registered_schemas: the schemas of the ids in keys and values, by id, without unknown ones.
     """
 
@@ -98,7 +99,7 @@ class TopicRecords:
 def find_topics(records: DataFrame, registry: SchemaLookup | None = None) -> list[TopicRecords]:
     """Return the topics of a batch with their schema parts, which records of a table share.
 
-    registry: has the schemas of Avro; without one, records are JSON.
+    registry: has the schemas of Avro or Protobuf; without one, records are JSON.
 
     Raises RegistryError.
     """
@@ -132,7 +133,7 @@ def _topic_records(
 ) -> TopicRecords:
     """Return the records of a topic.
 
-    schemas: the schemas of Avro by id; None for JSON, whose records have their own declarations.
+    schemas: the registered schemas by id; None for JSON, whose records have their own declarations.
     """
     keys, values = (
         list(dict.fromkeys(group[column] for group in groups if group[column] is not None))
@@ -142,7 +143,7 @@ def _topic_records(
     if schemas is not None:
         found = {part: schemas[part] for part in (*keys, *values) if part != _NO_SCHEMA}
         known = {int(part): schema for part, schema in found.items() if schema is not None}
-        declared = {number: connect_declaration(schema) for number, schema in known.items()}
+        declared = {number: _declaration(schema) for number, schema in known.items()}
         keys, values = (
             [declared.get(int(part)) if part != _NO_SCHEMA else part for part in parts]
             for parts in (keys, values)
@@ -158,6 +159,11 @@ def _topic_records(
         has_unknown_keys=None in keys,
         registered_schemas=known,
     )
+
+
+def _declaration(schema: RegisteredSchema) -> str | None:
+    """Return a schema as Kafka Connect declares the same type; None if no record has it."""
+    return connect_declaration(schema) or protobuf_declaration(schema)
 
 
 def _schema_id(column: str) -> Column:

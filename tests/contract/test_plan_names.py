@@ -153,6 +153,7 @@ def all_formats() -> dict[str, Any]:
         "avro with a registry": formats.avro_format(AVRO, registry=registry),
         "avro with fixed schemas": formats.avro_format(AVRO, registry={1: AVRO}),
         "protobuf": formats.protobuf_format(descriptor_set(), "shop.Click"),
+        "connect protobuf": formats.connect_protobuf_format(row, registry=registry),
         "schema_header": formats.with_schema_header(formats.json_format("page STRING")),
         "debezium": formats.debezium_format(row, key="id"),
         "connect json": ConnectJson("precise", "milliseconds", "unset")(as_schema(row)),

@@ -310,7 +310,8 @@ def test_flattened_rows_in_avro(
         ({"encoding": "avro"}, "invalid registry: None with encoding 'avro'"),
         ({"registry": SchemaRegistry("http://localhost:1")}, "invalid registry: .* 'json'"),
         ({"encoding": "avro", "registry": "http://localhost:1"}, "invalid registry"),
-        ({"encoding": "protobuf"}, "invalid encoding: 'protobuf'"),
+        ({"encoding": "protobuf"}, "invalid registry: None with encoding 'protobuf'"),
+        ({"encoding": "xml"}, "invalid encoding: 'xml'"),
         (
             {"encoding": "avro", "registry": {1: json.dumps("int")}, "decimals": "precise"},
             "invalid decimals and timestamps",

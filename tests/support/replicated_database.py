@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.support.connect_avro import AvroConverter
+from tests.support.connect_protobuf import ProtobufConverter
 from tests.support.delta_tables import rows
 from tests.support.replicated_topics import send_changes
 from tidegate import Job, KafkaSource, run
@@ -21,7 +22,7 @@ from tidegate.testing import Broker
 class Database:
     """The topics of one database, and the job that replicates them.
 
-    converter: converts the records that are sent to Avro.
+    converter: converts the records that are sent to Avro or Protobuf.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Database:
         broker: Broker,
         root: Path,
         *,
-        converter: AvroConverter | None = None,
+        converter: AvroConverter | ProtobufConverter | None = None,
         **options: Any,
     ) -> None:
         self.servers, self.broker, self.root = broker.bootstrap_servers, broker, root
@@ -38,7 +39,9 @@ class Database:
         self.converter = converter
         if converter is not None:
             registry = SchemaRegistry(converter.registry.url, attempts=1)
-            self.options |= {"encoding": "avro", "registry": registry}
+            is_avro = isinstance(converter, AvroConverter)
+            encoding = "avro" if is_avro else "protobuf"
+            self.options |= {"encoding": encoding, "registry": registry}
         self.control = root / "replication"
 
     def topic(self, table: str) -> str:
