@@ -98,7 +98,7 @@ class BatchStats:
 
     Attributes:
         corrected_rows: late rows that were merged into their windows; `late_rows` includes them.
-        clamped_rows: rows with an event time in the future that was set to the current time.
+        clamped_rows: rows whose event time in the future was set to the limit of their input.
         filtered_rows: valid rows that `where` of their input removed.
         discarded_rows: rows that are not good and are only counted (on_error="drop").
         rule_violations: the rows that violate each rule, by its name.
