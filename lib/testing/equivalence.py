@@ -56,7 +56,7 @@ def compare_stream_and_batch(
         ignore: columns to exclude from the comparison, such as estimates.
 
     Returns:
-        the differences; `agree` is true without any.
+        the differences; `is_empty` is true if there are none.
 
     Raises:
         ArgumentError, ColumnError, ColumnTypeError: at the call.
