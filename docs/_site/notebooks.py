@@ -39,7 +39,8 @@ def _blocks(name: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         source = _text(cell["source"])
         if cell["cell_type"] == "markdown":
             heading = next(reversed(_HEADING.findall(source)), heading)
-            yield source
+            # A link to docs/ in the repository is a link to a page of the site.
+            yield source.replace("](../docs/", "](../")
             continue
         yield f"```python\n{source}\n```"
         printed = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
+from docs._site.notebooks import pages
 from tidegate.spark.jars import project_root
 
 FOLDER = project_root() / "notebooks"
@@ -39,6 +41,17 @@ def test_a_notebook_runs_from_top_to_bottom_and_draws(
         if cell.cell_type == "code":
             exec(compile(cell.source, f"{path.name}[{number}]", "exec"), names)
     assert drawn
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_links_of_a_notebook_lead_to_files_in_the_repository_and_in_the_site(path: Path) -> None:
+    texts = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    files = re.findall(r"\]\(([^)#:]+)", "\n".join(texts))
+    assert [file for file in files if not (FOLDER / file).exists()] == []
+    page = pages()[f"notebooks/{path.stem}.md"]
+    links = re.findall(r"\]\((\.\./[^)#]+\.md)", page)
+    assert len(links) == len(files)
+    assert [link for link in links if not (project_root() / "docs/guides" / link).exists()] == []
 
 
 def test_a_kernel_executes_a_notebook_and_stores_its_pictures(tmp_path: Path) -> None:
