@@ -46,7 +46,7 @@ GUIDES = {
     "doctor": "[Preflight checks](../operate/preflight-checks.md)",
     "status": "[Monitoring](../operate/monitoring.md#status-of-all-jobs)",
     "redrive": "[Dead letters](../guides/dead-letters.md)",
-    "resume": "[Replicate a database](../guides/replicate.md#a-table-that-fails)",
+    "resume": "[Replicate a database](../guides/replicate.md#paused-tables)",
     "erase": "[Erase personal data](../operate/erasure.md)",
     "rescale": "[Rescale state](../operate/rescale-state.md)",
     "sizing": "[Sizing](../operate/sizing.md)",
