@@ -28,7 +28,9 @@ RepairExpression = Annotated[
 ]
 RepairedFile = Annotated[
     Path | None,
-    typer.Option(help="JSON lines with topic, partition, offset, value: the letters to send."),
+    typer.Option(
+        help="Send only the dead letters of these JSON lines: topic, partition, offset, value."
+    ),
 ]
 TargetTopic = Annotated[str | None, typer.Option(help="Send to this topic, not the original one.")]
 DryRun = Annotated[
@@ -50,7 +52,7 @@ def redrive(
 ) -> None:
     """Send dead letters back to their topic, unchanged or repaired, each exactly once.
 
-    The command can be repeated, also after an interruption: it skips letters that were sent.
+    The command can be repeated, also after an interruption: it skips dead letters already sent.
     """
     if repair is not None and repaired is not None:
         raise ArgumentError("invalid options: --repair and --repaired", "one of the two")
