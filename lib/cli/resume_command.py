@@ -20,14 +20,27 @@ Recreate = Annotated[
         "away before, and take a snapshot with the connector.",
     ),
 ]
+SkipLost = Annotated[
+    bool,
+    typer.Option(
+        "--skip-lost",
+        help="Continue without the records that the topic has deleted since the pause. Take a "
+        "snapshot with the connector after this.",
+    ),
+]
 
 
-def resume(control_table: ControlTable, topics: Topics, recreate: Recreate = False) -> None:
+def resume(
+    control_table: ControlTable,
+    topics: Topics,
+    recreate: Recreate = False,
+    skip_lost: SkipLost = False,
+) -> None:
     """Resume paused tables of a replicated database.
 
     The job, running or at its next start, takes the request into account with its next batch, and
     then catches up in parts, while the other tables continue. Correct the cause of the pause first:
     `tidegate status` shows it.
     """
-    request_resume(control_table, topics, recreate=recreate)
+    request_resume(control_table, topics, recreate=recreate, skip_lost=skip_lost)
     typer.echo(f"{', '.join(topics)}: resumed with the next batches of the job.")

@@ -47,19 +47,21 @@ class ResumeRequest:
     """A request to resume the paused tables of a topic, as a file in the folder REQUESTS.
 
     recreate: whether the tables are new ones, because the previous ones were moved away.
+    skip_lost: whether the tables continue without the records that the topic has deleted.
     """
 
     recreate: bool = False
+    skip_lost: bool = False
 
     def to_json(self) -> str:
         """Return the content of the file."""
-        return json.dumps({"recreate": self.recreate})
+        return json.dumps({"recreate": self.recreate, "skip_lost": self.skip_lost})
 
     @classmethod
     def from_json(cls, content: bytes | None) -> ResumeRequest:
         """Return the request in a file; one of a file that was deleted meanwhile is empty."""
         values = json.loads(content or b"{}")
-        return cls(bool(values.get("recreate")))
+        return cls(bool(values.get("recreate")), bool(values.get("skip_lost")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,8 @@ class TableState:
 
     table: the name of the tables.
     state, reason: a paused table gets no changes; its records stay in the topic. A resuming one
-        gets those that it has missed, in parts.
+        gets those that it has missed, in parts. A table that is not paused has a reason if it
+        was resumed without records that the topic had deleted.
     columns, key: those of the source table, as far as they are known.
     positions: the end offsets up to which the tables have the topic, by partition.
     changes, dead_letters, skipped: the numbers of records since the first batch, by their outcome.
@@ -96,11 +99,32 @@ class TableState:
         """Return the state of tables that get no more changes until they are resumed."""
         return replace(self, state="paused", reason=reason)
 
-    def requested(self, request: ResumeRequest) -> TableState:
-        """Return the state after a request to resume the tables, which only paused ones can be."""
+    def lost_offsets(self, earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """Return the ranges that the topic has deleted and the tables do not have, by partition.
+
+        earliest: the first offset of each partition of the topic.
+        """
+        positions = {part: self.positions.get(part, 0) for part in earliest}
+        return {
+            part: (positions[part], first)
+            for part, first in sorted(earliest.items())
+            if first > positions[part]
+        }
+
+    def requested(self, request: ResumeRequest, earliest: Mapping[int, int]) -> TableState:
+        """Return the state after a request to resume the tables, which only paused ones can be.
+
+        earliest: the first offset of each partition, for tables that skip lost records; else empty.
+        """
         if self.state != "paused":
             return self
-        resumed = replace(self, state="resuming", reason=None)
+        lost = self.lost_offsets(earliest)
+        resumed = replace(
+            self,
+            state="resuming",
+            reason=f"resumed without {format_lost(lost)}" if lost else None,
+            positions={**self.positions, **{part: end for part, (_, end) in lost.items()}},
+        )
         if not request.recreate:
             return resumed
         return replace(resumed, columns=StructType(), key=(), table_ids={})
@@ -122,6 +146,17 @@ class TableState:
             dict(self.counted_positions),
             dict(self.table_ids),
         )
+
+
+def format_lost(lost: Mapping[int, tuple[int, int]]) -> str:
+    """Return the lost ranges of a topic by partition, as one line.
+
+    >>> format_lost({0: (5, 12)})
+    '7 offsets that the topic has deleted (partition 0: from 5 up to 12)'
+    """
+    ranges = ", ".join(f"partition {part}: from {a} up to {b}" for part, (a, b) in lost.items())
+    count = sum(end - start for start, end in lost.values())
+    return f"{count:,} offsets that the topic has deleted ({ranges})"
 
 
 def read_states(spark: SparkSession, path: str) -> dict[str, TableState]:
@@ -188,10 +223,13 @@ def _newest_actions(files: FileSystem, folder: str) -> Iterator[dict[str, Any]]:
             yield from (json.loads(line) for line in file.read().splitlines())
 
 
-def request_resume(path: str, topics: Sequence[str], *, recreate: bool = False) -> None:
+def request_resume(
+    path: str, topics: Sequence[str], *, recreate: bool = False, skip_lost: bool = False
+) -> None:
     """Ask the job to resume the paused tables of these topics, with its next batches.
 
     recreate: whether the tables are new ones, because the previous ones were moved away.
+    skip_lost: whether the tables continue without records that the topic has deleted meanwhile.
 
     Raises ArgumentError for a topic whose tables are not paused; then none is resumed.
     """
@@ -209,7 +247,7 @@ def request_resume(path: str, topics: Sequence[str], *, recreate: bool = False) 
         # The job ignores names with a dot, and so never reads a part of a request.
         partial_file = f"{folder}/{REQUESTS}/.{topic}"
         with files.open_output_stream(partial_file) as file:
-            file.write(ResumeRequest(recreate).to_json().encode())
+            file.write(ResumeRequest(recreate, skip_lost).to_json().encode())
         files.move(partial_file, f"{folder}/{REQUESTS}/{topic}")
 
 

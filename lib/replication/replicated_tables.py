@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -49,10 +49,12 @@ from ..offsets import partition_offset
 from ..sinks import CurrentTable, FanOut, HistoryTable, Sink
 from ..sinks.base import AcceptedRows, require_target
 from ..sources import KafkaSource
+from ..sources.topics import open_kafka_client
 from ..spark.spark_errors import raise_disk_error
 from .control_table import (
     TableState,
     delete_requests,
+    format_lost,
     merged_columns,
     read_requests,
     read_states,
@@ -332,10 +334,24 @@ class ReplicatedTables(Sink):
             rows.count()
         except (PySparkException, Py4JJavaError) as error:
             raise_disk_error(error)
-            reason = f"the records since the pause cannot be read: {root_cause_text(error)}"
+            lost = state.lost_offsets(self._earliest_offsets(spark, topic, target))
+            problem = format_lost(lost) if lost else root_cause_text(error)
+            remedy = "; resume with --skip-lost to continue without them" if lost else ""
+            reason = f"the records since the pause cannot be read: {problem}{remedy}"
             return _MissedRecords(start, start, is_last=False, failure=reason)
         is_last = all(end[part] >= last for part, last in target.items())
         return _MissedRecords(start, end, is_last=is_last, rows=rows)
+
+    def _earliest_offsets(
+        self, spark: SparkSession, topic: str, partitions: Iterable[int]
+    ) -> Mapping[int, int]:
+        """Return the first offset of each partition; empty if the brokers do not answer."""
+        try:
+            with open_kafka_client(spark, self.source) as kafka:
+                return kafka.earliest_offsets({topic: list(partitions)}).get(topic, {})
+        except OSError as error:
+            _LOG.warning("cannot list the first offsets of %s: %s", topic, error)
+            return {}
 
     def _planned(
         self, topic: TopicRecords, states: Mapping[str, TableState], missed: _MissedRecords | None
@@ -666,16 +682,27 @@ class _ReplicatedRows(AcceptedRows):
         for topic in self.states.keys() - written:
             states[topic] = self._after_batch_without_records(self.states[topic], batch)
         requests = read_requests(spark, sink.path)
+        taken = []
         for topic, request in requests.items():
             if topic in states:
-                states[topic] = states[topic].requested(request)
+                partitions = {*states[topic].positions, *batch.plan.end.get(topic, ())}
+                earliest = (
+                    sink._earliest_offsets(spark, topic, partitions) if request.skip_lost else {}
+                )
+                if request.skip_lost and not earliest:
+                    # The next batch asks the brokers again.
+                    continue
+                states[topic] = states[topic].requested(request, earliest)
+                if states[topic].reason:
+                    _LOG.warning("the table %s is %s", states[topic].table, states[topic].reason)
+            taken.append(topic)
 
         def commit(options: CommitOptions) -> None:
             table.overwrite(states_frame(spark, states.values()), sink.path, options)
 
         outcome = sink._commit_once(spark, batch, commit, rows_out)
         if outcome == "written":
-            delete_requests(spark, sink.path, requests)
+            delete_requests(spark, sink.path, taken)
         return outcome
 
     def _after_batch_without_records(self, state: TableState, batch: CommitContext) -> TableState:

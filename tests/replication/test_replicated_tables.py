@@ -251,6 +251,46 @@ def test_a_resumed_table_catches_up_in_parts(
     assert list((database.control / "_requests").iterdir()) == []
 
 
+def test_a_paused_table_continues_without_records_that_its_topic_has_deleted(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    database = Database(broker, tmp_path)
+    database.send("users", USERS.change("c", 1, {"id": 1, "name": "a"}))
+    database.run(spark)
+    table, aside = tmp_path / "tables" / "public.users", tmp_path / "aside"
+    table.rename(aside)
+    missed = [USERS.change("c", number, {"id": number, "name": "c"}) for number in range(2, 6)]
+    database.send("users", *missed)
+    database.run(spark)
+    broker.delete_records(database.topic("users"), {0: 3})
+    aside.rename(table)
+
+    def states_after(number: int, *, skip_lost: bool) -> list[tuple[str, int, str | None]]:
+        request_resume(str(database.control), [database.topic("users")], skip_lost=skip_lost)
+        found = []
+        for each in range(2):
+            change = USERS.change("c", 10 * number + each, {"id": 10 * number + each, "name": "d"})
+            database.send("users", change)
+            database.run(spark)
+            state = database.states()["users"]
+            found.append((state["state"], state["positions"][0][1], state["reason"]))
+        return found
+
+    lost = "2 offsets that the topic has deleted (partition 0: from 1 up to 3)"
+    unreadable = f"the records since the pause cannot be read: {lost}"
+    assert states_after(1, skip_lost=False) == [
+        ("resuming", 1, None),
+        ("paused", 1, f"{unreadable}; resume with --skip-lost to continue without them"),
+    ]
+    # The name of the option is in the reason; the row of the table has what is missing.
+    assert states_after(2, skip_lost=True) == [
+        ("resuming", 3, f"resumed without {lost}"),
+        ("active", 9, f"resumed without {lost}"),
+    ]
+    assert [row["id"] for row in database.rows("users")] == [1, 4, 5, 10, 11, 20, 21]
+    assert list((database.control / "_requests").iterdir()) == []
+
+
 def test_a_table_whose_columns_do_not_fit_is_replaced_by_a_new_one(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
