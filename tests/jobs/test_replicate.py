@@ -69,7 +69,8 @@ def test_avro_has_its_schemas_in_the_registry(spark: SparkSession) -> None:
         ({"changes": {"pattern": "a", "topics": "b"}}, "invalid topic choice: topics and pattern"),
         ({"changes": {}}, "invalid topic choice: none"),
         ({"changes": {"pattern": "a", "encoding": "avro"}}, r"missing section: \[registry\]"),
-        ({"changes": {"pattern": "a", "encoding": "protobuf"}}, "encoding"),
+        ({"changes": {"pattern": "a", "encoding": "xml"}}, "encoding"),
+        ({"changes": {"pattern": "a", "encoding": "protobuf"}}, r"missing section: \[registry\]"),
     ],
 )
 def test_an_invalid_configuration_is_refused(
