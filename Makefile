@@ -10,7 +10,7 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jobs crash pages quick chaos check format bench bench-peers notebooks broker docs wheel release lock clean
+.PHONY: help setup demo test jobs crash pages installed quick chaos check format bench bench-peers notebooks broker docs wheel release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ crash: setup $(CLASSES) ## kill every job, and crash every sink between its tabl
 
 pages: setup $(CLASSES) ## run the examples of the pages, the notebooks, and small benchmarks
 	$(PYTEST) -m pages
+
+installed: setup ## build the package, install it in an empty environment, and run the first jobs there
+	$(VENV) -m pytest -m pages tests/setup/test_installed_package.py
 
 quick: setup $(CLASSES) ## run the fast tests that need no broker
 	$(PYTEST) -m "not jobs and not crash and not pages and not broker and not cluster and not slow"

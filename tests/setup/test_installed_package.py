@@ -1,4 +1,7 @@
-"""The built package runs a session and a job in an empty environment, without a checkout."""
+"""The built package runs a session and jobs in an empty environment, without a checkout.
+
+INSTALL_PYTHON is the interpreter of that environment; by default that of the tests.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.setup.test_package import tracked
+from tests.support.page_examples import READERS, blocks
 from tidegate.spark.jars import project_root
 from tidegate.versions import installed_pyspark, spark_version
 
@@ -56,6 +60,27 @@ with Broker.start() as broker:
     arguments = ["--config", "job.toml"]
     arguments += [part for setting in settings for part in ("--set", setting)]
     sys.exit(subprocess.run([*command, *arguments]).returncode)
+"""
+README_JOB = f"""
+import runpy
+from pathlib import Path
+from confluent_kafka import Producer
+from tidegate.testing import Broker
+
+record = '{{"page": "%s", "ms": 3.0, "event_time": "2026-01-01T%sZ"}}'
+clicks = [("/a", "00:00:01"), ("/a", "00:00:59"), ("/b", "00:01:00"), ("/a", "01:00:00")]
+with Broker.start() as broker:
+    broker.create_topic("clicks", partitions=1)
+    producer = Producer({{"bootstrap.servers": broker.bootstrap_servers}})
+    for page, clock in clicks:
+        producer.produce("clicks", record % (page, clock))
+    producer.produce("clicks", "not JSON")
+    assert producer.flush(30) == 0
+    program = Path("views.py")
+    program.write_text(program.read_text().replace("{READERS}", broker.bootstrap_servers))
+    spark = runpy.run_path("views.py")["spark"]
+    rows = spark.read.format("delta").load("tables/views").orderBy("window_start").collect()
+    print(spark.version, [(row["page"], row["views"], row["mean_ms"]) for row in rows])
 """
 COUNT = """
 from tidegate import spark_session
@@ -101,7 +126,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{name}=={version}\n" for name, version in pins))
     environment = folder / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    interpreter = os.environ.get("INSTALL_PYTHON", sys.executable)
+    subprocess.run([interpreter, "-m", "venv", str(environment)], check=True)
     python = environment / "bin" / "python"
     install = [python, "-m", "pip", "install", "--quiet", "--no-input", "-c", constraints, wheel]
     done = subprocess.run(list(map(str, install)), capture_output=True, text=True)
@@ -140,3 +166,14 @@ def test_a_toml_job_runs_on_the_embedded_broker(installation: Installation) -> N
     assert "downloading the jars of Delta and Kafka" in done.stderr
     count = installation.run("-c", COUNT)
     assert count.stdout.split()[-2:] == [installed_pyspark(), "2"], count.stderr[-3000:]
+
+
+def test_the_first_job_of_the_readme_runs(installation: Installation) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (program,) = [block.body for block in blocks(text) if block.title == "views.py"]
+    (installation.folder / "views.py").write_text(program, encoding="utf-8")
+    done = installation.run("-c", README_JOB)
+    assert done.returncode == 0, done.stderr[-3000:]
+    counted, rows = done.stdout.splitlines()[-2:]
+    assert counted == "5 read, 0 late, 1 dead letters"
+    assert rows == f"{installed_pyspark()} [('/a', 2, 3.0), ('/b', 1, 3.0)]"
