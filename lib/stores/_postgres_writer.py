@@ -184,7 +184,7 @@ class BatchWriter:
         recorded = self._run("SELECT batch FROM {progress} WHERE target = {name}")
         if recorded:
             raise TableMismatchError(
-                f"{self.target_name} is missing.",
+                f"{self.target_name} is missing",
                 f"{PROGRESS_TABLE} has its batch {recorded[0][0]}, so it was deleted or renamed.",
                 "restore both tables; or use a new path and delete the row of the progress table.",
             )
