@@ -463,9 +463,9 @@ def _converted(build: ArrayBuilder, convert: Convert) -> ArrayBuilder:
     def make(cursors: Cursors, rows: NumpyArray, values: Any) -> Any:
         built = build(cursors, rows, values)
         zeros = np.zeros(len(rows), np.int64)
-        # Values with a fault already are not converted to another one.
-        faults = cursors.fault[rows] if len(rows) else np.zeros(0, np.int32)
-        value_cursors = Cursors(cursors.data, zeros, zeros.copy(), faults.copy(), cursors.faults)
+        # A value with a fault keeps it.
+        faults = cursors.fault[rows]
+        value_cursors = Cursors(cursors.data, zeros, zeros.copy(), faults, cursors.faults)
         converted = convert(value_cursors, built)
         cursors.propagate_faults(rows, value_cursors.fault)
         return converted
