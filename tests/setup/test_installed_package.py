@@ -79,7 +79,7 @@ with Broker.start() as broker:
     program = Path("views.py")
     program.write_text(program.read_text().replace("{READERS}", broker.bootstrap_servers))
     spark = runpy.run_path("views.py")["spark"]
-    rows = spark.read.format("delta").load("tables/views").orderBy("window_start").collect()
+    rows = spark.read.format("delta").load("tables/views").orderBy("window").collect()
     print(spark.version, [(row["page"], row["views"], row["mean_ms"]) for row in rows])
 """
 COUNT = """
