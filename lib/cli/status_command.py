@@ -20,7 +20,7 @@ from rich.table import Column, Table
 from ..checkpoint.lineage import CheckpointLineage, Rescaling
 from ..checkpoint.lineage_files import LINEAGE_FILE_PATTERN, LINEAGE_FOLDER, parse_lineage_files
 from ..checkpoint.spark_logs import read_consistently, require_recorded_logs
-from ..commit.batch import Stamp
+from ..commit.batch import Stamp, sum_counts
 from ..errors import ArgumentError, TableMismatchError, TidegateError
 from ..kafka.admin import Cluster
 from ..paths import arrow_file_system, normalize_path
@@ -428,6 +428,15 @@ class JobStatus:
         """The time and the batch of the latest commit."""
         return max((c.timestamp_ms, c.stamp.batch) for table in self.tables for c in table.commits)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The filtered and discarded rows, the overflows, and the violations of each rule."""
+        stamps = [commit.stamp for table in self.tables for commit in table.commits]
+        # A batch has the same counts in each table, but overflows can be known only to the target.
+        stamps.sort(key=lambda stamp: not stamp.output.startswith(_SIDE))
+        by_batch = {stamp.batch: stamp.rare_counts for stamp in stamps}
+        return dict(sorted(sum_counts(by_batch.values()).items()))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the status for JSON."""
         values: dict[str, Any] = {
@@ -435,6 +444,7 @@ class JobStatus:
             "query": self.query,
             "last_commit": _format_time(self.last_commit[0]),
             "tables": [row.__dict__ for row in table_rows(self)],
+            "counts": self.counts,
         }
         checkpoint = self.checkpoint
         if checkpoint is None:
@@ -489,6 +499,9 @@ def status(
             style="bold",
         )
         console.print(_build_table(job_status, folder.root))
+        if job_status.counts:
+            counts = ", ".join(f"{name} {rows:,}" for name, rows in job_status.counts.items())
+            console.print(f"Counts: {counts}.")
         for line in describe_checkpoint(job_status, cluster):
             console.print(line)
         for replicated in replicated_tables(folder, job_status, cluster):

@@ -315,6 +315,12 @@ def _planned_watermark(meta: dict[str, Any]) -> datetime:
     return UNIX_EPOCH + timedelta(milliseconds=int(meta.get("batchWatermarkMs", 0)))
 
 
+_RARE_COUNTS = ("filtered", "discarded", "overflows")
+"""The names of counts in a stamp that are there only if they are not 0."""
+_RULE_COUNT = "rule "
+"""The beginning of the name of the count of a rule's violations."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
     """The metadata of one commit: JSON in Delta's userMetadata, atomic with the rows.
@@ -347,6 +353,15 @@ class Stamp:
     topic_ids: Mapping[str, str] | None = None
     max_event_times: EventTimes | None = None
 
+    @property
+    def rare_counts(self) -> Mapping[str, int]:
+        """The counts that only some batches have, by name."""
+        return {
+            name: count
+            for name, count in self.row_counts.items()
+            if name in _RARE_COUNTS or name.startswith(_RULE_COUNT)
+        }
+
     @classmethod
     def for_batch(
         cls, batch: CommitContext, output: str, row_counts: Mapping[str, int] | None = None
@@ -358,12 +373,11 @@ class Stamp:
             "dead_letters": stats.dead_letters,
             "late": stats.late_rows,
         }
-        rare_counts = {
-            "filtered": stats.filtered_rows,
-            "discarded": stats.discarded_rows,
-            "overflows": stats.overflows,
+        rare = (stats.filtered_rows, stats.discarded_rows, stats.overflows)
+        rare_counts = dict(zip(_RARE_COUNTS, rare, strict=True))
+        rare_counts |= {
+            f"{_RULE_COUNT}{name}": count for name, count in stats.rule_violations.items()
         }
-        rare_counts |= {f"rule {name}": count for name, count in stats.rule_violations.items()}
         batch_counts |= {name: count for name, count in rare_counts.items() if count}
         known_counts = {} if batch.stats is None else batch_counts
         return cls(

@@ -347,6 +347,11 @@ def test_rare_numbers_are_the_same_in_the_summary_metrics_report_status_and_tabl
         "late": 1,
         "offset_gaps": 1,
     }
+    counts = {"filtered": 1, "discarded": 2, "overflows": 1, "rule positive": 2, "rule named": 1}
+    assert status["counts"] == counts
+    code, output = invoke("status", str(tmp_path))
+    line = "Counts: discarded 2, filtered 1, overflows 1, rule named 1, rule positive 2."
+    assert line in output.splitlines()
     assert status["batch"] == max(batches)
     assert status["unfinished_batch"] is None
     # The clamped event is 10 minutes after the Kafka timestamp.
