@@ -67,8 +67,8 @@ OWN_CODES = {
 BEFORE = """# Command line
 
 The command `tidegate` runs the built-in jobs, and monitors, verifies and repairs jobs and their
-tables. `tidegate COMMAND --help` shows the options of a command, and `tidegate --version` the
-version.
+tables. `tidegate COMMAND --help` prints the options of a command. `tidegate --version` prints the
+versions of tidegate, Spark, Delta, Python and Java.
 
 ```console
 $ tidegate run windows --config page_views.toml
@@ -159,7 +159,7 @@ def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     if isinstance(parameter.show_default, str):
-        return f"`{parameter.show_default}`"
+        return str(parameter.show_default)
     if parameter.default in (None, False, True, [], ()):
         return ""
     return f"`{parameter.default}`"

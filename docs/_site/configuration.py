@@ -5,6 +5,7 @@ The meaning of a key comes from the comments of conf/jobs/<job>.toml, where peop
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 import types
@@ -22,6 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from tidegate import Config
 from tidegate.config import config_types as values
+from tidegate.config.sections import OutputSection
 from tidegate.jobs import BUILT_IN_JOBS
 
 ROOT = Path(__file__).parents[2]
@@ -50,17 +52,37 @@ PLAIN: dict[Any, str] = {
     type(None): "nothing",
 }
 SECTION = re.compile(r"^\[(?P<name>[a-z_]+)\]")
-COMMENT = re.compile(r"^(?:# )?(?:or: )?(?P<key>[a-z_]+) = .*?\s# (?P<text>.*)$")
+COMMENT = re.compile(r"^(?:# )?(?:optional: )?(?P<key>[a-z_]+) = .*?\s# (?P<text>.*)$")
+FOLDERS = {"table": "the target table"}
+"""The meaning of the folders whose keys are not their meaning."""
+IN_ROOT = re.compile(r"(; )?\ball tables are folders below root(; )?")
+"""A part of comments that the type of a table's key repeats."""
 BEFORE = """# Configuration
 
-A job reads `conf/jobs/<job>.toml`, or the file that `--config` names. `--set section.key=value` on
-the command line takes precedence over the environment (`TIDEGATE_SECTION__KEY`), the environment
-over the file, and the file over the defaults below. `--show-config` shows the merged configuration
-and the source of each value; secrets are masked.
+The sections and keys of a job's TOML file, with their types and defaults. To write a file, copy
+`conf/jobs/<job>.toml`, which shows each key of a job:
 
-A secret Kafka option is a reference, `env:NAME` or `file:PATH`, never plain text.
+```toml
+[input]
+topics = ["clicks"]
+watermark_delay = "10 seconds"
+```
 
-This page is generated from the models of the configuration and the comments of the files.
+A value is read from, in this order of precedence:
+
+| source | form |
+|---|---|
+| the command line | `--set input.watermark_delay="10 seconds"` |
+| the environment | `TIDEGATE_INPUT__WATERMARK_DELAY="10 seconds"` |
+| the file | `tidegate run JOB --config FILE` |
+| the default | see the tables below |
+
+A script, such as `jobs/page_views.py`, reads `conf/jobs/<job>.toml` without `--config`.
+
+`--show-config` prints the effective configuration with the source of each value, and masks secrets.
+A secret, such as a Kafka password, is a reference, `env:NAME` or `file:PATH`, never plain text.
+
+Durations have a unit: `500 milliseconds`, `10 seconds`, `5 minutes`, `1 hour`, `7 days`.
 """
 
 
@@ -71,7 +93,10 @@ def page() -> str:
     parts = [BEFORE, "## Sections that jobs share\n"]
     for section, names in shared.items():
         title = ", ".join(f"[{name}]" for name in names) + _kind(section)
-        parts += [f"### {title}\n", _section(section, _comments(names, [FIRST, *jobs]))]
+        parts += [
+            f"### {title} {{ #{_anchor(section)} }}\n",
+            _section(section, _comments(names, [FIRST, *jobs]), _base(section, shared)),
+        ]
     parts.append("## Jobs\n")
     for name, model in jobs.items():
         parts += [f"### {name}\n", _about(name), _listed(model, shared)]
@@ -79,7 +104,7 @@ def page() -> str:
             if section not in shared:
                 parts += [
                     f"#### [{key}]{_kind(section)} of {name}\n",
-                    _section(section, _comments([key], [name])),
+                    _section(section, _comments([key], [name]), _base(section, shared)),
                 ]
     return "\n".join(parts)
 
@@ -120,7 +145,20 @@ def _shared(models: Any) -> dict[type[BaseModel], list[str]]:
                 names = found.setdefault(section, [])
                 if name not in names:
                     names.append(name)
-    return found
+    # Each job has its own [output], with these keys.
+    return {**found, OutputSection: ["output"]}
+
+
+def _base(
+    section: type[BaseModel], shared: dict[type[BaseModel], list[str]]
+) -> type[BaseModel] | None:
+    """Return the shared section whose keys a section has, or None."""
+    return next((base for base in section.__mro__[1:] if base in shared), None)
+
+
+def _anchor(section: type[BaseModel]) -> str:
+    """Return the id of the heading of a shared section."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", section.__name__).lower()
 
 
 def _listed(model: type[BaseModel], shared: dict[type[BaseModel], list[str]]) -> str:
@@ -135,14 +173,38 @@ def _is_section(field: FieldInfo) -> bool:
     return free or any(_models(field.annotation))
 
 
-def _section(section: type[BaseModel], comments: dict[str, str]) -> str:
-    lines = [_purpose(section), "", "| key | value | default | meaning |", "|---|---|---|---|"]
-    for name, field in _fields(section).items():
+def _section(
+    section: type[BaseModel], comments: dict[str, str], base: type[BaseModel] | None = None
+) -> str:
+    """Return the purpose and the keys of a section; with a base, those that differ from it."""
+    fields = _fields(section)
+    inherited: dict[str, FieldInfo] = {}
+    lines = [_purpose(section), ""]
+    if base is not None:
+        inherited = _fields(base)
+        # Fields have no equality; their texts contain all that the page shows.
+        fields = {
+            name: field
+            for name, field in fields.items()
+            if repr(field) != repr(inherited.get(name))
+        }
+        ending = ", and:" if fields else "."
+        lines += [f"The section has [these keys](#{_anchor(base)}){ending}", ""]
+    if fields:
+        lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for name, field in fields.items():
         key = field.alias or name
         text = field.description or comments.get(key, "")
-        lines.append(
-            f"| `{key}` | {_cell(_value(field))} | {_cell(_default(field))} | {_cell(text)} |"
-        )
+        if not text and name in inherited:
+            text = (inherited[name].description or "").partition("; default: ")[0]
+        if key == "kind" and _kind(section):
+            text = "the kind of windows"
+        if not text and _value(field).startswith("folder"):
+            text = FOLDERS.get(key, key.replace("_", " "))
+        text, _, described_default = text.partition("default: ")
+        default = described_default or _default(field)
+        text = text.rstrip("; ")
+        lines.append(f"| `{key}` | {_cell(_value(field))} | {_cell(default)} | {_cell(text)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -166,8 +228,9 @@ def _kind(section: type[Any]) -> str:
 
 def _purpose(section: type[BaseModel]) -> str:
     text = inspect.getdoc(section) or ""
-    text = text.partition("\n\n")[0] if is_dataclass(section) else text
-    return re.sub(r"^\[[a-z_]+\][^:\n]*: ", "", text).strip()
+    text = text.partition("\n\n")[0] if is_dataclass(section) else text.partition("\n\n>>>")[0]
+    text = re.sub(r"^(One of )?\[\[?[a-z_.<>]+\]?\][^:\n]*: ", "", text).strip()
+    return text[:1].upper() + text[1:]
 
 
 def _cell(text: str) -> str:
@@ -187,6 +250,8 @@ def _default_text(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list):
+        return f"`{json.dumps(value)}`" if value else "empty"
     return f"`{value}`" if value or value == 0 else "empty"
 
 
@@ -212,6 +277,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(dict.fromkeys(_type(part) for part in parts if part is not type(None)))
     if origin in (list, tuple):
         return f"list of {_type(parts[0])}"
+    if origin is dict and typing.get_origin(parts[1]) is dict and int in typing.get_args(parts[1]):
+        return "offsets"
     if origin is dict:
         return f"table of {_type(parts[1])}"
     return PLAIN.get(annotation, "section")
@@ -236,5 +303,5 @@ def _comments(sections: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
             current = begins["name"] if begins else current
             found = COMMENT.match(line)
             if found and current in sections:
-                text.setdefault(found["key"], found["text"])
+                text.setdefault(found["key"], IN_ROOT.sub("", found["text"]))
     return text

@@ -28,8 +28,8 @@ from .topics_command import topics
 from .version_option import VersionOption
 
 _GROUPS = {
-    "run": "Run a built-in job, which is defined by a TOML file.",
-    "compare": "Compare a job's table with a batch run over the same records.",
+    "run": "Run a built-in job with a TOML configuration file.",
+    "compare": "Verify a job's table: recompute it as one batch, and compare the two.",
     "replay": "Run a job over its records again, into separate tables; compare, then swap.",
     "doctor": "Run all checks of a job's start and print the findings, without changing anything.",
 }

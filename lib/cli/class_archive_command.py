@@ -14,7 +14,7 @@ from ..spark.session import archive_path, cds_options
 
 ArchiveFile = Annotated[
     Path | None,
-    typer.Option("--to", dir_okay=False, help="The file.", show_default="next to the jars"),
+    typer.Option("--to", dir_okay=False, help="The archive.", show_default="next to the jars"),
 ]
 
 _MEGABYTE = 1_000_000

@@ -21,6 +21,7 @@ from ..kafka.admin import Cluster
 from ..kafka.producer import Record, deliver
 from .kafka_options import Options, Servers
 
+Topic = Annotated[str, typer.Argument(help="The topic to send to.")]
 Files = Annotated[
     list[Path] | None, typer.Argument(help="Files with one record per line; - is standard input.")
 ]
@@ -40,7 +41,7 @@ _STANDARD_INPUT = "-"
 
 
 def produce(
-    topic: str,
+    topic: Topic,
     files: Files = None,
     servers: Servers = "localhost:9092",
     create: Create = None,
@@ -50,8 +51,8 @@ def produce(
 ) -> None:
     """Send each line of the files as a record to a topic, or send sample clicks.
 
-    The event times of sample clicks end now. Clicks are out of order; some are duplicates,
-    some late, and some invalid.
+    The newest event time of the sample clicks is the current time. The clicks are out of order;
+    some are duplicates, some are late, and some are invalid.
     """
     if (sample is None) == (not files):
         raise ArgumentError(

@@ -28,11 +28,11 @@ RepairExpression = Annotated[
 ]
 RepairedFile = Annotated[
     Path | None,
-    typer.Option(
-        help="Send only the dead letters of these JSON lines: topic, partition, offset, value."
-    ),
+    typer.Option(help="JSON lines with topic, partition, offset, value: the dead letters to send."),
 ]
-TargetTopic = Annotated[str | None, typer.Option(help="Send to this topic, not the original one.")]
+TargetTopic = Annotated[
+    str | None, typer.Option(help="Send to this topic instead of the original one.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Count the dead letters; send none, and use no broker.")
 ]
@@ -52,7 +52,7 @@ def redrive(
 ) -> None:
     """Send dead letters back to their topic, unchanged or repaired, each exactly once.
 
-    The command can be repeated, also after an interruption: it skips dead letters already sent.
+    The command can be repeated, also after an interruption: it skips dead letters that were sent.
     """
     if repair is not None and repaired is not None:
         raise ArgumentError("invalid options: --repair and --repaired", "one of the two")

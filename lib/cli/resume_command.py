@@ -16,8 +16,8 @@ Recreate = Annotated[
     bool,
     typer.Option(
         "--recreate",
-        help="Create new tables with the columns of the next records. Move the previous tables "
-        "away before, and take a snapshot with the connector.",
+        help="Create new tables with the columns of the next records. First move the previous "
+        "tables away, and take a snapshot with the connector.",
     ),
 ]
 SkipLost = Annotated[
@@ -38,9 +38,9 @@ def resume(
 ) -> None:
     """Resume paused tables of a replicated database.
 
-    The job, running or at its next start, takes the request into account with its next batch, and
-    then catches up in parts, while the other tables continue. Correct the cause of the pause first:
-    `tidegate status` shows it.
+    Correct the cause of the pause first: `tidegate status` shows it. The job reads the request with
+    its next batch. The resumed tables then catch up in several batches, while the other tables
+    continue.
     """
     request_resume(control_table, topics, recreate=recreate, skip_lost=skip_lost)
     typer.echo(f"{', '.join(topics)}: resumed with the next batches of the job.")

@@ -480,7 +480,7 @@ def status(
     """Show the commits, offsets and watermark of each job below a folder.
 
     The command reads table logs and checkpoints as files; it does not start Spark. Damaged tables
-    and checkpoints are named after the others, with the exit code 5.
+    and checkpoints are listed last; the exit code is then 5.
     """
     folder = OutputFolder(root)
     job_statuses = group_by_job(*folder.scan())

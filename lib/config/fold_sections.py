@@ -25,11 +25,15 @@ class FoldSection(Section):
     {'balance': 'state.balance + event.amount'}
     """
 
-    key: Names
-    type_column: str = "type"
-    state: dict[str, str]
-    initial: dict[str, bool | int | float | str] = Field(default={})
-    handlers: dict[str, dict[str, str]]
+    key: Names = Field(description="key columns of the state")
+    type_column: str = Field(default="type", description="column with the event type")
+    state: dict[str, str] = Field(description="columns of the state, and their types")
+    initial: dict[str, bool | int | float | str] = Field(
+        default={}, description="initial values of state columns; null if not set"
+    )
+    handlers: dict[str, dict[str, str]] = Field(
+        description="for each event type, the SQL expressions of the state columns that it changes"
+    )
 
     def to_fold(self, log_position: Sequence[str], on_unknown: Literal["refuse", "ignore"]) -> Fold:
         """Return the fold; a state column without an initial value starts as null.
@@ -59,9 +63,11 @@ class FoldSection(Section):
 class CommandSection(Section):
     """[decide.handlers.<type>]: the event that a command becomes, and why it can be rejected."""
 
-    emits: str
-    values: dict[str, str] = Field(default={})
-    refuse: dict[str, str] = Field(default={})
+    emits: str = Field(description="type of the event")
+    values: dict[str, str] = Field(default={}, description="SQL expressions of the event's columns")
+    refuse: dict[str, str] = Field(
+        default={}, description="SQL conditions that reject the command, by their reasons"
+    )
 
 
 class DecideSection(Section):
@@ -72,11 +78,13 @@ class DecideSection(Section):
     'deposited'
     """
 
-    type_column: str = "type"
+    type_column: str = Field(default="type", description="column with the command type")
     events: str = Field(
         description="columns of the events except key, type, time and log position; DDL"
     )
-    handlers: dict[str, CommandSection]
+    handlers: dict[str, CommandSection] = Field(
+        description="for each command type, the event that it becomes, and when it is rejected"
+    )
 
     def to_decider(self, fold: Fold, log_position: Sequence[str]) -> Decider:
         """Return the decider, which ignores commands of unknown types.

@@ -47,9 +47,11 @@ class RegistrySection(Section):
 
     url: str = Field(description="base URL, with its path if it has one")
     user: OptionValue | None = Field(default=None, description="user of basic authentication")
-    password: OptionValue | None = Field(default=None, description="env:NAME or file:PATH")
+    password: OptionValue | None = Field(
+        default=None, description="password, as `env:NAME` or `file:PATH`"
+    )
     token: OptionValue | None = Field(
-        default=None, description="bearer token: env:NAME or file:PATH"
+        default=None, description="bearer token, as `env:NAME` or `file:PATH`"
     )
     certificates: str | None = Field(
         default=None, description="PEM file of the certificate authorities for https"
@@ -80,7 +82,7 @@ class RuleSection(Section):
     name: str = Field(description="name in counts, metrics and dead letters")
     condition: str = Field(description="SQL condition that a row must satisfy")
     on_error: OnError = Field(
-        default="dead_letter", description="what happens to a row that violates the rule"
+        default="dead_letter", description="action for a row that violates the rule"
     )
 
     def to_rule(self) -> Rule:
@@ -130,7 +132,7 @@ def require_declared(section: FormatSection, names: Sequence[str], key: str) -> 
 class FormatSection(Section):
     """The format of an input's values, and the fields to read."""
 
-    event_schema: str = Field(alias="schema")
+    event_schema: str = Field(alias="schema", description="fields to read and their types, as DDL")
     format: Literal["json", "avro", "protobuf"] = Field(
         default="json", description="format of the values"
     )
@@ -204,28 +206,65 @@ class InputSection(FormatSection):
     ('clicks',)
     """
 
-    topics: Names = Field(default=[])
-    pattern: str | None = None
-    partitions: dict[str, list[int]] | None = None
+    topics: Names = Field(
+        default=[], description="topics; exactly one of topics, pattern, partitions is required"
+    )
+    pattern: str | None = Field(
+        default=None, description="regular expression of the topics' names: `clicks-.*`"
+    )
+    partitions: dict[str, list[int]] | None = Field(
+        default=None, description="single partitions of topics: `{ clicks = [0, 1] }`"
+    )
     time: str = Field(default="event_time", description="the event-time field")
     time_unit: TimeUnit | None = Field(
-        default=None, description="unit of an integer time since 1970"
+        default=None, description="unit of an integer event time since 1970"
     )
     watermark_delay: NonNegativeDuration = Field(
         description="how far behind the latest event time a row may be"
     )
-    start: Literal["earliest", "latest"] | ZonedDatetime | Offsets = "earliest"
-    max_records_per_batch: int | None = Field(default=1_000_000, gt=0)
-    future_tolerance: Duration | None = "1 hour"
-    on_future: Literal["reject", "clamp"] = "reject"
-    watermarks: Watermarks = "global"
-    idle_timeout: Duration | None = None
-    on_data_loss: Literal["stop", "record"] = "stop"
-    on_error: OnError = Field(
-        default="dead_letter", description="what happens to a record that cannot be used"
+    start: Literal["earliest", "latest"] | ZonedDatetime | Offsets = Field(
+        default="earliest",
+        description="where a new checkpoint starts: `2026-03-02T09:00:00Z`, "
+        "`{ clicks = { 0 = 17, 1 = 0 } }`",
     )
-    rules: list[RuleSection] = Field(default=[], description="expectations on the rows")
-    max_value_bytes: int = Field(default=65_536, gt=0)
+    max_records_per_batch: int | None = Field(
+        default=1_000_000, gt=0, description="maximum number of records per micro-batch"
+    )
+    future_tolerance: Duration | None = Field(
+        default="1 hour",
+        description="how far an event time may be ahead of the record's timestamp",
+    )
+    on_future: Literal["reject", "clamp"] = Field(
+        default="reject",
+        description="a record beyond `future_tolerance` is a dead letter, or its event time is "
+        "set to the limit",
+    )
+    watermarks: Watermarks = Field(
+        default="global",
+        description="one watermark; or the minimum over the partitions; or deterministic "
+        "lateness: [Late data](../concepts/late-data.md)",
+    )
+    idle_timeout: Duration | None = Field(
+        default=None,
+        description="after this time without records, the watermark follows the clock; continuous "
+        "jobs only",
+    )
+    on_data_loss: Literal["stop", "record"] = Field(
+        default="stop",
+        description="stop if the topic has deleted unread records; or write their offsets to the "
+        "gap table and continue",
+    )
+    on_error: OnError = Field(
+        default="dead_letter", description="action for a record that cannot be used"
+    )
+    rules: list[RuleSection] = Field(
+        default=[],
+        description="conditions that each row must satisfy: "
+        "[Dead letters and rules](../guides/dead-letters.md)",
+    )
+    max_value_bytes: int = Field(
+        default=65_536, gt=0, description="maximum number of bytes of a value in a dead letter"
+    )
 
     @model_validator(mode="after")
     def _require_valid_topics(self) -> InputSection:
@@ -284,7 +323,7 @@ class InputSection(FormatSection):
 
 
 class FilteredInputSection(InputSection):
-    """An `InputSection` whose rows can be filtered by an SQL condition."""
+    """An input of a job whose rows can be filtered by an SQL condition."""
 
     where: str | None = Field(
         default=None,

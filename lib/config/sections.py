@@ -34,13 +34,15 @@ _LAYOUT_ARGUMENT = re.compile(
 
 
 class JobSection(Section):
-    """[job]: the name, which every commit stores and which must not change; and the revision."""
+    """[job]: the name, which each commit contains and which must not change; and the revision."""
 
     name: JobName = Field(
-        description="stored in every commit; default: the name of the configuration class"
+        description="stored in every commit; do not change it; default: the name of the job"
     )
     revision: str | int | None = Field(
-        default=None, description="to change when a function of the job changes its meaning"
+        default=None,
+        description="change it when a function of the job computes something else: "
+        "[Functions](../operate/change-a-job.md#functions-and-their-revision)",
     )
 
 
@@ -51,8 +53,13 @@ class BrokerSection(Section):
     {'minPartitions': '8'}
     """
 
-    bootstrap_servers: str = "localhost:9092"
-    options: dict[str, OptionValue] = Field(default={})
+    bootstrap_servers: str = Field(
+        default="localhost:9092", description="brokers, as host:port separated by commas"
+    )
+    options: dict[str, OptionValue] = Field(
+        default={},
+        description="options of the Kafka client; a secret is `env:NAME` or `file:PATH`",
+    )
 
     @model_validator(mode="after")
     def _require_known_options(self) -> BrokerSection:
@@ -65,8 +72,8 @@ class BrokerSection(Section):
 class OutputSection(Section):
     """[output]: the root folder, and the tables below it.
 
-    The root is absolute, or relative to the working directory. Each other value is normalized to an
-    absolute path below the root. A job's own section adds its tables.
+    A relative path is below the root; each table must be below the root. The section of a job has
+    further tables.
 
     >>> output = OutputSection(root="s3a://lake", table="views", checkpoint="_checkpoints/views")
     >>> output.tables()["output.table"]
@@ -75,13 +82,20 @@ class OutputSection(Section):
 
     model_config = ConfigDict(validate_default=True)
 
-    root: Root = ".run"
-    table: Table = Field(description="default: the job's name")
-    dead_letters: Table = "dead_letters"
-    dead_letter_topic: str | None = Field(
-        default=None, description="a topic that also receives the dead letters"
+    root: Root = Field(
+        default=".run",
+        description="folder of the tables: relative to the working directory, absolute, or a URI "
+        "such as s3a://bucket/folder",
     )
-    offset_gaps: Table = "offset_gaps"
+    table: Table = Field(description="the target table; default: the name of the job")
+    dead_letters: Table = Field(default="dead_letters", description="dead letters")
+    dead_letter_topic: str | None = Field(
+        default=None, description="a topic that also receives the dead letters, at least once"
+    )
+    offset_gaps: Table = Field(
+        default="offset_gaps",
+        description="offsets that the topic deleted before the job read them",
+    )
     side_table_partition_by: Columns = Field(
         default=[],
         description="partition columns of the tables of dead letters, late rows and offset gaps: "
@@ -97,7 +111,7 @@ class OutputSection(Section):
         default=None,
         description="a schema, such as main.shop, in which the tables are registered",
     )
-    checkpoint: Location = Field(description="default: _checkpoints/<job>")
+    checkpoint: Location = Field(description="the checkpoint; default: `_checkpoints/<job>`")
 
     @model_validator(mode="after")
     def _require_disjoint_paths(self) -> OutputSection:
@@ -144,33 +158,49 @@ class MetricsSection(Section):
     The default address is the loopback interface; "0.0.0.0" listens on all interfaces.
     """
 
-    port: int | None = Field(default=None, gt=0, lt=65_536)
-    address: str = LOOPBACK
+    port: int | None = Field(
+        default=None,
+        gt=0,
+        lt=65_536,
+        description="port of the Prometheus endpoint /metrics; without it there is no endpoint",
+    )
+    address: str = Field(
+        default=LOOPBACK,
+        description="address of the network interface; 0.0.0.0 accepts connections from other "
+        "machines",
+    )
 
 
 class SparkSection(Section):
     """[spark]: settings of the job's session; those of spark-submit take precedence."""
 
     preset: Preset | None = Field(
-        default=None, description="named settings: [Presets](../operate/deployment.md#presets)"
+        default=None, description="a group of settings: [Presets](../operate/deployment.md#presets)"
     )
     partitions: int | None = Field(
         default=None,
         ge=1,
-        description="spark.sql.shuffle.partitions; default: the number of cores",
+        description="`spark.sql.shuffle.partitions`, which a checkpoint fixes at its first start; "
+        "default: the number of cores",
     )
 
 
 class TriggerSection(Section):
     """[trigger]: process all available records and stop, or run continuously."""
 
-    kind: Literal["available-now", "continuous"] = "available-now"
-    interval: NonNegativeDuration = "10 seconds"
+    kind: Literal["available-now", "continuous"] = Field(
+        default="available-now",
+        description="process all available records and stop, or run until stopped: "
+        "[Triggers](../operate/run-and-stop.md#triggers)",
+    )
+    interval: NonNegativeDuration = Field(
+        default="10 seconds", description="trigger interval of a continuous job"
+    )
     backfill_threshold: int | None = Field(
         default=None,
         ge=0,
-        description="a new checkpoint starts with a backfill, one batch over all existing records, "
-        "if there are at least this many",
+        description="[backfill](../operate/backfill.md) with a new checkpoint if more records than "
+        "this are available; 0 always backfills",
     )
 
     @property

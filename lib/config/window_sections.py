@@ -18,22 +18,26 @@ from .config_types import (
     matching_arguments,
 )
 
+_ZONE = "time zone of a calendar, such as Europe/Berlin"
+
 
 class _WindowSection(Section):
-    """Keys that all kinds of windows share.
-
-    emit: "final" emits a window once, after the watermark passes its end; "changes" emits open
-        windows after each batch.
-    allowed_lateness: late rows within this time still correct their windows.
-    where: SQL condition on the input; other rows are filtered out.
-    """
+    """Keys that all kinds of windows share."""
 
     window_class: ClassVar[type[Window]]
     kind: str
     by: Columns = Field(description="grouping columns of the input")
-    emit: Literal["final", "changes"] = "final"
-    allowed_lateness: NonNegativeDuration | None = None
-    where: str | None = None
+    emit: Literal["final", "changes"] = Field(
+        default="final",
+        description="once, after the watermark passes the window's end; or after each batch that "
+        "changes the window",
+    )
+    allowed_lateness: NonNegativeDuration | None = Field(
+        default=None, description="late rows within this time still correct their windows"
+    )
+    where: str | None = Field(
+        default=None, description="SQL condition on the input; other rows are filtered out"
+    )
 
     @model_validator(mode="after")
     def _validate_window(self) -> _WindowSection:
@@ -56,8 +60,10 @@ class TumblingSection(_WindowSection):
 
     window_class: ClassVar = Tumbling
     kind: Literal["tumbling"] = "tumbling"
-    size: CalendarDuration
-    zone: str | None = None
+    size: CalendarDuration = Field(
+        description="length of a window; with `zone` also 1 day, 1 week, 1 month of the calendar"
+    )
+    zone: str | None = Field(default=None, description=_ZONE)
 
 
 class HoppingSection(_WindowSection):
@@ -65,8 +71,8 @@ class HoppingSection(_WindowSection):
 
     window_class: ClassVar = Hopping
     kind: Literal["hopping"]
-    size: Duration
-    hop: Duration
+    size: Duration = Field(description="length of a window")
+    hop: Duration = Field(description="time from the start of a window to that of the next")
 
 
 class SlidingSection(_WindowSection):
@@ -74,9 +80,11 @@ class SlidingSection(_WindowSection):
 
     window_class: ClassVar = Sliding
     kind: Literal["sliding"]
-    size: Duration
-    emit: Literal["final"] = "final"
-    allowed_lateness: None = None
+    size: Duration = Field(description="length of a window")
+    emit: Literal["final"] = Field(
+        default="final", description="once, after the watermark passes the window's end"
+    )
+    allowed_lateness: None = Field(default=None, description="not supported")
 
 
 class SessionSection(_WindowSection):
@@ -87,7 +95,7 @@ class SessionSection(_WindowSection):
 
     window_class: ClassVar = Session
     kind: Literal["session"]
-    gap: Duration
+    gap: Duration = Field(description="pause between two events that ends a session")
 
     @model_validator(mode="before")
     @classmethod
@@ -102,9 +110,9 @@ class CumulativeSection(_WindowSection):
 
     window_class: ClassVar = Cumulative
     kind: Literal["cumulative"]
-    step: CalendarDuration
-    size: CalendarDuration
-    zone: str | None = None
+    step: CalendarDuration = Field(description="by how much a window grows")
+    size: CalendarDuration = Field(description="length after which windows start again")
+    zone: str | None = Field(default=None, description=_ZONE)
 
 
 def _default_kind(values: Any) -> Any:

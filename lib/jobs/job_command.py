@@ -38,7 +38,7 @@ ConfigModel = TypeVar("ConfigModel", bound=Config)
 
 ConfigFileOption = Annotated[
     Path | None,
-    typer.Option(help="Configuration file (TOML).", show_default="conf/jobs/<job>.toml"),
+    typer.Option(help="Configuration file (TOML); a script has conf/jobs/<job>.toml by default."),
 ]
 OverridesOption = Annotated[
     list[str] | None,
@@ -50,33 +50,33 @@ ResumeFromTableOption = Annotated[
     bool,
     typer.Option(
         "--resume-from-table",
-        help="Replace a lost checkpoint: a new one resumes at the offsets of the target table.",
+        help="Recover from a lost checkpoint: resume at the offsets of the target's last commit.",
     ),
 ]
 BackfillOption = Annotated[
     bool,
     typer.Option(
         "--backfill",
-        help="With a new checkpoint: process all existing records as one batch, then continue.",
+        help="With a new checkpoint: process all existing records as one batch, then stream.",
     ),
 ]
 RecreateOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="OUTPUT",
-        help="Re-create the missing table of this output, empty, or of 'all' outputs; or add a new "
-        "output to an existing checkpoint, starting with the next batch. Repeatable.",
+        help="Re-create the missing table of this output, empty; or start a new output with the "
+        "next batch. 'all' re-creates all missing tables. Repeatable.",
     ),
 ]
 ShowConfigOption = Annotated[
-    bool, typer.Option("--show-config", help="Print the merged configuration and exit.")
+    bool, typer.Option("--show-config", help="Print each value and its source, and exit.")
 ]
 SummaryFileOption = Annotated[
-    Path | None, typer.Option(help="Write the metrics of the run to this JSON file.")
+    Path | None, typer.Option(help="Write the totals of the run to this JSON file.")
 ]
 ReportFileOption = Annotated[
     Path | None,
-    typer.Option(help="Update this HTML report of the run: metrics, charts and dead letters."),
+    typer.Option(help="Write an HTML report of the run: metrics, charts and dead letters."),
 ]
 MergeLateRowsOption = Annotated[
     bool,
@@ -88,9 +88,7 @@ DoctorOption = Annotated[
 ]
 CompareOption = Annotated[
     bool,
-    typer.Option(
-        "--compare", help="Compare the target with a batch run over the same records and exit."
-    ),
+    typer.Option("--compare", help="Recompute the target as one batch, compare the two and exit."),
 ]
 IgnoredColumnsOption = Annotated[
     list[str] | None,
@@ -102,14 +100,15 @@ ReplayOption = Annotated[
     bool,
     typer.Option(
         "--replay",
-        help="Run the job over its records again, into separate tables, compare them and exit.",
+        help="Run the job over its records again, into separate tables; compare them and exit.",
     ),
 ]
 SwapOption = Annotated[
-    bool, typer.Option("--swap", help="Replace the tables of the job by those of its replay.")
+    bool,
+    typer.Option("--swap", help="Replace the tables of the job by those of its replay and exit."),
 ]
 SwapBackOption = Annotated[
-    bool, typer.Option("--back", help="Undo --swap: restore the previous tables.")
+    bool, typer.Option("--back", help="With --swap: restore the previous tables.")
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="With --replay: print the comparison as JSON.")

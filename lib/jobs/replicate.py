@@ -34,7 +34,7 @@ class TopicsSection(Section):
     encoding = "avro" or "protobuf", the schemas are in the registry of the section [registry].
     """
 
-    topics: Names = Field(default=[])
+    topics: Names = Field(default=[], description="topics; or set `pattern`")
     pattern: str | None = None
     start: Literal["earliest", "latest"] | ZonedDatetime | Offsets = "earliest"
     max_records_per_batch: int | None = Field(default=1_000_000, gt=0)
@@ -59,11 +59,19 @@ class TopicsSection(Section):
 class TableSection(Section):
     """One of [[tables]]: options of one topic instead of those of [output]; see `TableOptions`."""
 
-    topic: str
-    keep: Keep | None = None
-    schema_: str | None = Field(default=None, alias="schema")
-    key: Names = Field(default=[])
-    rename: dict[str, str] = Field(default={})
+    topic: str = Field(description="the topic of the table")
+    keep: Keep | None = Field(
+        default=None, description="the current rows, all versions, or both; default: as in [output]"
+    )
+    schema_: str | None = Field(
+        default=None,
+        alias="schema",
+        description="columns and types as DDL, for records without a schema part",
+    )
+    key: Names = Field(default=[], description="key columns, for records without a schema part")
+    rename: dict[str, str] = Field(
+        default={}, description="names in the table by names in the source"
+    )
 
     def to_options(self) -> TableOptions:
         """Return the options."""

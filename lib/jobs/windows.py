@@ -30,11 +30,13 @@ class MirrorSection(Section):
     """[mirror]: a PostgreSQL table with one row per window and its by columns."""
 
     table: str = Field(description="name of the table, optionally with its schema")
-    host: str = "localhost"
-    port: int = Field(default=5432, ge=1, le=65_535)
-    database: str = "postgres"
-    user: str = "postgres"
-    password: OptionValue | None = Field(default=None, description="env:NAME or file:PATH")
+    host: str = Field(default="localhost", description="host of the server")
+    port: int = Field(default=5432, ge=1, le=65_535, description="port of the server")
+    database: str = Field(default="postgres", description="name of the database")
+    user: str = Field(default="postgres", description="user of the database")
+    password: OptionValue | None = Field(
+        default=None, description="the password, as `env:NAME` or `file:PATH`"
+    )
     tls: bool = Field(default=False, description="require TLS and verify the server")
     certificates: str | None = Field(
         default=None, description="PEM file of the certificate authorities of the server"
