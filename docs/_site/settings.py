@@ -14,23 +14,26 @@ from tidegate.spark.result_settings import (
 
 BEFORE = """# Settings of the session
 
-A job depends on its records and its configuration, not on the session or the machine. `run`,
-`replay`, `compare`, `follow` and `merge_late_rows` therefore work in a copy of the session that
-they get, with the values below. The session itself is not changed: a notebook retains its time
-zone.
+The Spark settings that a job sets or rejects, so that its results depend on its records and its
+configuration only, not on the session or the machine.
 
-A job does not start with a value of the column "refused", because someone has chosen it on
-purpose. The error names the setting and the value to set. A job replaces any other value. Settings
-that start with `spark.sql.legacy.` or `spark.databricks.delta.legacy.` have Spark's defaults in a
-job, and a warning lists those that it removes.
+- A value of the column "rejected": the job does not start, because someone has probably set the
+  value on purpose. The error contains the setting and the value to set.
+- Any other value: the job uses the value of the column "value in a job".
+- A setting that starts with `spark.sql.legacy.` or `spark.databricks.delta.legacy.`: the job uses
+  Spark's default, and logs a warning with the setting.
 
-Rows that a job gets from a DataFrame of the session, such as a table for a join, are computed with
-the settings of the session. Read the table within the transform, or use expressions that name
-their zone.
+`run`, `replay`, `compare`, `follow` and `merge_late_rows` work in a copy of the session, so the
+session itself does not change: a notebook retains its time zone.
+
+!!! warning "DataFrames of the session"
+    If a job uses a DataFrame that you created in the session, such as a table for a join, Spark
+    computes it with the settings of the session. Read the table within the transform, or use
+    expressions with an explicit time zone.
 
 This page is generated from `tidegate.spark.result_settings`.
 """
-HEADER = "| setting | value in a job | refused | other values would change |\n|---|---|---|---|"
+HEADER = "| setting | value in a job | rejected | with another value |\n|---|---|---|---|"
 
 
 def page() -> str:

@@ -75,10 +75,10 @@ def _values(text: str) -> tuple[str, ...]:
 
 
 _SKIPPED = "missing or corrupt files of a table would be skipped without an error"
-_SHIFTED = "days before 1582-10-15 would be other days for other readers"
+_SHIFTED = "other readers would read days before 1582-10-15 as other days"
 _UNCHECKED = "a damaged or foreign checkpoint would be used without an error"
 _OTHER_MEANING = "the same SQL text would have another meaning"
-_OTHER_RETENTION = "new tables would forget their batches, or could not be changed"
+_OTHER_RETENTION = "new tables would lose the numbers of their batches, or could not be changed"
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -99,7 +99,7 @@ SETTINGS: tuple[Setting, ...] = (
     _spark(
         "ansi.enabled",
         "true",
-        "a sum that overflows its type would be a wrong number",
+        "a sum that exceeds its type would be a wrong number",
         refused="false",
     ),
     _spark(
@@ -171,7 +171,7 @@ SETTINGS: tuple[Setting, ...] = (
     _spark(
         "parquet.int96TimestampConversion",
         "false",
-        "times in files of another writer would be shifted by the zone",
+        "times in files of another writer would be shifted by the time zone",
         replaced="true",
     ),
     _spark(
@@ -274,7 +274,7 @@ SETTINGS: tuple[Setting, ...] = (
     _spark(
         "analyzer.singlePassResolver.enabled",
         "false",
-        "Spark would refuse the query of a stream",
+        "Spark would reject the query of a stream",
         replaced="true",
     ),
     _spark(
@@ -318,13 +318,13 @@ SETTINGS: tuple[Setting, ...] = (
     _spark(
         "streaming.noDataMicroBatches.enabled",
         "true",
-        "the last results would wait for the next record",
+        "the last results would not be emitted before the next record",
         refused="false",
     ),
     _spark(
         "streaming.statefulOperator.checkCorrectness.enabled",
         "true",
-        "a query that loses rows behind the watermark would not be refused",
+        "a query that loses rows behind the watermark would not be rejected",
         refused="false",
     ),
     _spark(
@@ -336,7 +336,7 @@ SETTINGS: tuple[Setting, ...] = (
     _spark(
         "streaming.statefulOperator.useStrictDistribution",
         "true",
-        "rows of a key could meet another state than their own",
+        "rows of a key could be in another partition than its state",
         replaced="false",
     ),
     _spark(
@@ -394,7 +394,7 @@ SETTINGS: tuple[Setting, ...] = (
     _delta(
         "schema.autoMerge.enabled",
         "false",
-        "a renamed column would silently become one more column",
+        "a renamed column would silently be added as a new column",
         refused="true",
     ),
     _delta(
@@ -412,7 +412,7 @@ SETTINGS: tuple[Setting, ...] = (
     _delta(
         "commitInfo.userMetadata",
         None,
-        "commits would have this text instead of the stamp of their batch",
+        "commits would have this text instead of the metadata of their batch",
         replaced="mine",
     ),
     _delta(
