@@ -115,7 +115,7 @@ class DataError(RunTimeError):
 
 
 class ComparisonError(RunTimeError):
-    """The tables of a job differ from the results of its log."""
+    """The tables of a job differ from the results that are recomputed from its records."""
 
 
 class ErasureIncompleteError(RunTimeError):

@@ -86,7 +86,7 @@ class EvaluatesRows(Protocol):
 
 @runtime_checkable
 class OmitsIncompleteResults(Protocol):
-    """A transform that can tell what the loss of earlier rows does to its results."""
+    """A transform that declares how missing earlier rows affect its results."""
 
     @property
     def omits_incomplete_results(self) -> bool:

@@ -57,7 +57,7 @@ _OUTCOME = "__tidegate_outcome"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command type: the conditions that refuse it, and the event that it emits otherwise.
+    """A command type: the conditions that reject it, and the event that it emits otherwise.
 
     Expressions are Spark SQL over `state.<column>` and `command.<column>`.
 

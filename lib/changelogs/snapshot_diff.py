@@ -48,7 +48,7 @@ def diff_snapshots(
 ) -> DataFrame:
     """Return the changes that transform one snapshot of a table into another.
 
-    This gives a changelog to a source that has only snapshots: `history_rows` of the changes
+    This derives a changelog from a source that has only snapshots: `history_rows` of the changes
     between consecutive snapshots is the history of the table. Changes that were reverted between
     two snapshots are not visible. A row that is equal in both snapshots is not a change.
 

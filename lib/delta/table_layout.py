@@ -108,7 +108,7 @@ class TableLayout:
     The first batch creates the table with its layout in the same commit. A clustered table is
     created by a separate commit without rows, since Delta's writers do not cluster; after a failure
     in between, the batch continues with the empty table. An existing table must have the layout as
-    far as it is specified; otherwise batches are refused before they are written.
+    far as it is specified; otherwise batches are rejected before they are written.
 
     Args:
         partition_by: partition columns with few values each, such as a date. Floating-point

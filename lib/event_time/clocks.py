@@ -89,7 +89,7 @@ def clock_offsets(
     step: str | timedelta = "10 seconds",
     messages: int = 5,
 ) -> DataFrame:
-    """Estimate the clock offset of each device, by the median of its messages in each `every`.
+    """Estimate the clock offset of each device, by the median of its messages per interval `every`.
 
     The difference received - sent of a message is the offset of the clock plus the network delay,
     which is positive and can be long. The median is robust if fewer than half of the messages are

@@ -46,9 +46,9 @@ class SchemaRegistry:
     """A schema registry with Confluent's HTTP API.
 
     Each process fetches a schema when it reads the first value with its id, and caches it. If the
-    registry does not know an id, its records become dead letters; the next batch asks again. If the
-    registry is unavailable, denies access or returns an unexpected response, a RegistryError stops
-    the job before anything of the batch is written.
+    registry does not have an id, its records become dead letters; the next batch requests it again.
+    If the registry is unavailable, denies access or returns an unexpected response, a RegistryError
+    stops the job before anything of the batch is written.
 
     Args:
         url: the address of the registry, such as "http://localhost:8081", with its path if any.

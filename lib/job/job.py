@@ -72,7 +72,7 @@ class Job:
         results (see `Input.idle_timeout`).
     transform: a value called with one DataFrame per input. It defines which rows are late: windows,
         joins and deduplication do, and `Stateless` and `Stateful` do so for a function. None writes
-        each good row as it is; the job checks in every batch that no row is lost.
+        each good row unchanged; the job checks in every batch that no row is lost.
     each_batch: a function called in every micro-batch with the transform's rows; it returns the
         rows of the sink. Without a transform it gets the rows of the one input, or the rows of each
         input as a keyword argument.
@@ -88,7 +88,7 @@ class Job:
         read it.
     side_table_layout: the layout of the side output tables, by the columns that they share: topic
         and partition.
-    limits: how many dead letters stop the job, and how many late rows raise an alarm.
+    limits: the dead letters above which the job stops, and the late rows that it warns of.
     maintenance: how often the tables are compacted and vacuumed; never by default.
     catalog: a schema such as `shop` or `main.shop`, in which each table is registered under the
         name of its folder once it exists. The tables stay at their paths.
@@ -98,9 +98,9 @@ class Job:
         backfill: one batch over all of them, with the results that a stream would have. 0 always
         backfills; None, the default, never does. A backfill treats no row as late.
     revision: a text or number to change when one of the job's own functions changes its meaning. A
-        checkpoint knows a function by its module, its name, and the values that it binds (closure,
-        arguments of a `functools.partial`, and default values of a lambda), not by its code. With a
-        stateful transform, another revision needs a new checkpoint; otherwise it applies from the
+        checkpoint identifies a function by its module, its name, and the values that it binds
+        (closure, arguments of a `functools.partial`, and default values of a lambda), not by its
+        code. With a stateful transform, another revision needs a new checkpoint; otherwise it applies from the
         next batch.
     metrics_port, metrics_address: where Prometheus metrics are served, by default to this machine
         only: see `tidegate.telemetry.prometheus`.
@@ -225,7 +225,7 @@ class Job:
 
     @property
     def late_by_log(self) -> bool:
-        """Whether lateness is deterministic: the log alone decides which rows are late."""
+        """Whether lateness is deterministic: it depends on the records of a partition only."""
         return any(job_input.late_by_log for job_input in self.inputs.values())
 
     @property

@@ -9,7 +9,7 @@ from . import validation as checks
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a batch: dead letters that stop the job, and late rows that raise an alarm.
+    """Limits of a batch: dead letters above which the job stops, and late rows that it warns of.
 
     `dead_rows` and `late_rows` are counts. `dead_ratio` and `late_ratio` are ratios from 0 to 1
     and apply to batches of at least `min_rows` rows. None disables a limit. An alarm is a warning

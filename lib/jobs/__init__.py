@@ -1,4 +1,4 @@
-"""The shipped jobs: a TOML file defines topics, columns and tables."""
+"""The built-in jobs: a TOML file defines topics, columns and tables."""
 
 from __future__ import annotations
 

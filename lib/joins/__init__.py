@@ -1,4 +1,4 @@
-"""Joins: two streams by key and time, a stream with a table, and two changing tables."""
+"""Joins: two streams (interval join), a stream and a table (lookup join), and two changelogs."""
 
 from .incremental_join import WEIGHT, table_table
 from .interval_join import IntervalJoin, JoinEmit, stream_stream

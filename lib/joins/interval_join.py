@@ -149,7 +149,7 @@ def stream_stream(
     A right row matches a left row if its `on` columns are equal and its time is in [left - before,
     left + after], both ends inclusive; `within` is (before, after). Either bound can be negative:
     ("-10 minutes", "1 hour") means from 10 minutes to an hour after the left row. An interval of a
-    single instant other than ("0 seconds", "0 seconds") is refused. Rows with equal
+    single instant other than ("0 seconds", "0 seconds") is rejected. Rows with equal
     keys multiply, as in SQL. A key with a null matches nothing. Rows with a null time are dropped.
 
     how: "inner" returns the matching pairs; "left", "right" and "full" also return the unmatched

@@ -29,7 +29,7 @@ def write_initial_snapshot(
     log_position: Sequence[int],
     snapshot_time: datetime,
 ) -> Outcome:
-    """Write a snapshot to the sink of a job, exactly once, before the job reads the log.
+    """Write a snapshot to the sink of a job, exactly once, before the job reads its topics.
 
     The job then drops older changes with `drop_covered_by_snapshot`, or reads from a `KafkaSource`
     that starts at the snapshot's offsets. After a crash, run it again: tables that contain the

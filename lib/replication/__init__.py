@@ -1,4 +1,4 @@
-"""Replication of a database: all its tables in one job, each from its change data topic."""
+"""Replication of a database: all its tables in one job, each from its CDC topic."""
 
 from .control_table import read_control_rows, request_resume
 from .replicated_tables import Encoding, Keep, ReplicatedTables, TableOptions

@@ -96,7 +96,7 @@ _PAUSING_ERRORS = (ColumnError, ColumnTypeError, ConflictError, TableError, Tabl
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How the tables of one topic are kept, where it differs from the options of all topics.
+    """Options of the tables of one topic, which override the options of all topics.
 
     keep: "current", "history" or "both"; None for that of all topics.
     columns, key: the columns and the primary key of the source table, for records without a schema

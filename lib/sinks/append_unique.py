@@ -48,7 +48,7 @@ class AppendUnique(Sink):
     batch rebuilds it from the target.
 
     If the filter contains more keys than planned, each batch warns and states the current error
-    rate. At `max_fpp_factor` times the planned rate, batches are refused before anything is
+    rate. At `max_fpp_factor` times the planned rate, batches are rejected before anything is
     written.
 
     State: the filter, 9.6 bits per key at a probability of 0.01; each batch reads and rewrites all

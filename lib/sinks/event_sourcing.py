@@ -175,7 +175,7 @@ class Projection(StateSink):
     table, independently of batch boundaries; `tidegate.changelogs.fold_events_as_of` starts from
     these snapshots. It is written first. Both tables have the columns of `fold_events`.
 
-    A table is bound to its fold; a different fold is refused. A changed fold, like a further view
+    A table is bound to its fold; a different fold is rejected. A changed fold, like a further view
     of the log, is a new job with new tables that catches up by a backfill.
 
     The events of a key in one batch must fit in memory. Each batch scans the table as that of
@@ -272,7 +272,7 @@ class Projection(StateSink):
 
 @dataclass(frozen=True)
 class CommandHandler(StateSink):
-    """Decide each command of a log once; store its events or refusal, and the state of each key.
+    """Decide each command of a log once; store its events or rejection, and the state of each key.
 
     The commands of a batch are decided in log order, starting from the stored states. A state
     contains the offset of the last command, and commands at or before it are skipped, so decisions

@@ -82,8 +82,8 @@ class Input:
         kafka_<name>.
     future_tolerance: how far an event time may be ahead of the record's Kafka timestamp; None
         allows any distance.
-    on_future: what happens beyond that. "reject" makes the record a dead letter; "clamp" sets the
-        event time to the Kafka timestamp plus the tolerance. Either way the watermark is safe.
+    on_future: the action beyond that. "reject" makes the record a dead letter; "clamp" sets the
+        event time to the Kafka timestamp plus the tolerance. Neither advances the watermark beyond.
     max_value_bytes: how many bytes of the value, of the key and of each header a dead letter
         stores. It also stores the full length of the value.
     time_unit: "seconds", "milliseconds" or "microseconds" if the field `time` is an integer that
@@ -92,19 +92,20 @@ class Input:
         counted and dropped; they advance the watermark and are never late. Must be deterministic.
     rules: expectations on the rows that `where` accepts. A row that violates one is not a good row:
         it does not advance the watermark. See `Rule`.
-    on_error: what happens to a record that the format or the event time rejects, and to a row for
+    on_error: the action for a record that the format or the event time rejects, and for a row for
         which `where` raises an error, such as a division by zero. "dead_letter" writes it to the
         dead letters; "drop" only counts it; "stop" fails the batch before it is written.
     watermarks: "global" has one watermark for all partitions. "partition" has one for each, and the
-        minimum counts, so rows of a slow partition are not late because another one is ahead.
+        minimum is used, so rows of a slow partition are not late because another one is ahead.
         Partitions that are added to a topic join the existing streams at the next start. "log" is
-        deterministic lateness: the earlier records of its partition alone decide whether a row is
+        deterministic lateness: only the earlier records of its partition decide whether a row is
         late, so the result does not depend on batch boundaries, restarts or a backfill. Such a job
         emits final results only, and an added partition needs a new checkpoint.
     idle_timeout: after this time without a record, and with no record waiting in the topic, the
         watermark advances with the clock, so that the last windows are emitted. Among several
-        inputs an idle one follows the others. Rows that arrive later can be late. None, the
-        default, waits forever.
+        inputs, an idle one follows the others. Rows that arrive later can be late. With None, the
+        default, the watermark waits for the next record. To add a timeout to an existing job, or to
+        remove it, use a new checkpoint.
 
     row_expressions: expressions over the columns of the good rows, which must not raise an error.
         A row for which one raises is handled by `on_error`. A job sets those of its transform.

@@ -64,7 +64,7 @@ class KafkaSource:
             without a record since then starts at its end.
         max_records_per_batch: the maximum number of offsets in a micro-batch over all partitions,
             some of which a transaction or compaction can have left empty; None for no maximum.
-        on_data_loss: what happens if the topic has lost records before they were read. "stop"
+        on_data_loss: the action if the topic has lost records before they were read. "stop"
             raises an error with the missing offsets; "record" continues, and a job writes them to
             its table of offset gaps. It can change from run to run.
         options: options of Spark's Kafka source: `kafka.*` settings (SASL, TLS) and reader options

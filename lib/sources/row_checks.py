@@ -40,7 +40,7 @@ class Rule:
 
     name: identifies the rule in counts, metrics and dead letters.
     condition: a deterministic row condition in Spark SQL over the columns of the good rows.
-    on_error: what happens to a row that violates the rule. "dead_letter" writes the record to the
+    on_error: the action for a row that violates the rule. "dead_letter" writes the record to the
         dead letters, with the stage "rule". "drop" only counts it. "stop" fails the batch before
         anything of it is written.
 

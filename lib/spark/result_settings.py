@@ -460,7 +460,7 @@ HARMLESS_SETTINGS: Mapping[str, str] = {
     "LC_ALL": "the locale of the process",
     "PYTHONHASHSEED": "the order of sets in Python",
     "user.timezone": "the time zone of the JVM",
-    "user.language": "the language of the JVM; one with other digits than 0 to 9 is refused",
+    "user.language": "the language of the JVM; one with other digits than 0 to 9 is rejected",
     "user.country": "the country of the JVM",
 }
 """Environment variables and properties of the JVM that change no result."""

@@ -15,7 +15,7 @@ DELETED = "tidegate_deleted"
 
 @dataclass(frozen=True, kw_only=True)
 class BatchInfo:
-    """Identifies a batch.
+    """The identity of a batch that is applied to a store.
 
     sender: job, query and output, as in the application id of commits.
     number: number of the batch.

@@ -55,7 +55,7 @@ class Mirror(SendingSink):
             a row that the store cannot represent.
         position: a column of integers, or arrays of integers, that increases with each change of a
             key, such as `position` of changes or `version` of corrected windows. The last row of a
-            key in a batch is applied. Nulls and different rows with the same position are refused.
+            key in a batch is applied. Nulls and different rows with the same position are rejected.
             Without it, a later batch is newer, and a batch must have one row per key.
         deleted: a boolean column that is not stored; if it is true, the row is deleted.
         columns: the stored columns by name, each an SQL expression over the rows, such as
