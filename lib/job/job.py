@@ -100,8 +100,8 @@ class Job:
     revision: a text or number to change when one of the job's own functions changes its meaning. A
         checkpoint identifies a function by its module, its name, and the values that it binds
         (closure, arguments of a `functools.partial`, and default values of a lambda), not by its
-        code. With a stateful transform, another revision needs a new checkpoint; otherwise it applies from the
-        next batch.
+        code. With a stateful transform, another revision needs a new checkpoint; otherwise it
+        applies from the next batch.
     metrics_port, metrics_address: where Prometheus metrics are served, by default to this machine
         only: see `tidegate.telemetry.prometheus`.
     report: a local HTML file with metrics, charts and dead letters by reason, refreshed during the
