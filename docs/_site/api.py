@@ -7,6 +7,7 @@ import inspect
 from types import ModuleType
 
 import tidegate
+from docs._site.examples import fenced
 
 PARTS = (
     "tidegate",
@@ -42,10 +43,36 @@ def pages() -> dict[str, str]:
 
 
 def page(part: str) -> str:
-    """Return the page of a part: its purpose, and the docstring of each name."""
+    """Return the page of a part: its purpose, a table of its names, and their docstrings.
+
+    Functions precede classes, because most programs call the functions.
+    """
     module = tidegate if part == "tidegate" else importlib.import_module(f"tidegate.{part}")
-    entries = "\n\n".join(f"::: {home(module, name)}" for name in exported(module))
-    return f"{RANK}# {module.__name__}\n\n{inspect.getdoc(module)}\n\n{entries}\n"
+    names = sorted(exported(module), key=lambda name: not is_function(getattr(module, name)))
+    rows = "\n".join(
+        f"| [`{name}`][{home(module, name)}] | {purpose} |"
+        for name in names
+        if (purpose := summary(getattr(module, name)))
+    )
+    entries = "\n\n".join(f"::: {home(module, name)}" for name in names)
+    purpose_of_part = fenced(inspect.getdoc(module) or "")
+    table = f"| name | purpose |\n|---|---|\n{rows}"
+    return f"{RANK}# {module.__name__}\n\n{purpose_of_part}\n\n{table}\n\n{entries}\n"
+
+
+def is_function(value: object) -> bool:
+    """Return whether a value is a function, or a wrapper of one, such as a cache."""
+    return inspect.isfunction(inspect.unwrap(value) if callable(value) else value)
+
+
+def summary(value: object) -> str:
+    """Return the first paragraph of the docstring of a class or function, or an empty text."""
+    if not (inspect.isclass(value) or is_function(value)):
+        return ""
+    text = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    # The docstring of a dataclass without one is its signature.
+    is_signature = text.startswith(f"{getattr(value, '__name__', '')}(")
+    return "" if is_signature else " ".join(text.split()).replace("|", "\\|")
 
 
 def exported(module: ModuleType) -> list[str]:
