@@ -57,14 +57,14 @@ EXIT_CODES: dict[type[BaseException], tuple[int, str]] = {
     CheckpointError: (5, "the table and the checkpoint do not match"),
     AccountingError: (6, "the row counts of a batch do not add up; the batch was not written"),
     SetupError: (7, "the environment is incomplete: Java, jars, disk space, memory"),
-    ConflictError: (8, "concurrent writers of a table won every retry"),
-    FencedError: (9, "another driver has claimed the checkpoint"),
-    ComparisonError: (10, "--compare or --replay has found rows that differ or are missing"),
+    ConflictError: (8, "other writers of a table committed first on every attempt"),
+    FencedError: (9, "another driver has taken over the checkpoint"),
+    ComparisonError: (10, "compare or replay has found rows that differ or are missing"),
     StoreError: _UNWRITABLE_OUTPUT,
     TopicError: _UNWRITABLE_OUTPUT,
     WebhookError: _UNWRITABLE_OUTPUT,
     DataError: (13, "a row, a constraint or a data file makes a batch fail at every start"),
-    ErasureIncompleteError: (12, "tidegate erase has found data that it cannot delete"),
+    ErasureIncompleteError: (12, "tidegate erase has found data of the subject that it cannot delete"),
 }
 """0 means done, or stopped on request; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""
