@@ -64,7 +64,7 @@ EXIT_CODES: dict[type[BaseException], tuple[int, str]] = {
     TopicError: _UNWRITABLE_OUTPUT,
     WebhookError: _UNWRITABLE_OUTPUT,
     DataError: (13, "a row, a constraint or a data file makes a batch fail at every start"),
-    ErasureIncompleteError: (12, "tidegate erase has found data of the subject that it cannot delete"),
+    ErasureIncompleteError: (12, "tidegate erase has found data that it could not delete"),
 }
 """0 means done, or stopped on request; 1 any other failure; 130 and 143 a second Ctrl-C or SIGTERM,
 which stops at once."""
