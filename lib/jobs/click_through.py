@@ -89,7 +89,7 @@ class RatesSection(Section):
     """[window]: the windows of the searches' time, and the grouping columns of the rates."""
 
     size: CalendarDuration = "10 minutes"
-    zone: str | None = None
+    zone: str | None = Field(default=None, description="time zone of a calendar")
     by: Columns = Field(default=["page"])
 
     @model_validator(mode="after")

@@ -63,7 +63,9 @@ class WindowTables(TargetOutputSection):
 
     late_rows: Table = "late_rows"
     corrections: Table = "corrections"
-    mirror_batches: Table = "mirrored"
+    mirror_batches: Table = Field(
+        default="mirrored", description="batches that were written to PostgreSQL, with [mirror]"
+    )
     sink: Literal["append", "upsert"] = "append"
 
 
