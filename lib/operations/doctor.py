@@ -279,13 +279,11 @@ def _check_state(preflight: Preflight) -> str:
     """
     logs, spark = preflight.inspection.logs, preflight.spark
     require_no_rescaling(preflight.inspection.lineage, logs.path)
+    # Before the first complete batch there is none: a start computes that of the batch again.
     partitions = state_partitions(logs)
     if partitions is None:
         return "no state"
-    text = f"in {partitions} partitions"
-    # Without a complete batch, a start computes the state again.
-    if logs.committed_batches:
-        text = f"{_count_state_rows(spark, logs.path):,} rows {text}"
+    text = f"{_count_state_rows(spark, logs.path):,} rows in {partitions} partitions"
     differences = state_setting_differences(spark, logs)
     return CheckWarning("; ".join([text, *differences])) if differences else text
 

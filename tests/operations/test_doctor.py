@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tests.cli.test_cli import invoke
-from tests.support.checkpoint_files import JobFiles
-from tests.support.kafka_topics import pages_input
+from tests.support.checkpoint_files import FIRST, JobFiles
+from tests.support.kafka_topics import pages_input, send_records
 from tidegate import Job, run
 from tidegate.aggregates import count
-from tidegate.errors import SourceError, TableMismatchError
+from tidegate.errors import RunTimeError, SourceError, TableMismatchError
 from tidegate.jvm import checkpoint_table, clear_table_cache
 from tidegate.operations.doctor import (
     CheckWarning,
@@ -32,6 +32,7 @@ from tidegate.operations.doctor import (
 from tidegate.sources import KafkaSource
 from tidegate.sources.topics import open_kafka_client
 from tidegate.testing import Broker
+from tidegate.testing.crash_points import CrashError, crash_after
 from tidegate.windows import Tumbling, WindowAggregation
 
 pytestmark = pytest.mark.broker
@@ -181,6 +182,39 @@ def test_a_damaged_checkpoint_hides_nothing_that_can_be_findings_without_it(
     assert "not checked: same error as checkpoint" in findings["plan"].result
     assert findings["properties append"].status == "ok"
     assert findings["checksums"].status == "ok"
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_checkpoint_whose_first_batch_is_incomplete_is_reported_without_its_state(
+    is_written: bool,
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    send_records(broker.bootstrap_servers, topic, FIRST)
+    job_files = JobFiles(broker, topic, tmp_path, tmp_path)
+
+    def crash(*_: object) -> None:
+        raise CrashError
+
+    with monkeypatch.context() as patch:
+        if not is_written:
+            patch.setattr("tidegate.engine.micro_batch.write_side_outputs", crash)
+        with crash_after(tmp_path / "views"), pytest.raises(RunTimeError, match="CrashError"):
+            run(job_files.job(), spark)
+    checkpoint = job_files.checkpoint
+    assert [(checkpoint / log / "0").exists() for log in ("offsets", "commits")] == [True, False]
+    assert (checkpoint / "state" / "0" / "_metadata").exists()
+    findings = examine(job_files, spark)
+    assert checks_with_status(findings, "error") == []
+    assert findings["state"].result == "no state"
+    run(job_files.job(), spark)
+    assert "rows in 2 partitions" in examine(job_files, spark)["state"].result
+    assert job_files.window_counts() == {0: 2, 10: 2, 20: 1}
 
 
 def test_the_headroom_of_unread_records_is_reported_as_time(
