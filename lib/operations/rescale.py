@@ -23,7 +23,7 @@ from ..checkpoint.spark_logs import (
 from ..errors import ArgumentError, CheckpointError
 from ..jvm import delete_folder, list_names, local_folders, repartition_state, root_cause_text
 from ..offsets import Offsets
-from ..paths import normalize_path
+from ..paths import local_path, normalize_path
 from ..spark.job_session import in_job_session
 from ..spark.presets import STATE_STORE_PROVIDER
 from ..spark.session import checkpoint_by_rename
@@ -31,7 +31,7 @@ from ..spark.spark_errors import explain_disk_errors, raise_disk_error
 from ..startup.start_checks import recorded_state_settings, state_partitions
 from ..versions import require_spark
 from .offline_lease import OfflineLease, require_ended
-from .state_stores import STATE_ERRORS
+from .state_stores import STATE_ERRORS, is_escaped_twice, readable_checkpoint
 
 _SESSION_OPERATOR = "sessionWindowStateStoreSaveExec"
 _STATE_OPERATORS = {
@@ -192,6 +192,11 @@ def _require_rescalable(plan: RescalePlan, logs: CheckpointLogs) -> None:
     def not_rescalable(cause: str, remedy: str = _REPLAY_REMEDY) -> CheckpointError:
         return CheckpointError(f"cannot rescale {plan.checkpoint}", cause, remedy)
 
+    if local_path(plan.checkpoint) is None and is_escaped_twice(plan.checkpoint):
+        raise not_rescalable(
+            "Spark finds no state below a remote path with a space or another character that is "
+            "escaped in a URI"
+        )
     provider = str(recorded_state_settings(logs).get(STATE_STORE_PROVIDER, ""))
     if not provider.endswith(_ROCKSDB_PROVIDER):
         raise not_rescalable(
@@ -260,8 +265,11 @@ def rescale(spark: SparkSession, plan: RescalePlan) -> None:
 
 def _repartition(spark: SparkSession, plan: RescalePlan) -> None:
     try:
-        with checkpoint_by_rename(spark, plan.checkpoint):
-            repartition_state(spark, plan.checkpoint, plan.target_partitions)
+        with (
+            readable_checkpoint(plan.checkpoint) as location,
+            checkpoint_by_rename(spark, location),
+        ):
+            repartition_state(spark, location, plan.target_partitions)
     except STATE_ERRORS as error:
         raise_disk_error(error)
         raise CheckpointError(

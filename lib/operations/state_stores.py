@@ -50,15 +50,23 @@ class StateStore:
         return [number for number in range(self.partitions) if str(number) not in names]
 
 
-@contextmanager
-def readable_checkpoint(checkpoint: str) -> Iterator[str]:
-    """Yield a path of a checkpoint by which Spark finds its state.
+def is_escaped_twice(checkpoint: str) -> bool:
+    """Return whether Spark does not find the state of a checkpoint by its path.
 
     Spark escapes the path of the state once too often, so that it finds none below a folder with a
-    space in its name, for example. A local folder gets a symbolic link meanwhile.
+    space in its name, for example.
+    """
+    return _ESCAPED.search(checkpoint) is not None
+
+
+@contextmanager
+def readable_checkpoint(checkpoint: str) -> Iterator[str]:
+    """Yield a path of a checkpoint by which Spark finds its state, unless it is remote.
+
+    A local folder whose path is escaped twice gets a symbolic link meanwhile.
     """
     folder = local_path(checkpoint)
-    if folder is None or not _ESCAPED.search(checkpoint):
+    if folder is None or not is_escaped_twice(checkpoint):
         yield checkpoint
         return
     with TemporaryDirectory(prefix="tidegate-state-") as temporary:

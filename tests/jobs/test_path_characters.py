@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from tests.cli.test_cli import invoke
 from tests.support.delta_tables import by_spark
 from tests.support.delta_tables import rows as by_deltalake
-from tests.support.kafka_topics import START, pages_input, send_records
+from tests.support.kafka_topics import START, page, pages_input, send_records
 from tidegate import Job, run
 from tidegate.aggregates import count
 from tidegate.operations.doctor import examine_job
+from tidegate.operations.rescale import plan_rescale, rescale
 from tidegate.sinks import Append
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
@@ -61,3 +62,29 @@ def test_a_job_runs_restarts_and_is_examined_in_any_folder(
     code, output = invoke("status", str(root))
     assert code == 0, output
     assert (f"{name}t" in output, "append" in output, "late" in output) == (True, True, True)
+
+
+@pytest.mark.parametrize("name", NAMES, ids=["url", "quotes", "others"])
+def test_the_state_in_any_folder_is_rescaled(
+    name: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic, partitions=1, retention_ms=-1)
+    root = tmp_path / name
+    job = Job(
+        name="views",
+        inputs={"pages": pages_input(broker.bootstrap_servers, topic)},
+        transform=WindowAggregation(Tumbling("10 seconds"), by="page", aggs={"n": count()}),
+        sink=Append(str(root / "views")),
+        checkpoint=str(root / f"{name}c"),
+    )
+    pages = [page(f"p{number}", 5) for number in range(9)]
+    send_records(broker.bootstrap_servers, topic, pages)
+    run(job, spark)
+    rescale(spark, plan_rescale(spark, job.locations.checkpoint, 5))
+    folders = {path.name for path in (root / f"{name}c" / "state" / "0").iterdir()}
+    assert folders == {*map(str, range(5)), "_metadata"}
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+    send_records(broker.bootstrap_servers, topic, [*pages, page("last", 500)])
+    run(job, spark)
+    found = {row["page"]: row["n"] for row in by_spark(spark)(root / "views")}
+    assert found == {f"p{number}": 2 for number in range(9)}

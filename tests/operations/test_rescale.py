@@ -195,6 +195,10 @@ def checkpoint_logs(
             checkpoint_logs("stateStoreSave", provider="a.HDFSBackedStateStoreProvider"),
             "HDFSBacked",
         ),
+        (
+            replace(checkpoint_logs("stateStoreSave"), path="s3a://shop/a b/checkpoint"),
+            "remote path with a space",
+        ),
         (checkpoint_logs("transformWithStateExec"), "has state of transformWithStateExec"),
         (checkpoint_logs("stateStoreSave", key=""), "operator 0 has no key"),
         (checkpoint_logs("sessionWindowStateStoreSaveExec"), "operator 0 has no key"),
