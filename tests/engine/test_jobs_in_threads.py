@@ -14,12 +14,14 @@ from pyspark.sql import SparkSession
 from tests.support.delta_tables import rows
 from tests.support.kafka_topics import START, pages_input, send_records
 from tests.support.sink_batches import commits, leftover_settings
-from tidegate import Job, merge_late_rows, run
+from tidegate import Job, merge_late_rows, replay, run
 from tidegate.aggregates import count
+from tidegate.checkpoint.lineage_files import LineageFiles
 from tidegate.commit.batch import Stamp
 from tidegate.commit.concurrent import run_in_background
 from tidegate.commit.delta_commit import read_table_log
 from tidegate.delta.commit_options import CommitOptions
+from tidegate.operations.replay.comparison import ReplayComparison
 from tidegate.sinks import Append, CorrectedWindows
 from tidegate.testing import Broker
 from tidegate.windows import Tumbling, WindowAggregation
@@ -125,3 +127,50 @@ def test_two_late_replays_in_one_session_that_commit_at_the_same_time_have_their
         stamps = [Stamp.from_json(each["userMetadata"]) for each in commits(job.sink.path)]
         assert {stamp.job for stamp in stamps if stamp is not None} == {name}
         assert merge_late_rows(job, spark) == 0
+
+
+def test_two_replays_in_one_session_that_commit_at_the_same_time_have_their_own_tables(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records: dict[str, list[float | str]] = {
+        "first": [1, "no record", 200],
+        "second": [2, 3, "nor this", 201, 202],
+    }
+    jobs = {}
+    for name in NAMES:
+        own_topic = broker.create_topic(f"{topic}-{name}", partitions=1, retention_ms=-1)
+        send_records(broker.bootstrap_servers, own_topic, records[name])
+        jobs[name] = Job(
+            name=name,
+            inputs={"pages": pages_input(broker.bootstrap_servers, own_topic)},
+            sink=Append(str(tmp_path / name)),
+        )
+        run(jobs[name], spark)
+    comparisons: dict[str, ReplayComparison | None] = {}
+
+    def replay_job(job: Job) -> None:
+        comparisons[job.name] = replay(job, spark)
+
+    run_at_the_same_time(spark, monkeypatch, [partial(replay_job, job) for job in jobs.values()])
+    for name, job in jobs.items():
+        replayed = rows(tmp_path / f"{name}.replay")
+        seconds = sorted(int((row["event_time"] - START).total_seconds()) for row in replayed)
+        assert seconds == [each for each in records[name] if not isinstance(each, str)]
+        dead_letters = rows(tmp_path / f"{name}.dead_letters.replay")
+        assert [row["topic"] for row in dead_letters] == [f"{topic}-{name}"]
+        comparison = comparisons[name]
+        assert comparison is not None
+        assert comparison.differences.is_empty
+        lineage = LineageFiles(spark, f"{job.locations.checkpoint}.replay").read()
+        assert lineage is not None
+        assert lineage.job == name
+        for output in ("", ".dead_letters"):
+            path = f"{tmp_path / name}{output}.replay"
+            stamps = [Stamp.from_json(each["userMetadata"]) for each in commits(path)]
+            found = {(stamp.job, stamp.query) for stamp in stamps if stamp is not None}
+            assert found == {(name, lineage.query)}
+            assert path in {each.path for each in lineage.tables.values()}
