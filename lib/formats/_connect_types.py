@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType
 
+from ._arrow.cursors import wrong_type_fault
 from .json._arrow_reader import to_dates, to_timestamps
 
 DAYS = "days"
@@ -62,7 +63,14 @@ _INFINITE_TIMES = {
     ("nanoseconds", -(2**63)): "-infinity",
 }
 """The numbers that Debezium sends for the infinite times of PostgreSQL."""
-_INFINITE_TEXTS = ("infinity", "-infinity")
+_INFINITE_TEXTS = {
+    "infinity": "infinity",
+    "-infinity": "-infinity",
+    "+294247-01-10T04:00:25.2Z": "infinity",
+    "-290308-12-21T19:59:27.6Z": "-infinity",
+}
+"""The texts that Debezium sends for them: of times with a zone, and with
+time.precision.mode=isostring of those without one."""
 NON_FINITE = {
     "NaN": "nan",
     "NAN": "nan",
@@ -81,6 +89,8 @@ _DATE = re.compile(r"(\d{4}-\d\d-\d\d)Z?")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-](?:0\d|1[0-8]):?[0-5]\d)?"
 )
+_OTHER_YEAR = re.compile(r"([+-]\d{4,10}|0000)-\d\d-\d\d([T ].*)?Z?")
+"""An ISO 8601 date or timestamp whose year is not one of 1 to 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -92,14 +102,9 @@ def kind_of(name: Any, parameters: Any = None) -> str | None:
     return _KINDS.get(str(name))
 
 
-def infinite_time(value: str | int, unit: str | None) -> str | None:
-    """Return "infinity" or "-infinity" for a value that stands for it, else None.
-
-    unit: that of numbers.
-    """
-    if isinstance(value, str):
-        return value if value in _INFINITE_TEXTS else None
-    return _INFINITE_TIMES.get((str(unit), value))
+def infinite_time(number: int, unit: str | None) -> str | None:
+    """Return "infinity" or "-infinity" for a number in a unit that stands for it, else None."""
+    return _INFINITE_TIMES.get((str(unit), number))
 
 
 def not_finite_fault(path: str, text: str) -> str:
@@ -110,6 +115,14 @@ def not_finite_fault(path: str, text: str) -> str:
 def out_of_range_fault(path: str, value: Any) -> str:
     """Return the fault of a number or time that its column cannot store."""
     return f"out of range: {path} = {value}"
+
+
+def time_text_fault(path: str, text: str) -> str:
+    """Return the fault of a text that is not a date or timestamp of the years 1 to 9999."""
+    if text in _INFINITE_TEXTS:
+        return not_finite_fault(path, _INFINITE_TEXTS[text])
+    is_time = _OTHER_YEAR.fullmatch(text) is not None
+    return out_of_range_fault(path, text[:40]) if is_time else wrong_type_fault(path)
 
 
 def parse_number(text: str) -> Decimal | None:

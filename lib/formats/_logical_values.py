@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from ._connect_types import (
     parse_numbers,
     parse_times,
     parse_timestamp,
+    time_text_fault,
     to_decimals,
     to_timestamps_of_unit,
 )
@@ -67,14 +69,9 @@ def timestamps_of_numbers(
 
 def times_of_texts(cursors: Cursors, texts: Any, output: pa.DataType, path: str) -> Any:
     """Return the dates or timestamps of texts in ISO 8601."""
-
-    def fault(text: str) -> str:
-        is_infinite = infinite_time(text, None)
-        return not_finite_fault(path, text) if is_infinite else wrong_type_fault(path)
-
     parse = parse_date if pa.types.is_date(output) else parse_timestamp
     times = _with_parsed(texts, parse_times(texts, output), parse)
-    _mark_lost(cursors, texts, times, fault)
+    _mark_lost(cursors, texts, times, partial(time_text_fault, path))
     return times
 
 

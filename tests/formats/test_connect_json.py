@@ -308,6 +308,23 @@ def fault(row: dict[str, Any], encodings: Encodings | None) -> str:
         ({"at": 2**63 - 1}, "nanoseconds", "not finite: after.at = infinity"),
         ({"at": 9_223_372_036_825_200}, "milliseconds", "not finite: after.at = infinity"),
         ({"at": "infinity"}, "milliseconds", "not finite: after.at = infinity"),
+        (
+            {"at": "-290308-12-21T19:59:27.6Z"},
+            "milliseconds",
+            "not finite: after.at = -infinity",
+        ),
+        (
+            {"zoned": "+10000-01-01T00:00:00.000000Z"},
+            None,
+            "out of range: after.zoned = +10000-01-01T00:00:00.000000Z",
+        ),
+        (
+            {"zoned": "0000-02-29T00:00:00Z"},
+            None,
+            "out of range: after.zoned = 0000-02-29T00:00:00Z",
+        ),
+        ({"zoned": "2026-02-30T00:00:00Z"}, None, "wrong type: after.zoned"),
+        ({"day": "-0043-03-15Z"}, "milliseconds", "out of range: after.day = -0043-03-15Z"),
         ({"day": "infinity"}, "milliseconds", "not finite: after.day = infinity"),
         ({"day": 2**31 - 1}, None, "out of range: after.day = 2147483647"),
         ({"day": -(2**31)}, "milliseconds", "out of range: after.day = -2147483648"),

@@ -163,6 +163,18 @@ def test_a_logical_type_is_decoded_into_its_column(
             "infinity",
             "not finite: x = infinity",
         ),
+        (
+            named("string", f"{DEBEZIUM}time.IsoTimestamp"),
+            "TIMESTAMP_NTZ",
+            "+294247-01-10T04:00:25.2Z",
+            "not finite: x = infinity",
+        ),
+        (
+            named("string", f"{DEBEZIUM}time.IsoDate"),
+            "DATE",
+            "+10000-01-01Z",
+            "out of range: x = +10000-01-01Z",
+        ),
         (named("string", f"{DEBEZIUM}time.IsoDate"), "DATE", "today", "wrong type: x"),
         (named("int", f"{DEBEZIUM}time.Date"), "DATE", 2**31 - 1, f"out of range: x = {2**31 - 1}"),
         ("string", "DECIMAL(10, 2)", "NAN", "not finite: x = NAN"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,12 +19,12 @@ from pyspark.sql import SparkSession
 from tests.support.connect_avro import AvroConverter
 from tests.support.debezium_connect import Connect, PostgresCapture, connect
 from tests.support.delta_tables import rows
-from tests.support.postgres_columns import COLUMNS, SETUP, SourceColumn
+from tests.support.postgres_columns import COLUMNS, SETUP, SourceColumn, comparable
 from tests.support.postgres_server import Server
 from tests.support.registry_server import FakeRegistry, registry_server
 from tests.support.replicated_topics import read_records, send_changes
 from tests.support.source_tables import RandomTransactions, SourceTable, differences
-from tidegate import Input, Job, KafkaSource, run
+from tidegate import Input, Job, KafkaSource, Limits, run
 from tidegate.formats import SchemaRegistry, debezium_format
 from tidegate.replication import ReplicatedTables, replicated_input
 from tidegate.sinks import CurrentTable, FanOut, HistoryTable, Sink
@@ -182,6 +185,110 @@ def test_flattened_rows_whose_deletes_are_tombstones(
     changes = captured_changes(captured.captures["tombstones"], table, shape="flattened")
     run_job(spark, changes, CurrentTable(str(tmp_path / "current")))
     assert differences(table.expected_rows(), table.stored_rows(tmp_path / "current")) == []
+
+
+UNUSUAL_COLUMNS = {
+    "moment": ("timestamp", "TIMESTAMP_NTZ"),
+    "short_moment": ("timestamp(3)", "TIMESTAMP"),
+    "instant": ("timestamptz", "TIMESTAMP"),
+    "instant_text": ("timestamptz", "STRING"),
+    "day": ("date", "DATE"),
+    "price": ("numeric(10, 2)", "DECIMAL(10, 2)"),
+    "any_number": ("numeric", "DOUBLE"),
+    "number_text": ("numeric", "STRING"),
+    "moments": ("timestamp[]", "ARRAY<TIMESTAMP>"),
+}
+"""The type of each column in the source and in the Delta table."""
+
+
+def unusual_values(decimals: str, times: str) -> list[tuple[str, str, Any]]:
+    """Return columns, values, and the stored value or the start of the reason of a dead letter."""
+    nan = "NAN" if decimals == "string" else "NaN"
+    # The connector sends null for times that 64-bit nanoseconds cannot represent.
+    sentinel = None if times == "nanoseconds" else datetime(9999, 12, 31)
+    return [
+        ("moment", "infinity", "not finite: after.moment = infinity"),
+        ("moment", "-infinity", "not finite: after.moment = -infinity"),
+        ("moment", "9999-12-31", sentinel),
+        ("moment", "2026-03-01 10:00", datetime(2026, 3, 1, 10)),
+        ("short_moment", "infinity", "not finite: after.short_moment = infinity"),
+        ("short_moment", "-infinity", "not finite: after.short_moment = -infinity"),
+        ("instant", "infinity", "not finite: after.instant = infinity"),
+        ("instant", "-infinity", "not finite: after.instant = -infinity"),
+        ("instant", "0044-03-15 00:00Z BC", "out of range: after.instant = -0043-03-15T"),
+        ("instant", "10000-01-01 00:00Z", "out of range: after.instant = +10000-01-01T"),
+        ("instant_text", "infinity", "infinity"),
+        ("day", "infinity", "out of range: after.day = "),
+        ("day", "-infinity", "out of range: after.day = "),
+        ("day", "10000-01-01", "out of range: after.day = "),
+        ("day", "9999-12-31", date(9999, 12, 31)),
+        ("price", "NaN", f"not finite: after.price = {nan}"),
+        ("price", "7.90", Decimal("7.90")),
+        ("any_number", "NaN", math.nan),
+        ("any_number", "Infinity", math.inf),
+        ("any_number", "-Infinity", -math.inf),
+        ("number_text", "NaN", nan),
+        ("moments", "{2026-03-01 10:00,infinity}", "not finite: after.moments = infinity"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decimals", "times"),
+    [("string", "adaptive"), ("double", "nanoseconds"), ("double", "isostring")],
+)
+def test_values_that_are_not_finite_are_stored_or_dead_letters_that_name_their_column(
+    spark: SparkSession,
+    connect_process: Connect,
+    postgres: Server,
+    tmp_path: Path,
+    decimals: str,
+    times: str,
+) -> None:
+    database = f"unusual_{uuid.uuid4().hex[:8]}"
+    postgres.run(f"CREATE DATABASE {database}")
+    modes = {"decimal_handling_mode": decimals, "time_precision_mode": times}
+    capture = PostgresCapture(connect_process, postgres, database, database, **modes)
+    columns = ", ".join(f"{name} {source}" for name, (source, _) in UNUSUAL_COLUMNS.items())
+    capture.run(f"CREATE TABLE unusual (id bigint PRIMARY KEY, {columns})")
+    values = unusual_values(decimals, times)
+
+    def insert(first: int) -> None:
+        for number, (column, value, _) in enumerate(values, first):
+            capture.run(f"INSERT INTO unusual (id, {column}) VALUES ({number}, '{value}')")
+
+    insert(0)
+    capture.start()
+    insert(len(values))
+    capture.wait_until_sent()
+    capture.stop()
+    stored = ", ".join(f"{name} {stored}" for name, (_, stored) in UNUSUAL_COLUMNS.items())
+    job = Job(
+        name="unusual",
+        inputs={
+            "changes": Input(
+                KafkaSource(capture.connect.bootstrap_servers, capture.topic("public.unusual")),
+                debezium_format(f"id BIGINT NOT NULL, {stored}", key="id"),
+                time="event_time",
+                watermark_delay="0 seconds",
+            )
+        },
+        sink=CurrentTable(str(tmp_path / "rows")),
+        limits=Limits(dead_ratio=None),
+    )
+    run(job, spark)
+    found = {row["offset"]: row["reason"] for row in rows(Path(job.locations.dead_letters.path))}
+    reasons = ("not finite: ", "out of range: ")
+    expected_rows = {}
+    for number, (column, _, outcome) in enumerate(values * 2):
+        if str(outcome).startswith(reasons):
+            assert found.pop(number).startswith(outcome)
+        else:
+            unset = dict.fromkeys(UNUSUAL_COLUMNS)
+            expected_rows[number] = comparable({"id": number, **unset, column: outcome})
+    assert found == {}
+    names = ["id", *UNUSUAL_COLUMNS]
+    stored_rows = map(comparable, rows(tmp_path / "rows", names))
+    assert differences(expected_rows, {row[0]: row for row in stored_rows}) == []
 
 
 def derived(table: SourceTable) -> SourceTable:

@@ -54,6 +54,7 @@ from .._connect_types import (
     parse_date,
     parse_number,
     parse_timestamp,
+    time_text_fault,
 )
 
 Decimals: TypeAlias = Literal["string", "precise", "double"]
@@ -196,17 +197,19 @@ class ValueReader:
             if number is not None:
                 is_spelled = is_number or (isinstance(value, str) and self._is_number_text(kind))
                 return out_of_range_fault(path, value[:40] if is_spelled else _plain_text(number))
-        elif is_time and isinstance(value, str):
+        elif is_time and is_number:
             unit = self.encodings.timestamps if kind is None else kind
             if isinstance(data_type, DateType):
                 unit = DAYS if kind is None else kind
-            count = _to_whole_number(value) if is_number else None
-            infinite = infinite_time(value if count is None else count, unit)
+            count = _to_whole_number(value)
+            infinite = None if count is None else infinite_time(count, unit)
             if infinite is not None:
                 return not_finite_fault(path, infinite)
             units = (DAYS,) if isinstance(data_type, DateType) else tuple(NANOS_PER_UNIT)
             if count is not None and unit in units:
                 return out_of_range_fault(path, value)
+        elif is_time and isinstance(value, str):
+            return time_text_fault(path, value)
         return wrong_type_fault(path)
 
     def _read_struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
