@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 
+from ..changelogs.change_schema import CHANGE_COLUMNS
 from ..columns import nested_names, require_storable_names
 from ..delta.catalog import is_schema_name
 from ..delta.table_layout import TableLayout
@@ -184,6 +185,7 @@ class Job:
         self._require_disjoint_locations()
         self._require_storable_fields()
         self._check_row_expressions()
+        self._require_changes()
         self._pass_unavailable_values()
         if self.backfill_threshold is not None:
             require_count(self.backfill_threshold, "backfill_threshold")
@@ -333,10 +335,29 @@ class Job:
             checked_input = replace(job_input, row_expressions=expressions)
             object.__setattr__(self, "inputs", {name: checked_input})
 
+    @property
+    def _passes_rows_through(self) -> bool:
+        """Whether the sink gets the rows of the inputs as they are."""
+        return self.transform is None and self.each_batch is None
+
+    def _require_changes(self) -> None:
+        """Refuse rows of the inputs that are not changes, for a sink that reads changes."""
+        if not self._passes_rows_through or not self.sink.reads_changes:
+            return
+        for name, job_input in self.inputs.items():
+            columns = {*job_input.format.schema.names, EVENT_TIME}
+            missing = [column for column in CHANGE_COLUMNS if column not in columns]
+            if missing:
+                raise ColumnError(
+                    f"invalid format of the input {name!r}: its rows are not changes",
+                    f"the columns of a change; {', '.join(missing)} are missing",
+                    "debezium_format or maxwell_format; a VersionedTable in a TemporalJoin, which "
+                    "stores the rows of upsert_json_format; or a transform that returns changes",
+                )
+
     def _pass_unavailable_values(self) -> None:
         """Let changes with values that were not sent reach a sink that stores those before."""
-        reaches_sink = self.transform is None and self.each_batch is None
-        if not reaches_sink or not self.sink.fills_unavailable:
+        if not self._passes_rows_through or not self.sink.fills_unavailable:
             return
         inputs = {
             name: replace(job_input, format=job_input.format.passing_unavailable())
@@ -473,8 +494,7 @@ class Job:
 
     def _require_storable_fields(self) -> None:
         """Refuse field names that the target or a late row table cannot store."""
-        passes_rows_through = self.transform is None and self.each_batch is None
-        if passes_rows_through or not isinstance(self.transform, Stateless | None):
+        if self._passes_rows_through or not isinstance(self.transform, Stateless | None):
             for name, job_input in self.inputs.items():
                 fields = nested_names(job_input.format.schema)
                 require_storable_names(fields, f"input {name!r}")

@@ -79,6 +79,9 @@ class Sink(ABC):
     fills_unavailable: ClassVar[bool] = False
     """Whether a change with values that were not sent gets those of the stored row of its key."""
 
+    reads_changes: ClassVar[bool] = False
+    """Whether the rows must be changes, as `debezium_format` and `maxwell_format` return them."""
+
     compacts_itself: ClassVar[bool] = False
     """Whether `compact` replaces Delta's OPTIMIZE for the tables of this sink."""
 

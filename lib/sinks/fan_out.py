@@ -121,6 +121,11 @@ class FanOut(WrappingSink):
         """Whether all sinks do."""
         return all(sink.fills_unavailable for sink in self.inner_sinks)
 
+    @property
+    def reads_changes(self) -> bool:  # type: ignore[override]
+        """Whether one of the sinks does."""
+        return any(sink.reads_changes for sink in self.inner_sinks)
+
     @contextmanager
     def accepted(self, frames: Mapping[str, DataFrame], plan: BatchPlan) -> Iterator[AcceptedRows]:
         """Yield the rows that all sinks accept; a row that one of them rejects is in no table."""

@@ -65,8 +65,11 @@ def test_resuming_does_not_delete_dead_letters_of_another_job(
 def test_rows_that_are_not_changes_are_refused_before_a_job_writes(
     sink: type[CurrentTable | HistoryTable], numbers: NumberJob, spark: SparkSession
 ) -> None:
+    changes = sink(f"{numbers.root}/changes")
+    with pytest.raises(ColumnError, match="its rows are not changes"):
+        replace(numbers.job(), sink=changes, each_batch=None)
     with pytest.raises(ColumnError, match="changes"):
-        run(replace(numbers.job(), sink=sink(f"{numbers.root}/changes")), spark)
+        run(replace(numbers.job(), sink=changes), spark)
     assert not list(Path(numbers.root).glob("**/_delta_log"))
 
 

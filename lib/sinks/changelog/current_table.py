@@ -89,6 +89,7 @@ class CurrentTable(TableSink):
     layout: TableLayout = ANY_LAYOUT
     output: str = "current"
     fills_unavailable: ClassVar[bool] = True
+    reads_changes: ClassVar[bool] = True
     delete_retention: str | timedelta | None = None
 
     def __post_init__(self) -> None:

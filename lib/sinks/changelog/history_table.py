@@ -65,6 +65,7 @@ class HistoryTable(TableSink):
     layout: TableLayout = ANY_LAYOUT
     output: str = "history"
     fills_unavailable: ClassVar[bool] = True
+    reads_changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_target(self.path, self.output, self.layout, self)

@@ -7,12 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tests.contract.wrong_calls.fixtures import VIEWS, Call, both, same
-from tidegate import Limits, run, sinks, sources
+from tests.contract.wrong_calls.fixtures import APPEND, VIEWS, Call, both, same
+from tidegate import Limits, formats, run, sinks, sources
 from tidegate import changelogs as changes
 from tidegate.testing import StreamDriver
 from tidegate.transform import Stateful, Stateless
 
+USERS = "user STRING NOT NULL, plan STRING, event_time TIMESTAMP"
 JOBS: dict[str, tuple[Call, str]] = {
     "Limits, a share of 7": (lambda g: Limits(dead_ratio=7), "invalid dead_ratio: 7"),
     "Input, source a topic": (
@@ -42,6 +43,17 @@ JOBS: dict[str, tuple[Call, str]] = {
     "Job, dead letters are the table": (
         lambda g: g.job(dead_letters="/tables/views"),
         "dead_letters",
+    ),
+    "Job, rows of a format that are not changes": (
+        lambda g: g.job(
+            inputs={
+                "users": replace(
+                    g.clicks_input, format=formats.upsert_json_format(USERS, key="user")
+                )
+            },
+            sink=sinks.FanOut(APPEND, other_sinks=[sinks.HistoryTable("/tables/history")]),
+        ),
+        "invalid format of the input 'users': its rows are not changes",
     ),
     "Job, changes into Append": (lambda g: g.job(transform=VIEWS, emit="changes"), "Append"),
     "Job, allowed lateness into Append": (
