@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.support.delta_tables import by_spark
 from tests.support.delta_tables import rows as by_deltalake
 from tests.support.kafka_topics import START, send_records
-from tidegate import Input, Job, KafkaSource, Rule, json_format, merge_late_rows, run
+from tidegate import Input, Job, KafkaSource, Rule, json_format, merge_late_rows, replay, run
 from tidegate import aggregates as agg
 from tidegate.joins import IntervalJoin
 from tidegate.sinks import Append, CorrectedWindows
@@ -66,6 +66,12 @@ def test_windows_count_late_rows_that_are_replayed(
         found = {row["window"]["start"]: row for row in read(tmp_path / "views")}
         first = next(row for row in found.values() if row["n"] == 2)
         assert (first["PAGE"], first["last"]) == ("/a", START + timedelta(seconds=3))
+    comparison = replay(job, spark)
+    assert comparison is not None
+    # Its table before the merge lacks the late row, which is not late in the replay.
+    assert (comparison.differences.different, comparison.late_differences) == (1, (1, 0))
+    (replayed,) = by_deltalake(tmp_path / "views.replay")
+    assert (replayed["n"], replayed["last"]) == (2, START + timedelta(seconds=3))
 
 
 def test_two_inputs_are_joined_by_it(
