@@ -42,6 +42,30 @@ from .ownership import (
 from .table_log import TableLog
 
 
+def require_same_streams(
+    lineage: CheckpointLineage, stream_counts: Mapping[str, int], path: str
+) -> None:
+    """Refuse streams of inputs other than those of written batches.
+
+    path: that of the lineage, for the error.
+
+    Raises:
+        CheckpointError: if written batches had another number.
+    """
+    differences = [
+        f"{name} had {lineage.stream_counts[name]}, now {number}"
+        for name, number in stream_counts.items()
+        if lineage.stream_counts.get(name, number) != number
+    ]
+    if differences and lineage.last_batch > NO_BATCH:
+        raise CheckpointError(
+            f"{path} has another number of streams: {'; '.join(differences)}",
+            "each stream of an input has its own watermark and state, so the number is fixed.",
+            "restore the previous value of watermarks; or use a new checkpoint and new tables. "
+            "Nothing was written.",
+        )
+
+
 class DriverLease:
     """The lineage of a checkpoint, maintained by the driver that has claimed the checkpoint.
 
@@ -84,20 +108,7 @@ class DriverLease:
         Raises:
             CheckpointError: if written batches had another number.
         """
-        recorded_counts = self.lineage.stream_counts
-        differences = [
-            f"{name} had {recorded_counts[name]}, now {number}"
-            for name, number in stream_counts.items()
-            if recorded_counts.get(name, number) != number
-        ]
-        if differences and self.lineage.last_batch > NO_BATCH:
-            raise CheckpointError(
-                f"{self.lineage_files.path} has another number of streams: "
-                f"{'; '.join(differences)}",
-                "each stream of an input has its own watermark and state, so the number is fixed.",
-                "the former watermarks=; or use a new checkpoint and new tables. Nothing was "
-                "written.",
-            )
+        require_same_streams(self.lineage, stream_counts, self.lineage_files.path)
         self.lineage = replace(self.lineage, stream_counts=dict(stream_counts))
 
     def record_backfill_plan(self, backfill: Backfill) -> None:

@@ -62,8 +62,8 @@ CHECKPOINT_BOUND_PARTS = ("inputs", "watermark", "emit", "transform", "revision"
 def job_fingerprint(job: Job) -> dict[str, str]:
     """Return the fingerprint of a job, by parts.
 
-    The parts of an input are `<input>.topics`, `.format`, `.input` and, for deterministic lateness,
-    `.watermark`. A checkpoint stores the names of the parts and their texts.
+    The parts of an input are `<input>.topics`, `.format`, `.input` and, with watermarks other than
+    "global", `.watermark`. A checkpoint stores the names of the parts and their texts.
     """
     output_labels = {path: f"<{output}>" for path, output in job.sink.tables()}
     parts = {"inputs": ", ".join(job.inputs)}
@@ -81,6 +81,9 @@ def job_fingerprint(job: Job) -> dict[str, str]:
             # With another delay, other rows would be late from the next batch.
             delay = describe_value(job_input.watermark_delay)
             parts[f"{name}.watermark"] = f"by the log, after {delay}"
+        elif job_input.watermarks == "partition":
+            # The checkpoint of one stream would continue with one watermark.
+            parts[f"{name}.watermark"] = "per partition"
     parts["transform"] = describe_value(job.transform)
     parts["each_batch"] = describe_value(job.each_batch)
     parts["emit"] = job.emit

@@ -19,11 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..checkpoint.lineage_files import require_no_rescaling
-from ..checkpoint.offset_log import parse_offset_log
+from ..checkpoint.offset_log import last_planned_ends, parse_offset_log
 from ..checkpoint.spark_logs import RESTORE_HINT
 from ..commit.delta_commit import read_table_log
+from ..commit.driver_lease import require_same_streams
 from ..durations import duration_text, microseconds
 from ..engine.maintenance import CatalogRegistrar
+from ..engine.streams import build_streams
 from ..errors import CheckpointError, SourceError, TidegateError
 from ..job.job import Job
 from ..jvm import KafkaClient, java_version, root_cause_text
@@ -144,6 +146,7 @@ def _outlook_checks(preflight: Preflight) -> Iterator[Check]:
     for name, job_input in job.inputs.items():
         if is_reachable(job_input.source.bootstrap_servers):
             yield f"retention {name}", partial(_check_headroom, preflight, name)
+    yield "streams", partial(_check_streams, preflight)
     yield "state", partial(_check_state, preflight)
     yield "last start", partial(_check_last_start, preflight)
     folder = local_path(job.locations.checkpoint)
@@ -270,6 +273,35 @@ def _check_last_start(preflight: Preflight) -> str:
     return CheckWarning(
         f"epoch {lineage.epoch}, not ended: its driver runs, or was killed; a new start fences it"
     )
+
+
+def _check_streams(preflight: Preflight) -> str:
+    """Return the number of streams of each input, which must be those of the checkpoint.
+
+    Raises CheckpointError for another number, or if `idle_timeout` was added or removed.
+    """
+    job, spark, inspection = preflight.job, preflight.spark, preflight.inspection
+    streams = build_streams(job, spark)
+    counts = {name: len(of_input) for name, of_input in streams.items()}
+    checkpoint = job.locations.checkpoint
+    if inspection.lineage is not None:
+        require_same_streams(inspection.lineage, counts, checkpoint)
+    planned = last_planned_ends(spark, checkpoint)
+    heartbeats = sum(
+        each.heartbeats is not None for of_input in streams.values() for each in of_input
+    )
+    topic_streams = sum(bool(ends) for ends in planned)
+    # A query that reads an input twice plans each of its sources twice.
+    is_read_once = topic_streams == sum(counts.values())
+    if is_read_once and len(planned) != topic_streams + heartbeats:
+        change = "added" if heartbeats > len(planned) - topic_streams else "removed"
+        raise CheckpointError(
+            f"idle_timeout was {change} since the first start of {checkpoint}",
+            "it adds a stream to the query, and the number of streams is fixed.",
+            "restore the previous idle_timeout of each input; or use a new checkpoint and new "
+            "tables.",
+        )
+    return ", ".join(f"{name}: {number}" for name, number in counts.items())
 
 
 def _check_state(preflight: Preflight) -> str:

@@ -6,8 +6,10 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -19,7 +21,7 @@ from tests.support.checkpoint_files import FIRST, JobFiles
 from tests.support.kafka_topics import pages_input, send_records
 from tidegate import Job, run
 from tidegate.aggregates import count
-from tidegate.errors import RunTimeError, SourceError, TableMismatchError
+from tidegate.errors import CheckpointError, RunTimeError, SourceError, TableMismatchError
 from tidegate.jvm import checkpoint_table, clear_table_cache
 from tidegate.operations.doctor import (
     CheckWarning,
@@ -29,6 +31,7 @@ from tidegate.operations.doctor import (
     render_findings,
     require_no_errors,
 )
+from tidegate.sinks import Append
 from tidegate.sources import KafkaSource
 from tidegate.sources.topics import open_kafka_client
 from tidegate.testing import Broker
@@ -171,6 +174,43 @@ def test_a_compatible_change_is_reported_with_its_effect(
     assert plan.status == "ok"
     assert plan.result.startswith("safe changes: pages.input changed from ")
     assert plan.result.endswith("existing late rows and dead letters do not change")
+
+
+@pytest.mark.parametrize(
+    ("settings", "check", "problem", "at_start"),
+    [
+        ({"watermarks": "partition"}, "plan", "pages.watermark", "pages.watermark"),
+        ({"idle_timeout": "1 minute"}, "streams", "idle_timeout was added", "number of streams"),
+    ],
+)
+def test_a_change_of_the_number_of_streams_is_named_before_a_start(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    settings: dict[str, Any],
+    check: str,
+    problem: str,
+    at_start: str,
+) -> None:
+    broker.create_topic(topic, partitions=2)
+    send_records(broker.bootstrap_servers, topic, [0, 70])
+    pages = pages_input(broker.bootstrap_servers, topic)
+    job = Job(
+        name="streams",
+        inputs={"pages": pages},
+        transform=WindowAggregation(Tumbling("1 minute"), by="page", aggs={"n": count()}),
+        sink=Append(f"{tmp_path}/pages"),
+    )
+    run(job, spark)
+    unchanged = {each.check: each for each in examine_job(job, spark)}
+    assert (unchanged["streams"].status, unchanged["streams"].result) == ("ok", "pages: 1")
+    changed = replace(job, every="1 second", inputs={"pages": replace(pages, **settings)})
+    finding = next(each for each in examine_job(changed, spark) if each.check == check)
+    assert problem in finding.result
+    assert isinstance(finding.error, CheckpointError)
+    with pytest.raises(CheckpointError, match=at_start):
+        run(changed, spark)
 
 
 def test_a_damaged_checkpoint_hides_nothing_that_can_be_findings_without_it(
