@@ -32,11 +32,12 @@ AGGS: Mapping[str, Aggregate] = {
 }
 
 
-def _kafka(spark: SparkSession, context: RunContext) -> DataFrame:
+def read_kafka(spark: SparkSession, servers: str, topic: str) -> DataFrame:
+    """Return the records of a topic as a stream, in batches of ROWS_A_BATCH."""
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", context.servers)
-        .option("subscribe", context.topic)
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", ROWS_A_BATCH)
         .load()
@@ -49,13 +50,14 @@ def _parsed(raw: DataFrame) -> DataFrame:
 
 
 def _clicks(spark: SparkSession, context: RunContext) -> DataFrame:
-    return _parsed(_kafka(spark, context)).withWatermark("event_time", WATERMARK_DELAY)
+    raw = read_kafka(spark, context.servers, context.topic)
+    return _parsed(raw).withWatermark("event_time", WATERMARK_DELAY)
 
 
 def floor(spark: SparkSession, context: RunContext) -> None:
     """Read the topic, and discard the rows."""
     rows = (
-        _kafka(spark, context)
+        read_kafka(spark, context.servers, context.topic)
         .writeStream.format("noop")
         .option("checkpointLocation", str(context.folder / "checkpoint"))
     )

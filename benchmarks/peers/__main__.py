@@ -36,7 +36,7 @@ from bootstrap.machine import SetupError
 
 def main(
     rows: Annotated[
-        int, typer.Option(help="Number of clicks; half as many impressions.")
+        int, typer.Option(help="Number of clicks, and of changes; half as many impressions.")
     ] = 4_000_000,
     rounds: Rounds = 3,
     runs: Annotated[int, typer.Option(help="Maximum number of runs in a process.")] = MAX_RUNS,
@@ -56,6 +56,8 @@ def main(
     with start_bench() as bench:
         bench.console.print(f"filling the topics: {rows:,} clicks, {rows // 2:,} impressions")
         topics.fill(bench.broker, rows, bench.folder / "tables")
+        if "changelog" in queries:
+            topics.fill_changes(bench.broker, rows)
         results = run_queries(bench, queries, who, rows=rows, rounds=rounds, runs=runs)
         print_tables(bench.console, results, rows, output)
 

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from deltalake import DeltaTable
+from pyarrow import compute
 
-from benchmarks.peers.topics import CLICKS, CLOSING, PAIR, read_topic
+from benchmarks.peers.topics import CHANGES, CLICKS, CLOSING, PAIR, read_topic
+from benchmarks.support.order_table import COLUMNS
 
 # The relative error of approx_count_distinct, with a margin for the number of windows.
 _ERROR = 0.016 * 1.25
@@ -30,6 +32,8 @@ class Query:
     columns: Mapping[str, str]
     expected: Callable[[str], pd.DataFrame]
     """Computes the rows from the topics of a broker."""
+    is_table: bool = False
+    """Whether the rows are a table by key, so that a topic has changes of them."""
 
     @property
     def names(self) -> list[str]:
@@ -107,11 +111,17 @@ def _slower(servers: str) -> pd.DataFrame:
     return results.assign(end=starts[after], slower=times[after])
 
 
+def _current(servers: str) -> pd.DataFrame:
+    changes = read_topic(servers, CHANGES, keyed=True)
+    return pd.DataFrame(changes.loc[changes["op"] != "d", "after"].tolist())
+
+
 _WINDOW = {"window.start": "start", "window.end": "end", "views": "views", "total_ms": "total_ms"}
 _SESSION = {"session_window.start": "start", "session_window.end": "end"}
 _JOINED = {"ts_left": "ts", "ts_right": "click_ts", "position": "position", "ms": "ms"}
 _PLAIN_JOINED = {"ts": "ts", "click_ts": "click_ts", "click_position": "position", "click_ms": "ms"}
 _SEQUENCE = {"user": "key", "started": "start", "ended": "end", "ms": "ms", "slower": "slower"}
+_TABLE = [column.split()[0] for column in COLUMNS.split(", ")]
 QUERIES: dict[str, Query] = {
     "tumbling": Query({"page": "key", **_WINDOW}, partial(_windows, panes=1)),
     "hopping": Query({"page": "key", **_WINDOW}, partial(_windows, panes=6)),
@@ -120,12 +130,15 @@ QUERIES: dict[str, Query] = {
     "join": Query({"id": "id", **_JOINED, **_PLAIN_JOINED}, _pairs),
     "enrichment": Query({name: name for name in ("ts", "page", "user", "ms", "plan")}, _enriched),
     "sequence": Query(_SEQUENCE, _slower),
+    "changelog": Query({name: name for name in _TABLE}, _current, is_table=True),
 }
 
 
 def read_delta_rows(query: Query, path: Path) -> pd.DataFrame:
     """Return the rows of a Delta table under the names of the query."""
     table = DeltaTable(path).to_pyarrow_table().flatten()
+    if query.is_table and "deleted" in table.column_names:
+        table = table.filter(compute.invert(table["deleted"]))
     here = [name for name in query.columns if name in table.column_names]
     rows: pd.DataFrame = table.select(here).to_pandas().rename(columns=query.columns)
     return rows

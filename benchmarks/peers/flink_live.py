@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.peers.flink_sql import PROFILES, SINK, SOURCE, SOURCES, environment
+from benchmarks.peers.flink_sql import PROFILES, SOURCE, SOURCES, create_sink, environment
 
 LIVE = {
     # A result is readable once its checkpoint is complete.
@@ -18,12 +18,6 @@ LIVE = {
     "table.exec.state.ttl": "60 s",
 }
 WATERMARK_DELAY_SECONDS = 2
-CHANGING = """
-CREATE TABLE answers ({columns}, PRIMARY KEY ({key}) NOT ENFORCED) WITH (
-  'connector' = 'upsert-kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}',
-  'key.format' = 'json', 'value.format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',
-  'sink.transactional-id-prefix' = '{name}', 'properties.transaction.timeout.ms' = '600000'
-)"""
 QUERIES = {
     # A temporal join waits for the watermark, so it has no watermark delay.
     "enrichment": (
@@ -68,9 +62,7 @@ def main(query: str, servers: str, topic: str, output: str, folder: str, connect
         options = {"name": name, "topic": name.replace("clicks", topic, 1), "columns": fields}
         tables.execute_sql(SOURCE.format(**options, servers=servers, delay=delay, until=""))
     tables.execute_sql(PROFILES.format(servers=servers, until=""))
-    sink = CHANGING if query in KEYS else SINK
-    options = {"name": output, "columns": columns, "servers": servers, "key": KEYS.get(query, "")}
-    tables.execute_sql(sink.format(**options))
+    create_sink(tables, output, columns, servers, KEYS.get(query))
     tables.execute_sql(f"INSERT INTO answers {select}").wait()
 
 

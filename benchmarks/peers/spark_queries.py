@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.contestants.changelog_queries import CONTESTANTS as CHANGELOGS
 from benchmarks.contestants.enrichment_queries import CONTESTANTS as ENRICHERS
 from benchmarks.contestants.join_queries import JOINS, tidegate_join
 from benchmarks.contestants.window_queries import CONTESTANTS, tidegate_job, tidegate_windows
@@ -54,6 +55,7 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         "join": JOINS["stream_stream, early"],
         "enrichment": ENRICHERS["snapshot"],
         "sequence": tidegate_job(_sequence()),
+        "changelog": CHANGELOGS["changelog"],
     },
     "backfill": {
         "tumbling": tidegate_windows(Tumbling("10 seconds"), "page", backfill_threshold=0),
@@ -77,6 +79,7 @@ WAYS: Mapping[str, Mapping[str, Contestant]] = {
         },
         "join": JOINS["join (PySpark)"],
         "enrichment": ENRICHERS["snapshot (PySpark)"],
+        "changelog": CHANGELOGS["changelog (PySpark)"],
     },
 }
 """By way and query."""

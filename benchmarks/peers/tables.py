@@ -28,6 +28,7 @@ TARGET_RATIOS: Mapping[tuple[str, str], tuple[str, float]] = {
     ("join", STREAM): (FLINK, 1.5),
     ("enrichment", STREAM): (STREAMS, 2.0),
     ("sequence", STREAM): (FLINK, 1.0),
+    ("changelog", STREAM): (FLINK, 1.0),
 }
 """By query and way: the baseline, and the target ratio to its warm speed."""
 

@@ -1,4 +1,5 @@
-"""The topics that all contestants read: clicks, impressions with their clicks, and user profiles.
+"""The topics that all contestants read: clicks, impressions with their clicks, user profiles, and
+the changes of a table.
 
 The last click of each partition is an hour later, so that all windows close."""
 
@@ -15,15 +16,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from deltalake import write_deltalake
 from pyarrow import json
 
+from benchmarks.support import change_topic
 from benchmarks.support import click_topic as topic
 from benchmarks.support import impression_topic as impressions
 from benchmarks.support.harness import PARTITIONS
+from benchmarks.support.order_table import changes_topic
 from tidegate.kafka.producer import Record, deliver
 from tidegate.testing import Broker
 
 CLICKS = "clicks"
 PAIR = (f"{CLICKS}-impressions", f"{CLICKS}-clicks")
 PROFILES = "profiles"
+CHANGES = changes_topic(CLICKS)
 TABLE_ROWS = 100_000
 SPAN_SECONDS = 400
 """The event time that the clicks cover, for any number of clicks."""
@@ -62,6 +66,12 @@ def fill_profiles(broker: Broker) -> None:
     """Create the topic of the user profiles."""
     broker.create_topic(PROFILES, partitions=PARTITIONS, retention_ms=-1)
     deliver(broker.bootstrap_servers, _profiles(*_plans()))
+
+
+def fill_changes(broker: Broker, rows: int) -> None:
+    """Create the topic of the changes of a table."""
+    broker.create_topic(CHANGES, partitions=PARTITIONS, retention_ms=-1)
+    change_topic.fill(broker.bootstrap_servers, CHANGES, rows, PARTITIONS)
 
 
 def _plans() -> tuple[list[str], list[str]]:

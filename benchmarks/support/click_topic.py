@@ -14,11 +14,17 @@ SCHEMA = "ts BIGINT, page STRING, user STRING, ms INT, bytes INT"
 _CHUNK = 100_000
 
 
-def produce_when_possible(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+def produce_when_possible(
+    producer: Producer,
+    topic: str,
+    value: bytes | None,
+    partition: int,
+    key: bytes | None = None,
+) -> None:
     """Add a record to the queue of a producer, and wait while it is full."""
     while True:
         try:
-            producer.produce(topic, value, partition=partition)
+            producer.produce(topic, value, key, partition)
             return
         except BufferError:
             producer.poll(0.1)

@@ -31,6 +31,7 @@ def filled(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fill the topics, and return the folder of the table."""
     folder = tmp_path_factory.mktemp("peers")
     topics.fill(broker, ROWS, folder / "tables")
+    topics.fill_changes(broker, ROWS)
     return folder
 
 
@@ -42,7 +43,13 @@ def expected(broker: Broker, query: str) -> pd.DataFrame:
 @pytest.mark.pages
 @pytest.mark.draws(
     "way, query",
-    short=[("backfill", "session"), ("pyspark", "distinct"), ("stream", "sequence")],
+    short=[
+        ("backfill", "session"),
+        ("pyspark", "changelog"),
+        ("pyspark", "distinct"),
+        ("stream", "changelog"),
+        ("stream", "sequence"),
+    ],
     long=ALL,
 )
 def test_spark_returns_the_expected_rows(
