@@ -65,7 +65,7 @@ bench: setup ## compare the library with plain PySpark
 	$(VENV) -m benchmarks
 	for part in bloom stream_stream stream_table table_table allowed_lateness; do $(VENV) -m benchmarks.cases.$$part || exit; done
 
-bench-peers: setup ## compare the library with Flink and Kafka Streams, which are downloaded; ROWS and ROUNDS set the size
+bench-peers: setup ## compare the library with Spark, Flink and Kafka Streams, which are downloaded; ROWS and ROUNDS set the size
 	$(VENV) -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 notebooks: setup ## execute the notebooks in place

@@ -1,1 +1,1 @@
-"""The same queries over the same topics in the library, plain PySpark, Flink and Kafka Streams."""
+"""The same queries over the same topics in the library, Spark, Flink and Kafka Streams."""

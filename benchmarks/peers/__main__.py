@@ -1,4 +1,4 @@
-"""Measure the library, plain PySpark, Flink and Kafka Streams on one machine.
+"""Measure the library, Spark, Flink and Kafka Streams on one machine.
 
 make bench-peers, or: python -m benchmarks.peers [--rows 4000000] [--rounds 3] [--only NAME]...
 
@@ -17,7 +17,7 @@ import typer
 
 from benchmarks.peers import topics
 from benchmarks.peers.answers import QUERIES, normalized
-from benchmarks.peers.contestants import contestants
+from benchmarks.peers.contestants import AUTO_CDC, contestants
 from benchmarks.peers.installing import install
 from benchmarks.peers.measuring import measure
 from benchmarks.peers.tables import print_tables
@@ -49,7 +49,7 @@ def main(
     queries = [name for name in QUERIES if name in names] or list(QUERIES)
     who = [name for name in contestants() if name in names] or list(contestants())
     try:
-        install(flink="Flink" in who)
+        install(flink="Flink" in who, auto_cdc=AUTO_CDC in who)
     except SetupError as error:
         print(f"peers: {error}", file=sys.stderr)
         raise SystemExit(error.code) from error

@@ -7,14 +7,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.peers.answers import QUERIES
 from benchmarks.peers.installing import CLASSES, FLINK, HERE, HOME, JARS, PROGRAM
 from benchmarks.support.warm_up import TOLERANCE
 from tidegate.spark.jars import java_path, project_root
+from tidegate.versions import is_spark_at_least
 
 # As large as the driver memory of `bench_session`.
 HEAP = "-Xmx4g"
 _SEQUENCE = frozenset({"sequence"})
 _CHANGELOG = frozenset({"changelog"})
+AUTO_CDC = "Spark AUTO CDC"
 MERGED = "merged in the order of the log, and a repeated batch has no effect"
 
 
@@ -89,11 +92,20 @@ def _streams() -> Contestant:
     )
 
 
+def _auto_cdc() -> Contestant:
+    return Contestant(
+        (sys.executable, "-m", "benchmarks.peers.auto_cdc"),
+        (),
+        f"a changelog into Iceberg: {MERGED}",
+        without=frozenset(QUERIES) - _CHANGELOG,
+    )
+
+
 def contestants() -> dict[str, Contestant]:
-    """Return the installed contestants by name."""
+    """Return the contestants by name, without those that the version of Spark does not have."""
     answers = "final results; state on the heap"
     tidegate = f"exactly once into Delta, dead letters stored; {answers}"
-    return {
+    everyone = {
         "tidegate, stream": _spark("stream", tidegate),
         "tidegate, backfill": _spark("backfill", tidegate, _SEQUENCE | _CHANGELOG),
         "plain PySpark": _spark(
@@ -104,3 +116,6 @@ def contestants() -> dict[str, Contestant]:
         "Flink": _flink(),
         "Kafka Streams": _streams(),
     }
+    if is_spark_at_least("4.2"):
+        everyone[AUTO_CDC] = _auto_cdc()
+    return everyone

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+import pyspark
 
 from bootstrap import jars, packages
 from bootstrap.__main__ import Step
@@ -18,25 +21,36 @@ HOME = project_root() / ".run" / "peers"
 JARS, CLASSES, FLINK = HOME / "jars", HOME / "classes", HOME / "flink"
 LOG = HOME / "setup.log"
 PROGRAM, LIVE, PERCOLATOR = PROGRAMS = "KafkaStreamsPeer", "KafkaStreamsLive", "LuceneMonitorPeer"
+CATALOG = "IcebergTables"
 FLINK_PYTHONS = ((3, 11), (3, 12))
 """The Python versions with packages of Flink."""
 
 
 def fetch_jars() -> None:
-    """Fetch the jars of Kafka Streams, of Lucene, and of the Flink connector."""
-    confs = {name: name for name in ("streams", "flink", "lucene")}
+    """Fetch the jars of Kafka Streams, of Lucene, of Iceberg, and of the Flink connector."""
+    confs = {name: name for name in ("streams", "flink", "lucene", "iceberg")}
     jars.retrieve(HERE / "ivy.xml", JARS, confs, Path(sys.executable), LOG)
     jars.verify(JARS, HERE / "jars.lock")
 
 
 def compile_programs() -> None:
-    """Compile the Java programs with the javac of the JDK in use."""
+    """Compile the programs of Kafka Streams and Lucene with the javac of the JDK in use."""
+    _compile(PROGRAMS, f"{JARS}/streams/*:{JARS}/lucene/*", "all")
+
+
+def compile_catalog() -> None:
+    """Compile the catalog of Iceberg tables for Spark."""
+    spark = Path(pyspark.__path__[0]) / "jars"
+    # Manifests and annotations of Spark's jars name jars and classes that it does not ship.
+    _compile([CATALOG], f"{JARS}/iceberg/*:{spark}/*", "all,-classfile,-path")
+
+
+def _compile(names: Sequence[str], libraries: str, warnings: str) -> None:
     compiler = javac()
     if compiler is None:
         raise SetupError(WRONG_JAVA, "no javac next to java: install a JDK instead of a JRE")
-    libraries = f"{JARS}/streams/*:{JARS}/lucene/*"
-    command = [compiler, "-Xlint:all", "-Werror", "-cp", libraries, "-d", str(CLASSES)]
-    sources = [str(HERE / f"{name}.java") for name in PROGRAMS]
+    command = [compiler, f"-Xlint:{warnings}", "-Werror", "-cp", libraries, "-d", str(CLASSES)]
+    sources = [str(HERE / f"{name}.java") for name in names]
     done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(
@@ -67,8 +81,8 @@ def _python_for_flink() -> str:
     )
 
 
-def install(*, flink: bool) -> None:
-    """Run the pending steps; without `flink`, only those of the Java programs."""
+def install(*, flink: bool, auto_cdc: bool = False) -> None:
+    """Run the pending steps: of the Java programs, of Flink, and of Spark's AUTO CDC flow."""
     stamp, here = ".run/peers/.stamp", "benchmarks/peers"
     locked = (f"{here}/ivy.xml", f"{here}/jars.lock")
     programs = (*(f"{here}/{name}.java" for name in PROGRAMS), *locked)
@@ -79,6 +93,9 @@ def install(*, flink: bool) -> None:
     if flink:
         packed = (f"{here}/requirements.lock",)
         steps.append(Step("installing Flink", f"{stamp}-flink", packed, install_flink))
+    if auto_cdc:
+        catalog = (f"{here}/{CATALOG}.java", *locked)
+        steps.append(Step("compiling the catalog", f"{stamp}-catalog", catalog, compile_catalog))
     HOME.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(steps, 1):
         if not step.is_done():

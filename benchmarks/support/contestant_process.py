@@ -22,6 +22,8 @@ from tidegate import set_log_level, spark_session
 from tidegate.spark.presets import Preset
 
 SAMPLE_SECONDS = 0.2
+DRIVER = {"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+"""The settings of all measured drivers."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def bench_session(preset: Preset | None = None, *, java: str | None = None) -> S
     """Return the session of all measurements.
 
     java: JVM options; default: those of `spark_session`."""
-    conf = {"spark.driver.memory": "4g", "spark.ui.enabled": "false"}
+    conf = dict(DRIVER)
     if java is not None:
         conf["spark.driver.defaultJavaOptions"] = java
     spark = spark_session("bench", master="local[2]", conf=conf, preset=preset)

@@ -1,4 +1,4 @@
-"""The peer benchmark: the library and Kafka Streams run over a small topic, and rows are compared.
+"""The peer benchmark: the library and its peers run over a small topic, and rows are compared.
 
 The tests only read the Flink program, because the packages of Flink are large."""
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.peers import topics
 from benchmarks.peers.answers import QUERIES, checksum, difference, normalized, read_delta_rows
-from benchmarks.peers.contestants import contestants
+from benchmarks.peers.contestants import AUTO_CDC, contestants
 from benchmarks.peers.installing import HERE, install, javac
 from benchmarks.peers.measuring import measure
 from benchmarks.peers.spark_queries import WAYS
@@ -22,7 +22,13 @@ from benchmarks.support.contestant_process import RunContext
 from tidegate.testing import Broker
 
 ROWS = 2_000
-STREAMED = [name for name in QUERIES if name not in contestants()["Kafka Streams"].without]
+PROCESSES = [
+    (name, query)
+    for name, contestant in contestants().items()
+    if name in ("Kafka Streams", AUTO_CDC)
+    for query in QUERIES
+    if query not in contestant.without
+]
 ALL = [(way, query) for way, queries in WAYS.items() for query in queries]
 
 
@@ -64,16 +70,16 @@ def test_spark_returns_the_expected_rows(
 @pytest.mark.broker
 @pytest.mark.pages
 @pytest.mark.skipif(javac() is None, reason="a JRE has no compiler")
-@pytest.mark.draws("query", short=["session"], long=STREAMED)
-def test_kafka_streams_returns_the_expected_rows(
-    broker: Broker, filled: Path, tmp_path: Path, query: str
+@pytest.mark.draws("name, query", short=[("Kafka Streams", "session")], long=PROCESSES)
+def test_a_peer_returns_the_expected_rows(
+    broker: Broker, filled: Path, tmp_path: Path, name: str, query: str
 ) -> None:
-    install(flink=False)
+    install(flink=False, auto_cdc=name == AUTO_CDC)
     results = measure(
         broker,
         tmp_path,
         query,
-        contestants()["Kafka Streams"],
+        contestants()[name],
         label=f"peer-{query}",
         expected=expected(broker, query),
         runs=1,
