@@ -76,14 +76,17 @@ def test_ci_runs_all_of_its_targets() -> None:
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
     (loop,) = (line for line in lines if line.startswith("for "))
-    called, older = (line.strip() for line in lines if line.strip().startswith("make "))
+    called, *of_older = (line.strip() for line in lines if line.strip().startswith("make "))
     named = loop.removeprefix("for target in ").removesuffix("; do").split()
     assert tuple(name.partition(":")[0] for name in named) == TARGETS
     assert called.split()[:3] == ["make", '"$name"', 'PARTS="$parts"']
-    command, version, rest = older.split('"')[:3]
-    assert (command, rest.split()[0]) == ("make quick SPARK=", "PARTS=4")
+    assert [line.partition(" 2>")[0] for line in of_older] == [
+        'make quick SPARK="$spark" PARTS=4',
+        'make installed SPARK="$spark"',
+    ]
+    (version,) = (line for line in lines if line.startswith("spark="))
     chosen = [
-        run_command("bash", "-c", f'commit={commit}; echo "{version}"').strip()
+        run_command("bash", "-c", f"commit={commit}; {version}; echo $spark").strip()
         for commit in ("5eec1b2", "6cb06db")
     ]
     assert chosen == ["4.1", "4.0"]

@@ -50,6 +50,7 @@ def test_ci_runs_all_targets_without_optional_programs_and_reports_skipped_tests
         "made crash",
         "made pages",
         "made quick",
+        "made installed",
         "ci: tests that were skipped, and why:",
         SKIPPED,
     ]
