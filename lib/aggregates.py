@@ -1,6 +1,8 @@
-"""Mergeable aggregates: rows become partials, partials merge, and a partial becomes a result.
+"""Mergeable aggregates, such as counts and sums, whose partial results can be merged later.
 
-Hopping windows, allowed lateness, upserts that add up and roll-ups all use these three steps.
+An aggregate has three steps: it reduces rows to a partial aggregate (a partial), merges partials,
+and computes the result of a partial. Hopping windows, allowed lateness, roll-ups and the sink
+`Upsert` use these steps.
 
 >>> from tidegate import aggregates as agg
 >>> from tidegate.windows import tumbling
@@ -45,7 +47,7 @@ _AGGREGATE_FUNCTIONS: dict[Operation, ColumnBuilder] = {"sum": F.sum, "min": F.m
 
 @dataclass(frozen=True)
 class Reduction:
-    """One field of a partial: the sum, minimum or maximum of a value of each row.
+    """One field of a partial: the sum, minimum or maximum of a value over the rows.
 
     `lift` returns the value of a row from its event-time column; `operation` combines two values.
     `reduce_with` makes an aggregate of reductions; see its example.
@@ -129,7 +131,7 @@ def reduce_with(
     finish: ColumnBuilder = _identity,
     inputs: Sequence[InputColumn] = (),
 ) -> Aggregate:
-    """Return an aggregate whose partial is one reduction, or a struct of named reductions.
+    """Define an aggregate by one or more reductions of rows: sums, minimums or maximums.
 
     >>> from tidegate.windows import tumbling
     >>> longest = reduce_with(Reduction(lambda time: F.length("page"), "max"))
@@ -356,7 +358,7 @@ def _value_by_time(value: str | Column, operation: Operation) -> Aggregate:
 
 
 def partials(aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
-    """Return the same aggregates without `finish`, so that a transform returns partials.
+    """Return the aggregates without their final step, so that their results can be merged later.
 
     Partials can be stored and merged later, with `merge_partials` or `roll_up`.
 
@@ -391,7 +393,7 @@ def _require_mergeable(aggs: object) -> None:
 
 
 def merge_columns(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Column]:
-    """Return for each aggregate the expression that merges a frame's column of partials.
+    """Return an expression for each aggregate that merges the partials in its column of a frame.
 
     The result has the type of the column, so that partials can be merged repeatedly. (The sum of
     decimals in Spark has ten more digits than its operands.)
@@ -408,7 +410,7 @@ def merge_columns(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, 
 
 
 def for_partials(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> dict[str, Aggregate]:
-    """Return the aggregates that merge and finish a frame's columns of partials.
+    """Return the aggregates in the variants that match the partials in the columns of a frame.
 
     >>> from tidegate.windows import tumbling
     >>> aggs = {"ms": sum(F.col("ms").cast("bigint"))}
@@ -464,7 +466,7 @@ def merge_partials(
 
 
 def finish(frame: DataFrame, aggs: Mapping[str, Aggregate]) -> DataFrame:
-    """Replace the columns of partials by their results; other columns are unchanged.
+    """Compute the results of the columns of partials; other columns are unchanged.
 
     >>> aggs = {"ms": avg("ms")}
     >>> from tidegate.windows import tumbling
@@ -495,7 +497,9 @@ class Overflows:
 
 
 def overflow_names(partials: Mapping[str, tuple[Aggregate, Column]]) -> Column | None:
-    """Return the value of the column OVERFLOW for a row; None if every result fits its type.
+    """Return an expression for the names of the results of a row that do not fit their types.
+
+    Return None if all results always fit.
 
     partials: the aggregate of each result, and the column of its partial.
     """
@@ -511,7 +515,7 @@ def overflow_names(partials: Mapping[str, tuple[Aggregate, Column]]) -> Column |
 
 
 def find_overflows(rows: DataFrame, keys: Sequence[str]) -> Overflows:
-    """Return the rows with a value in the column OVERFLOW, named by their keys."""
+    """Return the rows with a result that does not fit its type, identified by their keys."""
     overflowed = rows.where(quoted_column(OVERFLOW).isNotNull())
     count = overflowed.count()
     if not count:

@@ -87,7 +87,7 @@ class DeadLetterLimitError(RunTimeError):
 
 
 class RejectedRowError(RunTimeError):
-    """A batch has a row that fails it, because on_error is "stop"."""
+    """A batch contains an invalid row, and on_error is "stop"."""
 
 
 class AccountingError(RunTimeError):

@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def plan_name(
     name: str, *, keys: Mapping[str, str] | None = None
 ) -> Callable[[_Function], _Function]:
-    """Name a function in the fingerprint of jobs, which checkpoints store.
+    """Give a function a stable name, by which checkpoints recognize it after it was renamed.
 
     With a plan name, a function can be renamed and moved, and its checkpoints continue.
 
@@ -74,9 +74,9 @@ class Transform(Protocol):
 
 @runtime_checkable
 class EvaluatesRows(Protocol):
-    """A transform of one input that evaluates expressions for each row of it.
+    """A transform of one input that evaluates expressions row by row.
 
-    A job writes a row for which one of them raises an error to its dead letters.
+    A job writes a row for which an expression raises an error to the dead letters.
     """
 
     @property
@@ -86,7 +86,7 @@ class EvaluatesRows(Protocol):
 
 @runtime_checkable
 class OmitsIncompleteResults(Protocol):
-    """A transform that declares how missing earlier rows affect its results."""
+    """A transform that declares whether it omits results that lack earlier rows."""
 
     @property
     def omits_incomplete_results(self) -> bool:
@@ -98,7 +98,7 @@ class OmitsIncompleteResults(Protocol):
 
 @dataclass(frozen=True)
 class Stateless:
-    """A stateless function of DataFrames: no row is ever late.
+    """A stateless function of DataFrames as a transform: no row is ever late.
 
     one_to_one: whether each input row produces exactly one result row; a job then verifies the row
         counts of each batch.
@@ -137,7 +137,7 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Stateful:
-    """A stateful function of DataFrames, with its definition of late rows.
+    """A stateful function of DataFrames as a transform, with its definition of late rows.
 
     late_from: from the event-time column, the watermark at which a row becomes late. If Spark's
         operators drop a row that is not late by this definition, the job fails before it writes the

@@ -57,7 +57,7 @@ _OUTCOME = "__tidegate_outcome"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command type: the conditions that reject it, and the event that it emits otherwise.
+    """A command type: the conditions that refuse it, and the event that it emits otherwise.
 
     Expressions are Spark SQL over `state.<column>` and `command.<column>`.
 
@@ -84,7 +84,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Decider(Rules):
-    """The command types of an event-sourced state, and the fold of the events that they emit.
+    """The command types of an event-sourced state, and the fold of the emitted events.
 
     The commands of a key are decided one by one in log order, also within a batch: each is checked
     against the state after the events of the previous commands. Of two commands that reserve the
@@ -218,9 +218,10 @@ class Decider(Rules):
 
 
 def decide(commands: DataFrame, decider: Decider) -> DataFrame:
-    """Return the outcome of each command of a batch, starting from the initial state of each key.
+    """Evaluate the commands of a batch: return for each its event, or the reason of its refusal.
 
-    The outcomes equal those of the sink `tidegate.sinks.CommandHandler` for the same log.
+    Each key starts with the initial state of the fold. The outcomes equal those of the sink
+    `tidegate.sinks.CommandHandler` for the same log.
 
     Args:
         commands: a batch with the columns that the decider names.

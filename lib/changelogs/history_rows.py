@@ -87,7 +87,7 @@ def history_rows(changes: DataFrame) -> DataFrame:
 def history_updates(
     table: DataFrame, changes: DataFrame, *, has_truncate: bool, has_gaps: bool = True
 ) -> DataFrame:
-    """Return the rows of a history table that must change to include further changes.
+    """Return the rows to insert, replace or delete in a history table for further changes.
 
     Args:
         table: the result of `history_rows` so far.

@@ -251,7 +251,7 @@ def drop_covered_by_snapshot(
     position: Sequence[int] | None = None,
     offsets: Mapping[str, Mapping[int, int]] | None = None,
 ) -> DataFrame:
-    """Return the changes after a snapshot.
+    """Drop the changes that a snapshot already contains.
 
     A log that begins before its snapshot must be cut at the snapshot: for a row that was deleted
     before the snapshot, an older change would restore the row. Use this function as the transform

@@ -77,7 +77,7 @@ def run(
     resume_from_table: bool = False,
     recreate: Sequence[str] = (),
 ) -> Summary:
-    """Run a job until all records are read, or SIGTERM, Ctrl-C or `stop` stops it.
+    """Run a job until it has read all records, or until SIGTERM, Ctrl-C or `stop` stops it.
 
     A job with a trigger interval (`every`) runs until it is stopped. A stop lets the running batch
     finish. Before the query starts, checkpoint, tables and configuration are checked against one

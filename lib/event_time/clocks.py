@@ -67,7 +67,7 @@ def correct_event_time(
 
 
 def apply_clock_offset(occurred: str | Column, offset: str | Column) -> Column:
-    """Return a time plus an offset in microseconds, such as those of `clock_offsets`.
+    """Add a clock offset in microseconds, such as an offset of `clock_offsets`, to a time.
 
     Null outside the years 1 to 9999.
 
@@ -89,7 +89,7 @@ def clock_offsets(
     step: str | timedelta = "10 seconds",
     messages: int = 5,
 ) -> DataFrame:
-    """Estimate the clock offset of each device, by the median of its messages per interval `every`.
+    """Estimate the clock offset of each device as the median over its messages per interval.
 
     The difference received - sent of a message is the offset of the clock plus the network delay,
     which is positive and can be long. The median is robust if fewer than half of the messages are

@@ -18,7 +18,7 @@ _FULL_VALUE = "__tidegate_full_value"
 
 
 def with_schema_header(value_format: JsonFormat) -> SchemaHeaderFormat:
-    """Read JSON values that begin with the header of a schema registry.
+    """Read JSON values with the header of a schema registry (Confluent wire format).
 
     The header is a zero byte and the id of a JSON Schema in four bytes; `value_format` reads the
     rest. The id is not looked up: columns and types are those of `value_format`.

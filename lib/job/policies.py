@@ -9,7 +9,7 @@ from . import validation as checks
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a batch: dead letters above which the job stops, and late rows that it warns of.
+    """Limits per batch: too many dead letters stop the job, too many late rows raise an alarm.
 
     `dead_rows` and `late_rows` are counts. `dead_ratio` and `late_ratio` are ratios from 0 to 1
     and apply to batches of at least `min_rows` rows. None disables a limit. An alarm is a warning
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """How often, in batches, a job compacts and vacuums its tables.
+    """How many batches a job processes between two compactions or vacuums of its tables.
 
     compact_every: runs Delta's OPTIMIZE on the tables of the sink, the dead letters and the offset
         gaps. It merges files smaller than 96 MB into files of up to 128 MB, and clusters a

@@ -37,7 +37,7 @@ class EnrichSection(Section):
 
 
 class Enrich(Config, name="enrich"):
-    """The job's configuration; conf/jobs/enrich.toml documents each key.
+    """The configuration of the job `enrich`; conf/jobs/enrich.toml documents each key.
 
     >>> from tidegate.config import load_config
     >>> from tidegate.spark.jars import project_root

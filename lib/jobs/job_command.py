@@ -126,7 +126,7 @@ def run_job_command(
     about: str,
     result_label: str = "written",
 ) -> None:
-    """Run a job as a command line program, with the shared options and exit codes; never return.
+    """Run a job as a command-line program with tidegate's options and exit codes; never return.
 
     model: the configuration class. Its name is that of the default configuration file:
         <name>.toml next to the program, or conf/jobs/<name>.toml of this project.

@@ -58,7 +58,7 @@ class JoinTables(TargetOutputSection):
 
 
 class Join(Config, name="join"):
-    """The job's configuration; conf/jobs/join.toml documents each key.
+    """The configuration of the job `join`; conf/jobs/join.toml documents each key.
 
     >>> from tidegate.config import load_config
     >>> from tidegate.spark.jars import project_root

@@ -70,7 +70,7 @@ class WindowTables(TargetOutputSection):
 
 
 class Windows(Config, name="windows"):
-    """The job's configuration; conf/jobs/windows.toml documents each key.
+    """The configuration of the job `windows`; conf/jobs/windows.toml documents each key.
 
     >>> from tidegate.config import load_config
     >>> from tidegate.spark.jars import project_root

@@ -1,4 +1,4 @@
-"""Joins: two streams (interval join), a stream and a table (lookup join), and two changelogs."""
+"""Joins of two streams (interval), a stream and a table (lookup, as-of), and two tables."""
 
 from .incremental_join import WEIGHT, table_table
 from .interval_join import IntervalJoin, JoinEmit, stream_stream

@@ -31,7 +31,7 @@ def table_table(
     on: str | Sequence[str],
     how: IncrementalJoinType = "inner",
 ) -> DataFrame:
-    """Return the change of the join of two tables, from the changes of both.
+    """Compute how the join of two tables changes, from the changes of both tables.
 
     The column `_weight` of each frame is 1 for an inserted, -1 for a deleted and 0 for an unchanged
     row. The result has weights 1 and -1: applied to the previous join, it yields the current join.

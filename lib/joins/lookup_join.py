@@ -183,7 +183,7 @@ def stream_table(
 def validity_periods(
     changes: DataFrame, *, time: str = "event_time", deleted: str | Column | None = None
 ) -> DataFrame:
-    """Return a changelog as the versioned table that `stream_table` joins with `as_of`.
+    """Convert a changelog to a table of versions, which `stream_table` joins with `as_of`.
 
     Each change starts a version at its time, which ends at the next change of its key. A deletion
     (`deleted` is true; null is false) is an empty version: it ends the previous version and matches

@@ -52,7 +52,7 @@ def follow(
     job: str,
     starting_version: int = 0,
 ) -> FollowResult:
-    """Write the changes of a Delta table to a sink up to its newest version, each exactly once.
+    """Write all changes of a Delta table, up to its newest version, to a sink, each exactly once.
 
     The first batch contains all rows of version `starting_version` with op = snapshot; each later
     batch contains the changes of one version. The batch number is the version, so that Delta's log

@@ -40,7 +40,7 @@ the rows that were merged up to version 4 or later."""
 
 @in_job_session
 def merge_late_rows(job: Job, spark: SparkSession) -> int:
-    """Merge the late rows that are not merged yet into a job's windows; return their number.
+    """Merge the pending late rows of a job into its windows; return the number of merged rows.
 
     The replay claims the checkpoint of the job, so that a driver that still runs is fenced off.
     Each row is merged exactly once, after any number of crashes: a replay is a batch of a query of

@@ -19,7 +19,7 @@ Comparator = Literal["<", "<=", "=", "!=", ">=", ">"]
 
 @dataclass(frozen=True)
 class Measure:
-    """An aggregate over the events of a step (of all steps for None); see `events_of`.
+    """An aggregate over the events of a step, or over all events of a match; see `events_of`.
 
     Raises:
         ArgumentError, ColumnTypeError: at construction.
@@ -82,7 +82,7 @@ class StepEvents:
 
 
 def events_of(step: str | None = None) -> StepEvents:
-    """Return the events of a step, or all events of the match, to compute measures over.
+    """Select the events of a step, or all events of the match, for a measure or a comparison.
 
     A value is a column name, or a Spark SQL expression or Column over one event.
 
@@ -94,7 +94,7 @@ def events_of(step: str | None = None) -> StepEvents:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A condition that compares an event with an earlier event of the match; see `compare`."""
+    """A condition that compares an event with an earlier event of the same match; see `compare`."""
 
     plan_name: ClassVar[str] = "comparison"
     value: str | Column
@@ -114,7 +114,7 @@ class Comparison:
 
 
 def compare(value: str | Column, comparator: Comparator, earlier_value: Measure) -> Comparison:
-    """Return a condition that compares a value of an event with one of an earlier matched event.
+    """Return a condition that compares an event with an earlier event of the same match.
 
     The condition is false if either value is null, and if the step has no event yet. Values compare
     as in Spark. Each side may be an expression over the columns of its event:
@@ -172,7 +172,7 @@ class Negation:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A sequence of steps within a time; see `sequence`.
+    """A sequence of steps with a maximum duration; see `sequence`.
 
     Args:
         steps: the steps in order.
@@ -197,7 +197,7 @@ def step(
     greedy: bool = True,
     consecutive: bool = False,
 ) -> Step:
-    """Return a step of a pattern.
+    """Return a step of a pattern: the events that satisfy all of its conditions.
 
     Args:
         name: the name that measures and comparisons use for the events of the step.
@@ -273,7 +273,7 @@ def not_followed_by(*conditions: Condition) -> Negation:
 
 
 def sequence(*parts: Step | Negation, within: str | timedelta) -> Pattern:
-    """Return a pattern: a sequence of steps over the events of one key, within a time.
+    """Return a pattern: steps that events of one key match in order, in at most `within`.
 
     Each event that the first step matches begins at most one match, the preferred one. A step
     matches the first later event that satisfies its conditions. A repeated step matches further

@@ -69,7 +69,7 @@ _LIST_FUNCTIONS = ("sum", "avg", "min", "max", "values")
 
 @dataclass(frozen=True)
 class MatchSequence:
-    """Pattern matching as the transform of a job.
+    """Pattern matching as the transform of a job; see `match_sequence`.
 
     Arguments, results and errors are those of `match_sequence`. The arguments are validated at
     construction, and against the events at the call.

@@ -33,7 +33,7 @@ _REBUILD_OUTPUT = "rebuilt"
 
 @dataclass(frozen=True)
 class AppendUnique(Sink):
-    """Append rows whose key no earlier row had, exactly once; write repeated rows to another table.
+    """Append rows with a new key, exactly once; write rows with a known key to another table.
 
     Within a batch the first row of each key by `order` is appended; this is exact. Across batches a
     Bloom filter decides. It never misses a repeated key. With the false positive probability of

@@ -164,7 +164,7 @@ class StateSink(Sink):
 
 @dataclass(frozen=True)
 class Projection(StateSink):
-    """Keep the state of each key, computed from its events by a fold, exactly once per batch.
+    """Maintain the state of each key, which a fold computes from its events, exactly once.
 
     The events of a batch are folded onto the stored states in log order. A state contains the
     offset of its last event, and events at or before it are ignored. The result depends neither on
@@ -272,7 +272,7 @@ class Projection(StateSink):
 
 @dataclass(frozen=True)
 class CommandHandler(StateSink):
-    """Decide each command of a log once; store its events or rejection, and the state of each key.
+    """Evaluate each command of a log once; store its event or refusal, and the state of its key.
 
     The commands of a batch are decided in log order, starting from the stored states. A state
     contains the offset of the last command, and commands at or before it are skipped, so decisions

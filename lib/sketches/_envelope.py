@@ -117,7 +117,7 @@ def count_bounds(
 
 
 def sketch_fault(stored: str | Column, expected: str | Column) -> Column:
-    """Return why stored bytes are not a valid sketch of the expected kind, as text.
+    """Return, as text, why stored bytes are not a valid sketch of the expected kind.
 
     Null for a valid sketch and for null. Use it to route damaged rows to a dead-letter table
     instead of failing the job. `expected` is the label of a sketch, with or without parameters:
@@ -158,7 +158,7 @@ def _sketch_fault(envelope: Column, expected: str | Column) -> Column:
 
 
 def is_valid_sketch(stored: str | Column, expected: str | Column) -> Column:
-    """Return whether stored bytes are a valid sketch of the expected label, or null.
+    """Return whether stored bytes are a valid sketch of the expected kind; true for null.
 
     `sketch_fault` describes the labels, and returns the fault of an invalid sketch.
 

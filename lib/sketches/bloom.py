@@ -99,7 +99,7 @@ def might_contain(stored: str | Column, value: Key) -> Column:
 
 
 def bloom_filter_stats(stored: str | Column) -> Column:
-    """Return the fill of a filter of `bloom_filter` as a struct.
+    """Return the number of keys, the fill level and the error rate of a stored Bloom filter.
 
     keys: the estimated number of distinct keys (bigint; the standard error is below 1 % for filters
         of 1,000 keys or more); a lower bound once all bits are set.

@@ -34,7 +34,7 @@ _BITMAPS = "__tidegate_bitmaps"
 
 @dataclass(frozen=True, kw_only=True)
 class BloomTable:
-    """A large Bloom filter whose table is any DataFrame of its blocks.
+    """A Bloom filter of any size, stored as the rows (blocks) of a table or DataFrame.
 
     key: the key columns, in this order, of any type but maps and variants.
     expected_items: the expected number of distinct keys; `stats` returns the current number.

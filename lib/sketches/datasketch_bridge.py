@@ -30,7 +30,7 @@ _RANK_SHIFT = 26
 
 
 def to_datasketch_hll(stored: bytes, *, integers: IntegerWidth = "bigint") -> HyperLogLogPlusPlus:
-    """Convert a stored partial of `approx_count_distinct` to a `datasketch.HyperLogLogPlusPlus`.
+    """Convert a stored sketch of `approx_count_distinct` to a `datasketch.HyperLogLogPlusPlus`.
 
     Both have the same registers and the same hash function, so `update` and `merge` in Python
     change the same registers as Spark. `update` accepts text, bytes, floats, booleans and integers;

@@ -18,7 +18,7 @@ MAX_CAPACITY = 999_999
 
 
 def approx_top_k(value: str | Column, n: int, *, capacity: int = 1_000) -> Aggregate:
-    """Return the n most frequent values with their counts, approximately.
+    """Return the n most frequent values (heavy hitters) and their counts, approximately.
 
     The result is an array of structs `value`, `count` and `error`, in order of descending count,
     then ascending value. The true count is between count - error and count. Up to `capacity`

@@ -27,7 +27,7 @@ _OUT_OF_ORDER = b"\x10"
 
 
 def approx_count_distinct(value: str | Column, *, precision: int = 12) -> Aggregate:
-    """Count the distinct non-null values, approximately.
+    """Count the distinct non-null values approximately, by a HyperLogLog sketch.
 
     The result is a bigint. The relative standard error is 1.039 / sqrt(2^precision): 1.6 % at 12,
     0.8 % at 14; it is 0.005 % for few values (up to 9 % of 2^precision, or seven if precision is
@@ -76,7 +76,7 @@ def approx_count_distinct(value: str | Column, *, precision: int = 12) -> Aggreg
 
 
 def hll_estimate(stored: str | Column) -> Column:
-    """Return the distinct count of a stored partial of `approx_count_distinct`, as a bigint.
+    """Return the distinct count of a stored sketch of `approx_count_distinct`, as a bigint.
 
     Accepts any precision. Null for null. The query fails for bytes that are not a valid sketch.
 
@@ -88,11 +88,12 @@ def hll_estimate(stored: str | Column) -> Column:
 
 
 def hll_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
-    """Return the distinct count of a stored partial with its bounds: low, estimate and high.
+    """Return the distinct count of a stored HyperLogLog sketch with its confidence interval.
 
-    All three are bigint. The true count is between low and high with a probability of 68, 95 or
-    99.7 % for `std_devs` = 1, 2 or 3. The bounds are estimate / (1 + std_devs * error) and
-    estimate / (1 - std_devs * error), with the standard error of `approx_count_distinct`.
+    The result is a struct of `low`, `estimate` and `high`, all bigint. The true count is between
+    low and high with a probability of 68, 95 or 99.7 % for `std_devs` = 1, 2 or 3. The bounds are
+    estimate / (1 + std_devs * error) and estimate / (1 - std_devs * error), with the standard error
+    of `approx_count_distinct`.
 
     Raises:
         ArgumentError: unless `std_devs` is 1, 2 or 3.

@@ -62,7 +62,7 @@ def require_shingles(shingle_size: object, permutations: object) -> None:
 
 
 def to_datasketch_minhash(values: Sequence[int]) -> MinHash:
-    """Convert a signature to a `datasketch.MinHash`, whose `update` adds shingles.
+    """Convert a MinHash signature to a `datasketch.MinHash`, whose `update` adds shingles.
 
     A shingle is its words in lower case, separated by single spaces. Requires the package
     datasketch.

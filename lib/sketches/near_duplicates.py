@@ -26,7 +26,7 @@ _BUCKET = "__bucket"
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """The transform of `near_duplicates`, which documents the arguments and the result.
+    """Near-duplicate detection as the transform of a job; see `near_duplicates`.
 
     A changed argument requires a new checkpoint.
 

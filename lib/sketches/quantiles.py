@@ -22,13 +22,14 @@ MAX_K = 65_535
 def approx_quantile(
     value: str | Column, probabilities: float | Sequence[float], *, k: int = 200
 ) -> Aggregate:
-    """Return quantiles of a number, approximately: the smallest value of at least each rank.
+    """Return approximate quantiles of a numeric column, by a KLL sketch.
 
-    The result is a double, or an array of doubles if `probabilities` is a list; null without
-    values. It is exact for up to k values. Beyond that, the error of its rank is at most
-    `rank_error(k)` with a probability of 99 %: with k = 200, p99 is between p97.67 and p100. The
-    sketch is randomized: two runs over the same events, or a stream and a batch, can differ within
-    this error. A partial takes 72 bytes to some 20 * k bytes.
+    The quantile of a rank is the smallest value of at least this rank. The result is a double, or
+    an array of doubles if `probabilities` is a list; null without values. It is exact for up to k
+    values. Beyond that, the error of its rank is at most `rank_error(k)` with a probability of 99
+    %: with k = 200, p99 is between p97.67 and p100. The sketch is randomized: two runs over the
+    same events, or a stream and a batch, can differ within this error. A partial takes 72 bytes to
+    some 20 * k bytes.
 
     Nulls and NaN are ignored; infinities are values. Integers and decimals are rounded to doubles,
     which is exact up to 2^53. Convert times and durations to numbers, for example by
@@ -92,7 +93,7 @@ def _union(sketches: Column, k: int) -> Column:
 
 
 def rank_error(k: int = 200) -> float:
-    """Return the maximum error of the rank of a quantile, with a probability of 99 %.
+    """Return the maximum rank error of `approx_quantile`, with 99 % confidence.
 
     The error is a fraction of all values: 0.0193 with k = 200.
 
@@ -108,11 +109,11 @@ def rank_error(k: int = 200) -> float:
 
 
 def quantile_bounds(stored: str | Column, probability: float, *, k: int = 200) -> Column:
-    """Return a quantile of a stored partial with its bounds: low, estimate and high.
+    """Return a quantile of a stored KLL sketch with its confidence interval.
 
-    All three are doubles. Low and high are the quantiles at `probability` minus and plus
-    `rank_error(k)`; the true quantile is between them with a probability of 99 %. Null without
-    values.
+    The result is a struct of `low`, `estimate` and `high`, all doubles. Low and high are the
+    quantiles at `probability` minus and plus `rank_error(k)`; the true quantile is between them
+    with a probability of 99 %. Null without values.
 
     Raises:
         ArgumentError: for `probability` or `k` out of range.

@@ -68,7 +68,7 @@ def theta_sketch(value: str | Column, *, precision: int = 12) -> Aggregate:
 
 
 def theta_union(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the sketch of the values in left or right.
+    """Return the Theta sketch of the values that are in `left` or `right`.
 
     Both are stored partials of `theta_sketch`, or combinations of them. Null if either is null. The
     query fails for a sketch of another precision.
@@ -83,7 +83,7 @@ def theta_union(left: str | Column, right: str | Column, *, precision: int = 12)
 
 
 def theta_intersection(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the sketch of the values in both left and right.
+    """Return the Theta sketch of the values that are in both `left` and `right`.
 
     Arguments and errors are those of `theta_union`. The error is relative to the union; for a small
     intersection of large sets, `theta_bounds` returns its uncertainty.
@@ -101,7 +101,7 @@ def theta_intersection(left: str | Column, right: str | Column, *, precision: in
 
 
 def theta_difference(left: str | Column, right: str | Column, *, precision: int = 12) -> Column:
-    """Return the sketch of the values in left that are not in right.
+    """Return the Theta sketch of the values that are in `left` but not in `right`.
 
     Arguments and errors are those of `theta_union`.
 
@@ -115,7 +115,7 @@ def theta_difference(left: str | Column, right: str | Column, *, precision: int 
 
 
 def theta_estimate(stored: str | Column) -> Column:
-    """Return the distinct count of a stored sketch of any precision, as a bigint.
+    """Return the distinct count of a stored Theta sketch of any precision, as a bigint.
 
     The sketch is a partial of `theta_sketch`, or a combination of partials. Null for null.
 
@@ -128,11 +128,12 @@ def theta_estimate(stored: str | Column) -> Column:
 
 
 def theta_bounds(stored: str | Column, *, std_devs: int = 2) -> Column:
-    """Return the distinct count of a stored sketch with its bounds: low, estimate and high.
+    """Return the distinct count of a stored Theta sketch with its confidence interval.
 
-    All three are bigint. The true count is between low and high with a probability of some 68, 95
-    or 99.7 % for `std_devs` = 1, 2 or 3. A sketch is a binomial sample of the distinct values; the
-    bounds are the score interval of this sample, which is meaningful for empty sets too.
+    The result is a struct of `low`, `estimate` and `high`, all bigint. The true count is between
+    low and high with a probability of some 68, 95 or 99.7 % for `std_devs` = 1, 2 or 3. A sketch is
+    a binomial sample of the distinct values; the bounds are the score interval of this sample,
+    which is meaningful for empty sets too.
 
     Raises:
         ArgumentError: unless `std_devs` is 1, 2 or 3.

@@ -142,7 +142,7 @@ _FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 @dataclass(frozen=True)
 class DeltaChangeFeed:
-    """The changes of a Delta table, with the columns of `debezium_format` and `maxwell_format`.
+    """The change data feed of a Delta table, with the columns of `debezium_format`.
 
     They come from Delta's change data feed, so the table needs the property
     `delta.enableChangeDataFeed`, which `TableLayout(properties=...)` of a sink can set. Each

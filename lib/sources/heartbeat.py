@@ -13,7 +13,7 @@ from ..event_time.watermark import IS_HEARTBEAT, with_watermark
 
 @dataclass(frozen=True)
 class Heartbeats:
-    """A folder of instants that one query reads, to advance the watermark of an idle input.
+    """A folder of timestamps that a query reads to advance the watermark of an idle input.
 
     The folder is an ordinary source of the query: after a crash a batch reads the same heartbeats
     again. Spark deletes the files that it has read.

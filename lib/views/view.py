@@ -63,7 +63,7 @@ REWRITE_COST_RATIO = 10
 
 @dataclass(frozen=True)
 class View(Sink, Relation):
-    """Maintain the join of two tables in a Delta table, with each batch of their changes.
+    """Maintain the join of two changing tables in a Delta table (materialized view).
 
     After each batch the view equals the join of both tables after the batch, by the rules of
     `tidegate.joins.incremental_join`. Columns: those of `on`, of the left, of the right, and

@@ -89,7 +89,7 @@ def cumulative(
     offset: str | timedelta = "0 seconds",
     zone: str | None = None,
 ) -> DataFrame:
-    """Aggregate the events of each key from the start of a cycle to the end of each of its steps.
+    """Aggregate the events of each key since the start of a cycle, with one result per `step`.
 
     The windows of a cycle that starts at c are [c, c + step), [c, c + 2 step), ..., [c, c + size).
     An event is in the window that ends with its step and in all later windows of its cycle. From

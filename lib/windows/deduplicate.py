@@ -140,7 +140,7 @@ def deduplicate(
     order: str | Sequence[str] = (),
     time: str = "event_time",
 ) -> DataFrame:
-    """Return the events without duplicates of the preceding interval `within`.
+    """Drop each event whose key occurred in another event at most `within` earlier.
 
     An event is a duplicate if another event of its key has a time in [t - within, t]; among events
     with the same time, the first by `order` stays. The interval counts from the previous event,

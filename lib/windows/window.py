@@ -85,7 +85,7 @@ class Window(ABC):
 
 @dataclass(frozen=True)
 class MergeEqualWindows:
-    """Merges windows that are equal and have equal keys: tumbling, hopping and cumulative windows.
+    """Merges results of the same window and key: for tumbling, hopping and cumulative windows.
 
     >>> from tidegate.windows import Tumbling
     >>> Tumbling("1 minute").merge_rule("page")
@@ -109,7 +109,7 @@ class MergeEqualWindows:
 
 @dataclass(frozen=True)
 class MergeSessions:
-    """Merges sessions of a key that overlap or touch.
+    """Merges the sessions of a key that overlap or are adjacent.
 
     Ignores `max_duration`: a session that was split there would grow beyond it.
 

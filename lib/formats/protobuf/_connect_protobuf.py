@@ -110,7 +110,7 @@ def connect_protobuf_format(
     timestamps: Timestamps | None = None,
     tombstones: Tombstones = "dead",
 ) -> ConnectProtobufFormat:
-    """Read each value as a message that Confluent's ProtobufConverter of Kafka Connect has written.
+    """Read each value as a Protobuf message that Kafka Connect's ProtobufConverter wrote.
 
     A value begins with the header of a schema registry: a zero byte, the id of a schema, and the
     indexes of the message in that schema. It is decoded by that schema, because the converter

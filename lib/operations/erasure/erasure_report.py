@@ -74,7 +74,7 @@ class ScanTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureReport:
-    """The report of one erasure.
+    """The report of an erasure: the deleted rows, and the places that still contain the data.
 
     topics: the topics that the jobs have read. external_destinations: where the jobs have sent rows
     to. The erasure does not scan or change either.

@@ -147,7 +147,7 @@ def _require_all_paths_moved(job: Job, replay_job: Job, new_paths: Mapping[str, 
 
 @in_job_session
 def replay(job: Job, spark: SparkSession, *, ignore: Sequence[str] = ()) -> ReplayComparison | None:
-    """Run a changed job over its records again, and compare the results with its tables.
+    """Run a changed job over the same records, and compare the results with the job's tables.
 
     The job has the name, the checkpoint and the tables of the job that ran. The replay writes
     separate tables and a separate checkpoint, under the same paths with the suffix ".replay". It

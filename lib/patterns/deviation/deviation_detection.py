@@ -30,7 +30,7 @@ WINDOW = "window"
 
 @dataclass(frozen=True)
 class DeviationDetection:
-    """The detection of deviating windows as a value; see `deviations` for arguments and errors."""
+    """Anomaly detection as an argument of the sink `Alarms`; see `deviations` for the arguments."""
 
     plan_name: ClassVar[str] = "deviation_detection"
     size: str | timedelta

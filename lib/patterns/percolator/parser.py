@@ -118,7 +118,7 @@ def parse_time(token: Token) -> Bound | None:
 
 
 def parse_query(text: str, fields: SearchFields) -> Query:
-    """Parse the text of a query.
+    """Parse the text of a standing query; raise an error with its position if it is invalid.
 
     Adjacent clauses are combined with AND, which binds more tightly than OR. A word with
     punctuation, such as `e-mail`, is a phrase of its terms. A date without a time is midnight in

@@ -64,7 +64,7 @@ _FREQUENT_KEYS = "__tidegate_frequent_keys"
 
 
 def compile_queries(queries: DataFrame, fields: SearchFields, *, query: str = "query") -> DataFrame:
-    """Compile queries once for many searches, and report invalid ones.
+    """Compile standing queries for repeated use by `percolate`, and report invalid queries.
 
     Args:
         queries: a batch with the query texts.
@@ -106,7 +106,7 @@ def percolate(
     query_key: str | Sequence[str] = "query_id",
     order: str | Sequence[str] = (),
 ) -> DataFrame:
-    """Return each document with each standing query that it matches.
+    """Match documents against standing queries: one result row per document and query.
 
     With `as_of`, the time of the documents, the queries are a history, as in `stream_table`: a
     document is matched with the version of each query that was valid at its time. A version is

@@ -49,7 +49,7 @@ _TRUNCATE = "__tidegate_truncate"
 
 @dataclass(frozen=True)
 class CurrentTable(TableSink):
-    """Keep the current rows of a changing table (SCD type 1), exactly once per batch of changes.
+    """Maintain the current rows of a changing table (SCD type 1), each change exactly once.
 
     A batch contains changes, as `debezium_format` and `maxwell_format` return them. A row replaces
     the stored row of its key if it follows it in the log. The result depends neither on batch

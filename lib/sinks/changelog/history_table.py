@@ -30,7 +30,7 @@ _STATE_COLUMNS = ("valid_to", "op", "position")
 
 @dataclass(frozen=True)
 class HistoryTable(TableSink):
-    """Keep all versions of the rows of a changing table (SCD type 2), exactly once per batch.
+    """Maintain all versions of the rows of a changing table (SCD type 2), exactly once.
 
     A batch contains changes, as `debezium_format` and `maxwell_format` return them. Each version
     has its validity by the rules of `tidegate.changelogs.history_rows`: valid_from inclusive,

@@ -104,7 +104,7 @@ class Percolator(ChangelogSink):
 
 
 def read_query_versions(path: str) -> VersionedTable:
-    """Return the table of query versions at a path, for a changelog that `query_format` reads.
+    """Declare the table in which a `Percolator` stores the versions of its queries.
 
     >>> read_query_versions("/data/queries").keys
     ['query_id']

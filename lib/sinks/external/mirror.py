@@ -37,7 +37,7 @@ _POSITION_ERROR = "invalid position"
 
 @dataclass(frozen=True)
 class Mirror(SendingSink):
-    """Keep a table of an external store up to date with each batch's rows, exactly once.
+    """Maintain a table in an external store, such as PostgreSQL, exactly once.
 
     The store contains one row per key. A row overwrites the stored row unless the stored position
     is higher. A deleted row leaves its key and position as a tombstone, so that an older row that

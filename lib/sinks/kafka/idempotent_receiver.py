@@ -33,7 +33,7 @@ _ID_PATTERN = r"^(.+)/(\d+)/([0-9a-f]+-\d+)$"
 
 @dataclass(frozen=True, kw_only=True)
 class IdempotentReceiver(WrappingSink):
-    """Pass the records of a topic that a `KafkaSink` wrote to `sink`, without copies.
+    """Drop duplicates of records that a `KafkaSink` sent, and write the others to `sink`.
 
     The header `tidegate-id` identifies copies. A sender starts a batch only after the topic
     contains the complete previous batch. Therefore, in each partition, a record of an older batch

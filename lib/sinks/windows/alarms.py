@@ -180,7 +180,7 @@ def _micros_to_datetime(micros: int) -> datetime:
 
 @dataclass(frozen=True)
 class Alarms(Sink):
-    """Write windows, compare them with past windows, and log alarms, each batch exactly once.
+    """Write windows, and log alarms for those that deviate from past windows, exactly once.
 
     The rows are those of `CorrectedWindows`; `windows` writes them first. Then alarms that are
     raised or withdrawn are appended to the table at `path`. Its columns:
