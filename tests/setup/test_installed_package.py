@@ -5,6 +5,7 @@ INSTALL_PYTHON is the interpreter of that environment; by default that of the te
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from tidegate.versions import installed_pyspark, spark_version
 pytestmark = [pytest.mark.pages, pytest.mark.timeout(1_500)]
 
 ROOT = project_root()
+REPOSITORY = "https://code.example/tidegate"
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 OWN_SESSION = """
 from pyspark.sql import SparkSession
@@ -119,7 +121,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     folder = tmp_path_factory.mktemp("installed")
     built = folder / "dist"
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True)
+    addresses = {"TIDEGATE_REPO_URL": REPOSITORY}
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, **addresses})
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     locks = (ROOT / "requirements.lock", ROOT / f"requirements-{spark_version()}.lock")
     pins = [pin for lock in locks for pin in PIN.findall(lock.read_text(encoding="utf-8"))]
@@ -139,12 +142,25 @@ def test_the_sdist_contains_every_file_of_the_package(installation: Installation
     with tarfile.open(installation.sdist) as archive:
         files = {name.partition("/")[2] for name in archive.getnames()}
     names = [*tracked("lib", "conf"), "pyproject.toml", "README.md", "LICENSE", "jars.lock"]
+    names.append("hatch_build.py")
     assert set(names) - files == set()
 
 
 def test_the_installed_command_prints_its_versions(installation: Installation) -> None:
     done = installation.run("-m", "tidegate", "--version")
     assert done.stdout.splitlines()[1] == f"Spark {installed_pyspark()}", done.stderr
+
+
+def test_the_metadata_names_the_addresses_that_the_build_was_given(
+    installation: Installation,
+) -> None:
+    program = "from importlib.metadata import metadata as of; print(of('tidegate').get_all(%r))"
+    done = installation.run("-c", program % "Project-URL")
+    assert ast.literal_eval(done.stdout) == [
+        f"Repository, {REPOSITORY}",
+        f"Changelog, {REPOSITORY}/blob/main/CHANGELOG.md",
+        f"Issues, {REPOSITORY}/issues",
+    ]
 
 
 def test_an_own_session_without_pyspark_python_has_workers_with_the_packages(
