@@ -499,8 +499,8 @@ def status(
             style="bold",
         )
         console.print(_build_table(job_status, folder.root))
-        if job_status.counts:
-            counts = ", ".join(f"{name} {rows:,}" for name, rows in job_status.counts.items())
+        counts = ", ".join(f"{name} {rows:,}" for name, rows in job_status.counts.items())
+        if counts:
             console.print(f"Counts: {counts}.")
         for line in describe_checkpoint(job_status, cluster):
             console.print(line)

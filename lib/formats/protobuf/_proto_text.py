@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -68,6 +68,7 @@ _SCALARS = {
     for name, number in FieldDescriptorProto.Type.items()
     if name not in ("TYPE_MESSAGE", "TYPE_ENUM", "TYPE_GROUP")
 }
+_MESSAGE, _ENUM = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_ENUM
 _CLOSING = {"{": "}", "[": "]", "<": ">", "(": ")"}
 _SKIPPED = ("option", "reserved", "extensions", "extend", "service", "import")
 
@@ -123,43 +124,45 @@ def resolve_types(files: list[FileDescriptorProto]) -> None:
 
     A type that no file declares keeps its name, as that of a message.
     """
-    kinds: dict[str, Any] = {}
+    declared = declared_types(files)
     for file in files:
-        prefix = f".{file.package}" if file.package else ""
-        kinds |= {f"{prefix}.{enum.name}": _ENUM for enum in file.enum_type}
+        scope = f".{file.package}" if file.package else ""
         for message in file.message_type:
-            kinds |= _declared_kinds(message, f"{prefix}.{message.name}")
+            _resolve_message(message, f"{scope}.{message.name}", declared)
+
+
+def declared_types(
+    files: Iterable[FileDescriptorProto],
+) -> dict[str, DescriptorProto | EnumDescriptorProto]:
+    """Return the messages and enums of files by their full names, which begin with a dot."""
+    found: dict[str, DescriptorProto | EnumDescriptorProto] = {}
+
+    def add(scope: str, messages: Iterable[DescriptorProto], enums: Any) -> None:
+        found.update({f"{scope}.{enum.name}": enum for enum in enums})
+        for message in messages:
+            found[f"{scope}.{message.name}"] = message
+            add(f"{scope}.{message.name}", message.nested_type, message.enum_type)
+
     for file in files:
-        prefix = f".{file.package}" if file.package else ""
-        for message in file.message_type:
-            _resolve_message(message, f"{prefix}.{message.name}", kinds)
+        add(f".{file.package}" if file.package else "", file.message_type, file.enum_type)
+    return found
 
 
-_MESSAGE, _ENUM = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_ENUM
-
-
-def _declared_kinds(message: DescriptorProto, full_name: str) -> dict[str, Any]:
-    kinds: dict[str, Any] = {full_name: _MESSAGE}
-    kinds |= {f"{full_name}.{enum.name}": _ENUM for enum in message.enum_type}
-    for inner in message.nested_type:
-        kinds |= _declared_kinds(inner, f"{full_name}.{inner.name}")
-    return kinds
-
-
-def _resolve_message(message: DescriptorProto, scope: str, kinds: Mapping[str, Any]) -> None:
+def _resolve_message(message: DescriptorProto, scope: str, declared: Mapping[str, Any]) -> None:
     for each in message.field:
         if not each.HasField("type"):
-            each.type_name = _resolve_name(each.type_name, scope, kinds)
-            each.type = kinds.get(each.type_name, _MESSAGE)
+            each.type_name = _resolve_name(each.type_name, scope, declared)
+            is_enum = isinstance(declared.get(each.type_name), EnumDescriptorProto)
+            each.type = _ENUM if is_enum else _MESSAGE
     for inner in message.nested_type:
-        _resolve_message(inner, f"{scope}.{inner.name}", kinds)
+        _resolve_message(inner, f"{scope}.{inner.name}", declared)
 
 
-def _resolve_name(name: str, scope: str, kinds: Mapping[str, Any]) -> str:
+def _resolve_name(name: str, scope: str, declared: Mapping[str, Any]) -> str:
     """Return the full name of a type: that of the innermost scope that declares it."""
     if name.startswith("."):
         return name
-    while scope and f"{scope}.{name}" not in kinds:
+    while scope and f"{scope}.{name}" not in declared:
         scope = scope.rpartition(".")[0]
     return f"{scope}.{name}"
 

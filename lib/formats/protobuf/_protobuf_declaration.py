@@ -25,6 +25,7 @@ from ._proto_text import (
     VARIABLE_DECIMAL,
     WRAPPERS,
     ProtoTextError,
+    declared_types,
     parse_registered,
 )
 from ._protobuf_schema import TIMESTAMP
@@ -68,22 +69,14 @@ def protobuf_declaration(schema: RegisteredSchema) -> str | None:
         return None
     if not files[0].message_type:
         return None
-    messages: dict[str, DescriptorProto] = {}
-    for file in files:
-        for message in file.message_type:
-            _add_messages(messages, message, f".{file.package}" if file.package else "")
+    messages = {
+        name: each
+        for name, each in declared_types(files).items()
+        if isinstance(each, DescriptorProto)
+    }
     first = files[0].message_type[0].name
     name = f"{files[0].package}.{first}" if files[0].package else first
     return json.dumps(_Declarations(messages).declare_message(f".{name}", ()))
-
-
-def _add_messages(
-    messages: dict[str, DescriptorProto], message: DescriptorProto, scope: str
-) -> None:
-    full_name = f"{scope}.{message.name}"
-    messages[full_name] = message
-    for inner in message.nested_type:
-        _add_messages(messages, inner, full_name)
 
 
 @dataclass(frozen=True)
