@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -49,6 +49,7 @@ _HAS_SERVERS = "__tidegate_has_servers"
 _HAS_GAPS = "__tidegate_has_gaps"
 _TRUNCATES = "__tidegate_truncates"
 _LAST = "__tidegate_last"
+_IS_TRUNCATE = "__tidegate_is_truncate"
 _IS_REMOVED = "__tidegate_is_removed"
 _STORED = "__tidegate_stored"
 _INCOMPLETE = "__tidegate_incomplete"
@@ -87,13 +88,16 @@ def order_facts(changes: DataFrame) -> DataFrame:
     """Return, for each key, what decides about its latest change; the argument of `latest_states`.
 
     Those are the first change with the greatest position in the log of the database, the last row
-    of a snapshot, the first tombstone, all truncates, and whether these do not decide.
+    of a snapshot, the first tombstone, and whether these do not decide. Truncates have a null key.
     """
-    relevant = _relevant_changes(changes)
-    is_truncate = F.col("op") == F.lit(TRUNCATE)
-    truncates = relevant.where(is_truncate).agg(F.collect_list(_change()).alias(_TRUNCATES))
-    facts = relevant.groupBy("key").agg(*_facts_of_key()).crossJoin(F.broadcast(truncates))
-    return facts.withColumn(_NEEDS_FOLD, _needs_fold())
+    # Spark sorts by columns faster than by a struct.
+    parts = {f"{_KEY}_{number}": name for number, name in enumerate(key_names(changes))}
+    columns = [F.col("key").getField(name).alias(part) for part, name in parts.items()]
+    facts = _relevant_changes(changes).groupBy(*columns).agg(*_facts_of_key())
+    is_complete = reduce(and_, [F.col(part).isNotNull() for part in parts])
+    key = F.struct(*[F.col(part).alias(name) for part, name in parts.items()])
+    added = {"key": F.when(is_complete, key), _NEEDS_FOLD: _needs_fold()}
+    return facts.withColumns(added).drop(*parts)
 
 
 def latest_states(changes: DataFrame, facts: DataFrame) -> DataFrame:
@@ -103,17 +107,24 @@ def latest_states(changes: DataFrame, facts: DataFrame) -> DataFrame:
     that is large, so it is not made without such keys.
     """
     keys, names = key_names(changes), row_names(changes)
-    unordered = facts.where(_NEEDS_FOLD)
-    ordered = facts.where(~F.col(_NEEDS_FOLD)).select("key", _last_in_order().alias(_LAST))
-    if unordered.isEmpty():
+    found = facts.agg(F.max(_IS_TRUNCATE), F.max(_NEEDS_FOLD)).collect()[0]
+    has_truncates, is_unordered = map(bool, found)
+    needs_fold = F.col(_NEEDS_FOLD)
+    if has_truncates:
+        needs_fold = needs_fold | F.col("key").isNotNull()
+    ordered = facts.where(~needs_fold).select("key", _last_in_order().alias(_LAST))
+    if not (has_truncates or is_unordered):
         return _table_rows(ordered, keys, names)
-    change_type = facts.schema[_TRUNCATES].dataType.elementType  # type: ignore[attr-defined]
-    unordered_keys = unordered.select(F.col("key").alias(_KEY), _TRUNCATES)
+    unordered_keys = facts.where(needs_fold).select(F.col("key").alias(_KEY))
+    relevant = _relevant_changes(changes)
+    is_truncate = F.col("op") == F.lit(TRUNCATE)
+    truncates = relevant.where(is_truncate).agg(F.collect_list(_change()).alias(_TRUNCATES))
+    change_type = facts.schema[_STREAMED].dataType
     folded = (
-        _relevant_changes(changes)
-        .join(F.broadcast(unordered_keys), F.col("key").eqNullSafe(F.col(_KEY)))
+        relevant.join(F.broadcast(unordered_keys), F.col("key").eqNullSafe(F.col(_KEY)))
         .groupBy("key")
-        .agg(F.collect_list(_change()).alias(_CHANGES), F.first(_TRUNCATES).alias(_TRUNCATES))
+        .agg(F.collect_list(_change()).alias(_CHANGES))
+        .crossJoin(F.broadcast(truncates))
         .select("key", _fold(change_type, names).alias(_LAST))
     )
     return _table_rows(ordered.unionByName(folded), keys, names)
@@ -242,11 +253,12 @@ def _facts_of_key() -> list[Column]:
         (F.min(partition) != F.max(partition)).alias(_HAS_PARTITIONS),
         (F.min(server) != F.max(server)).alias(_HAS_SERVERS),
         F.max(F.size("unavailable") > 0).alias(_HAS_GAPS),
+        F.max(F.col("op") == F.lit(TRUNCATE)).alias(_IS_TRUNCATE),
     ]
 
 
 def _needs_fold() -> Column:
-    """Return whether the changes of a key must be applied one by one."""
+    """Return whether the changes of a key must be applied one by one, also without truncates."""
     streamed, unplaced, tombstone = F.col(_STREAMED), F.col(_UNPLACED), F.col(_TOMBSTONE)
     conditions = [
         F.col(_HAS_SERVERS),
@@ -255,7 +267,6 @@ def _needs_fold() -> Column:
         tombstone["position"]["offset"] < F.col(_LAST_OFFSET),
         # A change with a lower position was committed later.
         streamed["position"]["committed_at"] < F.col(_COMMITTED_AT),
-        F.col("key").isNotNull() & (F.size(_TRUNCATES) > 0),
     ]
     return reduce(or_, [F.coalesce(condition, F.lit(False)) for condition in conditions])
 

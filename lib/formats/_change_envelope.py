@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial, reduce
+from operator import or_
+from typing import Any, ClassVar
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -31,8 +33,8 @@ from ..changelogs.change_schema import (
 )
 from ..columns import quoted_column
 from ..event_time.timestamps import epoch_to_timestamp
-from ._arrow.cursors import child_path
-from .connect_json import UNAVAILABLE
+from ._arrow.cursors import NumpyArray, child_path
+from ._arrow.decode_udf import DECODED_KEY, UNAVAILABLE, RecordFormat
 from .format import AmbiguousFormat, Format
 
 _PREFIX = "__tidegate_change_"
@@ -52,7 +54,8 @@ class Dialect:
         it was read from the table instead.
     extract_key: returns a key column from the key of a record.
     op_by_code: the operations by code.
-    row_path: the path of the row after the change in the envelope; "" if the envelope is the row.
+    row_path: the field with the row after the change in the envelope; "" if the envelope is the
+        row.
     null_as_json: whether a tombstone can be the JSON null, also as the payload of a schema part.
     """
 
@@ -135,10 +138,12 @@ class ChangeFormat:
 
     def _parse_envelope(self, raw: DataFrame) -> DataFrame:
         """Add the parts of the envelope, whether it is unreadable, and the key of the record."""
-        decoded = self._envelope_format.decode(raw)
+        decoded = self._decode_envelope(raw)
         is_tombstone = F.col("value").isNull()
         if self.dialect.null_as_json:
-            is_tombstone = is_tombstone | _is_json_null(F.col("value"))
+            # Not with "&", whose right side Spark evaluates in advance if it occurs several times.
+            is_json_null = F.when(F.col("bad"), _is_json_null(F.col("value")))
+            is_tombstone = is_tombstone | is_json_null.otherwise(F.lit(False))
         parts = self.dialect.extract_parts(F.col("record"))
         parts["is_tombstone"] = is_tombstone
         parts["unreadable"] = F.coalesce(F.col("bad") & ~is_tombstone, F.lit(True))
@@ -147,21 +152,39 @@ class ChangeFormat:
         else:
             paths = F.array_compact(F.array(*self._placeholders(parts["after"])))
         parts["unavailable"] = self._column_names(paths)
+        if DECODED_KEY in decoded.columns:
+            parts["decoded_key"] = F.col(DECODED_KEY)
         added_columns = [part.alias(f"{_PREFIX}{name}") for name, part in parts.items()]
         return self._with_key(decoded.select(*map(quoted_column, raw.columns), *added_columns))
 
+    def _decode_envelope(self, raw: DataFrame) -> DataFrame:
+        """Decode the values; also the keys that may be needed, if both take one pass."""
+        values, keys = self._envelope_format, self._key_format
+        if isinstance(values, RecordFormat) and isinstance(keys, RecordFormat):
+            needs_key = partial(_lacks_key, self.dialect.row_path, self.keys)
+            return values.decode_with_keys(raw, keys, needs_key)
+        return values.decode(raw)
+
     def _with_key(self, parsed: DataFrame) -> DataFrame:
         """Add the key of deletes and tombstones, decoded with the format of the values."""
-        key_bytes = F.when(self._operation().isin(DELETE, TOMBSTONE), F.col("key"))
+        has_record_key = self._operation().isin(DELETE, TOMBSTONE)
+        if f"{_PREFIX}decoded_key" in parsed.columns:
+            key = _part("decoded_key")
+            record_key = F.when(has_record_key & key.isNotNull(), self._extract_key(key))
+            return parsed.withColumn(f"{_PREFIX}record_key", record_key)
+        key_bytes = F.when(has_record_key, F.col("key"))
         key_input = parsed.withColumns({f"{_PREFIX}value": F.col("value"), "value": key_bytes})
-        extract_key = self.dialect.extract_key
-        key_columns = [extract_key(F.col("record"), name).alias(name) for name in self.keys]
-        record_key = F.when(~F.col("bad"), F.struct(*key_columns)).alias(f"{_PREFIX}record_key")
+        record_key = F.when(~F.col("bad"), self._extract_key(F.col("record")))
+        record_key = record_key.alias(f"{_PREFIX}record_key")
         columns = [
             _part(name).alias(name) if name == "value" else quoted_column(name)
             for name in parsed.columns
         ]
         return self._key_format.decode(key_input).select(*columns, record_key)
+
+    def _extract_key(self, record: Column) -> Column:
+        extract_key = self.dialect.extract_key
+        return F.struct(*[extract_key(record, name).alias(name) for name in self.keys])
 
     def _operation(self) -> Column:
         texts = [F.lit(text) for pair in self.dialect.op_by_code.items() for text in pair]
@@ -211,21 +234,20 @@ class ChangeFormat:
         op, code, after = self._operation(), _part("code"), _part("after")
         is_tombstone = _part("is_tombstone")
         has_row = op.isin(*ROW_OPS)
-        missing = _join_names((name, self._key_column(name).isNull()) for name in self.keys)
-        no_key = (op != F.lit(TRUNCATE)) & (missing != F.lit(""))
+        missing = {name: self._key_column(name).isNull() for name in self.keys}
+        no_key = (op != F.lit(TRUNCATE)) & _any(missing.values())
         unavailable = _part("unavailable")
+        has_placeholders = F.size(unavailable) > 0
         if self.passes_unavailable:
             unavailable = F.array_intersect(unavailable, F.array(*map(F.lit, self.keys)))
-        placeholders = F.array_join(unavailable, ", ")
-        nulls = _join_names(
-            (
-                column.name,
-                after.getField(column.name).isNull()
-                & ~is_unavailable(column.name, _part("unavailable")),
-            )
+            has_placeholders = has_placeholders & (F.size(unavailable) > 0)
+        nulls = {
+            column.name: after.getField(column.name).isNull()
+            & ~is_unavailable(column.name, _part("unavailable"))
             for column in self.columns
             if not column.nullable
-        )
+        }
+        placeholders = _with_value("unavailable value: ", F.array_join(unavailable, ", "))
         return (
             F.when(is_tombstone & F.col("key").isNull(), "no key and no value")
             .when(is_tombstone & _part("record_key").isNull(), "tombstone with an unreadable key")
@@ -233,9 +255,11 @@ class ChangeFormat:
             .when(~is_tombstone & code.isNull(), "missing operation")
             .when(op.isNull(), _with_value("unknown operation: ", F.substring(code, 1, 40)))
             .when(has_row & after.isNull(), "missing row after the change")
-            .when(no_key, _with_value("missing key: ", missing))
-            .when(has_row & (placeholders != ""), _with_value("unavailable value: ", placeholders))
-            .when(has_row & (nulls != ""), _with_value("missing field: ", nulls))
+            .when(no_key, _with_value("missing key: ", _join_names(missing)))
+            .when(has_row & has_placeholders, placeholders)
+            .when(
+                has_row & _any(nulls.values()), _with_value("missing field: ", _join_names(nulls))
+            )
         )
 
     def _placeholders(self, row: Column) -> Iterable[Column]:
@@ -317,13 +341,26 @@ def _is_json_null(value: Column) -> Column:
     return (value == F.lit(b"null")) | is_null_payload
 
 
+def _lacks_key(row_path: str, keys: Sequence[str], records: Any) -> NumpyArray:
+    """Return a mask of the records without a complete key in the row at this path."""
+    rows = records.field(row_path) if row_path else records
+    columns = [rows, *[rows.field(name) for name in keys]]
+    missing = [column.is_null() for column in (records, *columns)]
+    return reduce(pc.or_, missing).to_numpy(zero_copy_only=False)
+
+
 def _with_value(text: str, value: Column) -> Column:
     return F.concat(F.lit(text), value)
 
 
-def _join_names(named_conditions: Iterable[tuple[str, Column]]) -> Column:
+def _any(conditions: Iterable[Column]) -> Column:
+    """Return whether a condition is true, which is cheaper than to join names."""
+    return reduce(or_, conditions, F.lit(False))
+
+
+def _join_names(conditions: Mapping[str, Column]) -> Column:
     """Return the names whose conditions are true, joined by commas."""
-    return F.concat_ws(", ", *[F.when(holds, name) for name, holds in named_conditions])
+    return F.concat_ws(", ", *[F.when(holds, name) for name, holds in conditions.items()])
 
 
 def _part(name: str) -> Column:

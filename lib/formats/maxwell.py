@@ -104,6 +104,7 @@ def maxwell_format(
         extract_parts=lambda record: _extract_parts(record, change_schema["before"].dataType),  # type: ignore[arg-type]
         extract_key=lambda record, name: record.getField(f"pk.{name}"),
         op_by_code=_OP_BY_CODE,
+        row_path="data",
     )
     return ChangeFormat(
         row_schema,

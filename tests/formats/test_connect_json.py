@@ -137,7 +137,7 @@ def by_value(value: bytes | None, encodings: Encodings, *, has_schema: bool) -> 
 def in_batch(values: list[bytes | None], encodings: Encodings) -> list[Any]:
     arrays = ConnectJsonReader(SCHEMA, encodings).read(pa.array(values, pa.binary()))
     rows = zip(*(array.to_pylist() for array in arrays), strict=True)
-    return [reason if record is None else (record, paths) for record, paths, reason in rows]
+    return [reason if record is None else (record, paths) for record, reason, paths in rows]
 
 
 TIMES = ["2026-03-02T09:00:00Z", "2026-03-02T09:00:00.123456789+05:30", "infinity", "2026-03-02"]

@@ -252,7 +252,7 @@ def from_json_part(declared: dict[str, Any], column_type: str, value: Any) -> An
     record = json.dumps({"schema": part, "payload": {"after": {"x": value}}}).encode()
     schema = StructType().add("after", StructType.fromDDL(f"x {column_type}"))
     reader = ConnectJsonReader(schema, Encodings())
-    records, _, reasons = reader.read(pa.array([record], pa.binary()))
+    records, reasons, _ = reader.read(pa.array([record], pa.binary()))
     reason = reasons[0].as_py()
     return reason if reason is not None else records[0].as_py()["after"]["x"]
 

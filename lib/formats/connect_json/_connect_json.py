@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from ...arrow_kernels import arrow_udf
 from ...columns import require_choice
-from .._casts import nullable_type
+from .._arrow.decode_udf import ReadValues, RecordFormat, Tombstones
 from ._reader import ConnectJsonReader
 from ._values import Decimals, Encodings, Timestamps
-
-UNAVAILABLE = "__tidegate_unavailable"
-"""The column with the paths of the values that were not sent."""
-_READ = "__tidegate_read"
 
 
 @dataclass(frozen=True)
@@ -54,48 +46,14 @@ class ConnectJson:
 
 
 @dataclass(frozen=True)
-class ConnectJsonFormat:
+class ConnectJsonFormat(RecordFormat):
     """The format that `ConnectJson` makes; see there for its rules."""
 
     plan_name: ClassVar[str] = "connect_json"
     schema: StructType
     encodings: Encodings
-    required_columns: ClassVar[tuple[str, ...]] = ()
+    tombstones: Tombstones = field(default="dead", init=False, compare=False, repr=False)
+    marks_unavailable: ClassVar[bool] = True
 
-    def decode(self, raw: DataFrame) -> DataFrame:
-        """Add `record`, `bad` and the paths of the values that were not sent."""
-        record_type = nullable_type(self.schema)
-        result_type = StructType(
-            [
-                StructField("record", record_type),
-                StructField("unavailable", ArrayType(StringType())),
-            ]
-        )
-        read = F.col(_READ)
-        columns = {
-            "record": read["record"],
-            "bad": read["record"].isNull(),
-            UNAVAILABLE: read["unavailable"],
-        }
-        decoded = raw.withColumn(_READ, self._read_column(result_type, _records))
-        return decoded.withColumns(columns).drop(_READ)
-
-    def explain_failures(self, dead_letters: DataFrame) -> DataFrame:
-        """Add `reason`."""
-        return dead_letters.withColumn("reason", self._read_column(StringType(), _reasons))
-
-    def _read_column(self, result_type: DataType, select: Any) -> Column:
-        reader = ConnectJsonReader(self.schema, self.encodings)
-
-        def read(values: pa.Array) -> pa.Array:
-            return select(*reader.read(values))
-
-        return arrow_udf(read, result_type, nondeterministic=True)(F.col("value"))
-
-
-def _records(records: Any, unavailable: Any, _: Any) -> Any:
-    return pa.StructArray.from_arrays([records, unavailable], ["record", "unavailable"])
-
-
-def _reasons(_: Any, __: Any, reasons: Any) -> Any:
-    return reasons
+    def _read_function(self) -> ReadValues:
+        return ConnectJsonReader(self.schema, self.encodings).read

@@ -103,19 +103,19 @@ class ConnectJsonReader:
     _sampled: dict[str, pa.DataType] = field(default_factory=dict)
 
     def read(self, values: Any) -> tuple[Any, Any, Any]:
-        """Return the records, null for invalid values; the paths of placeholders; the reasons."""
+        """Return the records, null for invalid values; the reasons; the paths of placeholders."""
         if pa.types.is_large_binary(values.type):
             values = values.cast(pa.binary())
         parts: list[list[tuple[Any, Any]]] = [[], [], []]
         for rows, payloads, group in self._groups(values):
             for part, array in zip(parts, group.read(payloads), strict=True):
                 part.append((rows, array))
-        types = (self._record_type, pa.list_(pa.string()), pa.string())
-        records, unavailable, reasons = (
+        types = (self._record_type, pa.string(), pa.list_(pa.string()))
+        records, reasons, unavailable = (
             combine_rows(part, len(values), arrow_type)
             for part, arrow_type in zip(parts, types, strict=True)
         )
-        return records, unavailable, reasons
+        return records, reasons, unavailable
 
     @cached_property
     def _record_type(self) -> pa.DataType:
@@ -135,7 +135,7 @@ class ConnectJsonReader:
                     yield rows[selected], payloads.take(pa.array(selected)), group
         others = np.flatnonzero(rest)
         if len(others):
-            plain = values.take(pa.array(others))
+            plain = values if len(others) == len(values) else values.take(pa.array(others))
             yield others, plain, self._sampled_reader(plain)
 
     def _schema_reader(self, schema: bytes) -> _GroupReader | None:
@@ -205,7 +205,7 @@ class _GroupReader:
     types: Mapping[str, pa.DataType]
 
     def read(self, payloads: Any) -> tuple[Any, Any, Any]:
-        """Return the records, the paths of their placeholders and the reasons."""
+        """Return the records, the reasons and the paths of their placeholders."""
         record_type = to_arrow_type(nullable_type(self.schema))
         count = len(payloads)
         records = pa.nulls(count, record_type)
@@ -225,20 +225,21 @@ class _GroupReader:
                 unavailable[number] = paths or None
             except UndecodableError as fault:
                 reasons[number] = str(fault)
-        read = np.setdiff1d(np.arange(count), unread, assume_unique=True)
-        records = combine_rows(
-            [
-                (read, records.take(pa.array(read))),
-                (unread, pa.array(objects, record_type)),
-            ],
-            count,
-            record_type,
-        )
+        if any(each is not None for each in objects):
+            read = np.setdiff1d(np.arange(count), unread, assume_unique=True)
+            records = combine_rows(
+                [
+                    (read, records.take(pa.array(read))),
+                    (unread, pa.array(objects, record_type)),
+                ],
+                count,
+                record_type,
+            )
         path_type = pa.list_(pa.string())
         return (
             records,
-            combine_rows([(unread, pa.array(unavailable, path_type))], count, path_type),
             combine_rows([(unread, pa.array(reasons, pa.string()))], count, pa.string()),
+            combine_rows([(unread, pa.array(unavailable, path_type))], count, path_type),
         )
 
     @cached_property

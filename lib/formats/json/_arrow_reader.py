@@ -39,7 +39,6 @@ from pyspark.sql.types import (
 )
 
 from .._arrow.arrow_types import to_arrow_type
-from .._arrow.cursors import combine_rows
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -130,12 +129,11 @@ class ArrowJsonReader:
         if pa.types.is_large_binary(values.type):
             values = values.cast(pa.binary())
         is_readable = _is_readable(values)
-        readable = values if is_readable.all() else values.filter(pa.array(is_readable))
-        records, differs = self._to_records(*self._parse_values(readable))
-        if differs.any():
-            records = records.filter(pa.array(~differs))
-        rows = np.flatnonzero(is_readable)[~differs]
-        return combine_rows([(rows, records)], len(values), records.type)
+        readable = values
+        if not is_readable.all():
+            # A row for each value, so that the columns need not be copied again.
+            readable = pc.if_else(pa.array(is_readable), values, pa.scalar(b"{}", pa.binary()))
+        return self._to_records(*self._parse_values(readable), ~is_readable)
 
     def _parse_values(self, values: Any) -> tuple[pa.Table, Mask]:
         """Return a row for each value, and a mask of the values that are left to Spark."""
@@ -186,19 +184,18 @@ class ArrowJsonReader:
             raise pa.ArrowInvalid("two objects in a value")
         return table
 
-    def _to_records(self, table: pa.Table, rejected: Mask) -> tuple[Any, Mask]:
-        """Return the records, and a mask of those that Spark's parser reads differently."""
+    def _to_records(self, table: pa.Table, rejected: Mask, unreadable: Mask) -> Any:
+        """Return the records; null for those that Spark's parser reads differently."""
         arrays = []
-        differs = rejected
+        differs = rejected | unreadable
         for field in self.fields:
             array, field_differs = field.convert(table.column(field.name).combine_chunks())
             differs = differs | field_differs
             if field.required and array.null_count:
                 differs |= ~to_mask(array.is_valid())
             arrays.append(array)
-        return pa.StructArray.from_arrays(
-            arrays, fields=[pa.field(field.name, field.output_type) for field in self.fields]
-        ), differs
+        fields = [pa.field(field.name, field.output_type) for field in self.fields]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(differs))
 
     @cached_property
     def _schema(self) -> pa.Schema:
