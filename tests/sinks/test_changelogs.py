@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,33 @@ def test_a_truncate_empties_the_table_and_older_changes_of_new_keys_are_ignored(
         fan_out(tmp_path).write({"rows": changes(spark, part)}, batch(number))
     assert_oracle_tables(spark, tmp_path, [change for part in log for change in part])
     assert values_by_key(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
+
+
+@pytest.fixture
+def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the test in a zone whose clocks repeat an hour on 1 November 2026, from 06:00 UTC."""
+    with monkeypatch.context() as environment:
+        environment.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_new_york")
+def test_a_truncate_is_in_its_place_in_the_hour_that_the_clocks_of_the_process_repeat(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = sinks(tmp_path)[1]
+    log = [Change("create", "a", "x", None, 10), Change("truncate", None, None, None, 20)]
+    for number, (change, minute) in enumerate(zip(log, (10, 30), strict=True)):
+        written_at = F.timestamp_micros(
+            F.lit(int(datetime(2026, 11, 1, 6, minute, tzinfo=UTC).timestamp() * 1_000_000))
+        )
+        position = F.col("position").withField("partition", F.lit(number))
+        moved = position.withField("written_at", written_at)
+        frame = changes(spark, [change]).withColumn("position", moved)
+        sink.write({"rows": frame}, batch(number))
+    assert sink.rows(spark).isEmpty()
 
 
 def test_versions_that_another_writer_changed_are_not_overwritten(

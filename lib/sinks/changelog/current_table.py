@@ -8,11 +8,12 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import reduce
 from operator import and_, or_
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, TimestampType
 
 from ...changelogs.change_order import replaces, with_inherited_source
 from ...changelogs.change_schema import (
@@ -138,7 +139,8 @@ class CurrentTable(TableSink):
                 table.append(stored, self.path, options, self.layout)
             else:
                 is_purge_due = batch.plan.number % PURGE_EVERY == PURGE_EVERY - 1
-                self._merge(latest, keys, options, purge=is_purge_due)
+                found = _Occurrences.find(latest, keys)
+                self._merge(found.without_unused(latest), found, keys, options, purge=is_purge_due)
         finally:
             latest.unpersist()
 
@@ -148,29 +150,79 @@ class CurrentTable(TableSink):
         return stored.where(~F.col("deleted")).drop("changed_at", "deleted", "position")
 
     def _merge(
-        self, rows: DataFrame, keys: Sequence[str], options: CommitOptions, *, purge: bool
+        self,
+        rows: DataFrame,
+        found: _Occurrences,
+        keys: Sequence[str],
+        options: CommitOptions,
+        *,
+        purge: bool,
     ) -> None:
         spark = rows.sparkSession
-        # A new key is not inserted if the source was truncated after its change.
+        source, is_inserted = rows, F.lit(True)
         truncates = DeltaTable.forPath(spark, self.path).toDF().where(_is_truncate(keys))
-        last_truncate = truncates.select(F.col("position").alias(_TRUNCATE))
-        source = rows.join(F.broadcast(last_truncate), how="left")
-        truncate = quoted_column_in(SOURCE_ALIAS, _TRUNCATE)
-        is_inserted = truncate.isNull() | replaces(_source("position"), truncate)
-        merge = (
-            table.start_merge(spark, self.path, source, same_key(keys))
-            .whenMatchedUpdate(condition=_is_newer(_source), set=_updated_values(rows, _source))
-            .whenMatchedUpdate(
-                condition=_source(FALLBACK).isNotNull() & _is_newer(_fallback),
-                set=_updated_values(rows, _fallback),
-            )
-            .whenNotMatchedInsert(condition=is_inserted, values=_inserted_values(rows))
+        if not truncates.isEmpty():
+            # A new key is not inserted if the source was truncated after its change.
+            last_truncate = truncates.select(F.col("position").alias(_TRUNCATE))
+            source = rows.join(F.broadcast(last_truncate), how="left")
+            truncate = quoted_column_in(SOURCE_ALIAS, _TRUNCATE)
+            is_inserted = truncate.isNull() | replaces(_source("position"), truncate)
+        merge = table.start_merge(spark, self.path, source, same_key(keys)).whenMatchedUpdate(
+            condition=_is_newer(_source), set=_updated_values(rows, _source, found)
         )
-        if purge and self.delete_retention is not None:
+        if found.has_fallbacks:
+            merge = merge.whenMatchedUpdate(
+                condition=_source(FALLBACK).isNotNull() & _is_newer(_fallback),
+                set=_updated_values(rows, _fallback, found),
+            )
+        merge = merge.whenNotMatchedInsert(
+            condition=is_inserted, values=_inserted_values(rows, found)
+        )
+        if purge and self.delete_retention is not None and found.newest_change is not None:
             retention_micros = microseconds(self.delete_retention, "delete_retention")
-            merge = _with_purge(merge, rows, keys, retention_micros)
+            merge = _with_purge(merge, keys, found.newest_change - retention_micros)
         with options.apply_to_session(spark):
-            _with_truncate(merge, rows, keys).execute()
+            _with_truncate(merge, rows, found, keys).execute()
+
+
+@dataclass(frozen=True)
+class _Occurrences:
+    """What occurs among the states of a batch. The merge has expressions for nothing else.
+
+    has_fallbacks: states with FALLBACK.
+    has_unavailable: values that were not sent.
+    has_unplaced: states without a position in the log of the database.
+    newest_change: the latest `changed_at`, in microseconds since 1970.
+    truncate: the position and the time of the truncate, with its times in microseconds; or None.
+    """
+
+    has_fallbacks: bool
+    has_unavailable: bool
+    has_unplaced: bool
+    newest_change: int | None
+    truncate: Row | None
+
+    @classmethod
+    def find(cls, rows: DataFrame, keys: Sequence[str]) -> _Occurrences:
+        """Return what occurs among these rows."""
+        lacks_values = _is_incomplete(F.col) | _is_incomplete(lambda name: F.col(FALLBACK)[name])
+        position = F.struct(
+            *[_as_number(F.col("position")[each.name], each) for each in POSITION_TYPE]
+        )
+        truncate = F.struct(position.alias("position"), F.unix_micros("changed_at").alias("at"))
+        found = rows.agg(
+            F.max(F.col(FALLBACK).isNotNull()),
+            F.max(lacks_values),
+            F.max(F.col("position")["source"].isNull()),
+            F.unix_micros(F.max("changed_at")),
+            F.first(F.when(_is_truncate(keys), truncate), ignorenulls=True),
+        )
+        return cls(*found.collect()[0])
+
+    def without_unused(self, rows: DataFrame) -> DataFrame:
+        """Return the rows without the columns that the merge does not need."""
+        unused = () if self.has_fallbacks else (FALLBACK,)
+        return rows.drop(*unused, *(() if self.has_unavailable else (UNAVAILABLE,)))
 
 
 def _source(name: str) -> Column:
@@ -196,22 +248,28 @@ def _values(rows: DataFrame, state: Callable[[str], Column]) -> dict[str, str | 
     return {quote_name(name): state(name) for name in names}
 
 
-def _updated_values(rows: DataFrame, state: Callable[[str], Column]) -> dict[str, str | Column]:
+def _updated_values(
+    rows: DataFrame, state: Callable[[str], Column], found: _Occurrences
+) -> dict[str, str | Column]:
     """Return the values of a state of the batch; those that were not sent are the stored ones."""
-    values = _values(rows, state)
-    for name in rows.columns:
-        if name not in ("position", "changed_at", "deleted", *STATE_COLUMNS):
-            is_missing = F.array_contains(state(UNAVAILABLE), name)
-            values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state(name))
-    inherited = with_inherited_source(state("position"), _target("position"))
-    position = F.when(state(IS_TOMBSTONE), state("position")).otherwise(inherited)
-    is_incomplete = _is_incomplete(state) & _target("deleted")
-    values[quote_name("position")] = F.when(is_incomplete, _no_value()).otherwise(position)
-    return values
+    values, position = _values(rows, state), state("position")
+    if found.has_unplaced:
+        inherited = with_inherited_source(position, _target("position"))
+        position = F.when(state(IS_TOMBSTONE), position).otherwise(inherited)
+    if found.has_unavailable:
+        for name in rows.columns:
+            if name not in ("position", "changed_at", "deleted", *STATE_COLUMNS):
+                is_missing = F.array_contains(state(UNAVAILABLE), name)
+                values[quote_name(name)] = F.when(is_missing, _target(name)).otherwise(state(name))
+        is_incomplete = _is_incomplete(state) & _target("deleted")
+        position = F.when(is_incomplete, _no_value()).otherwise(position)
+    return {**values, quote_name("position"): position}
 
 
-def _inserted_values(rows: DataFrame) -> dict[str, str | Column]:
+def _inserted_values(rows: DataFrame, found: _Occurrences) -> dict[str, str | Column]:
     values = _values(rows, _source)
+    if not found.has_unavailable:
+        return values
     position = F.when(_is_incomplete(_source), _no_value()).otherwise(_source("position"))
     return {**values, quote_name("position"): position}
 
@@ -226,13 +284,10 @@ def _no_value() -> Column:
 
 
 def _with_purge(
-    merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str], retention_micros: int
+    merge: DeltaMergeBuilder, keys: Sequence[str], limit_micros: int
 ) -> DeltaMergeBuilder:
     """Return the merge with a clause that deletes expired tombstones."""
-    newest_change = rows.agg(F.unix_micros(F.max("changed_at")).alias("at")).head()
-    if newest_change is None or newest_change["at"] is None:
-        return merge
-    limit = F.timestamp_micros(F.lit(newest_change["at"] - retention_micros))
+    limit = F.timestamp_micros(F.lit(limit_micros))
     is_key = reduce(or_, [quoted_column_in(TARGET_ALIAS, name).isNotNull() for name in keys])
     is_older = quoted_column_in(TARGET_ALIAS, "changed_at") < limit
     is_expired = quoted_column_in(TARGET_ALIAS, "deleted") & is_key & is_older
@@ -240,32 +295,34 @@ def _with_purge(
 
 
 def _with_truncate(
-    merge: DeltaMergeBuilder, rows: DataFrame, keys: Sequence[str]
+    merge: DeltaMergeBuilder, rows: DataFrame, found: _Occurrences, keys: Sequence[str]
 ) -> DeltaMergeBuilder:
     """Return the merge with a clause that deletes the keys before a truncate among the rows."""
-    truncate = rows.where(_is_truncate(keys)).select("position", "changed_at").head()
-    if truncate is None:
+    if found.truncate is None:
         return merge
-    position = _literal_position(truncate["position"])
-    changed_at = F.lit(truncate["changed_at"])
+    position = F.struct(
+        *[_from_number(found.truncate["position"][each.name], each) for each in POSITION_TYPE]
+    )
     follows = replaces(position, _target("position"))
+    deleted_at = F.timestamp_micros(F.lit(found.truncate["at"]))
     return merge.whenNotMatchedBySourceUpdate(
         condition=follows,
-        set={**_deletion_values(rows, keys, changed_at), "position": position},
+        set={**_deletion_values(rows, keys, deleted_at), "position": position},
     )
 
 
-def _literal_position(position: Row) -> Column:
-    source = position["source"]
-    numbers = None if source is None else F.array(*map(F.lit, source))
-    values = {**position.asDict(), "source": numbers}
-    fields = [
-        (F.lit(None) if value is None else value if name == "source" else F.lit(value))
-        .cast(POSITION_TYPE[name].dataType)
-        .alias(name)
-        for name, value in values.items()
-    ]
-    return F.struct(*fields)
+def _as_number(value: Column, field: StructField) -> Column:
+    """Return a field of a position, a timestamp in microseconds: Python's has a time zone."""
+    is_time = isinstance(field.dataType, TimestampType)
+    return (F.unix_micros(value) if is_time else value).alias(field.name)
+
+
+def _from_number(value: Any, field: StructField) -> Column:
+    """Return the literal of a field that `_as_number` has returned."""
+    column = F.array(*map(F.lit, value)) if isinstance(value, list) else F.lit(value)
+    if isinstance(field.dataType, TimestampType):
+        column = F.timestamp_micros(column)
+    return column.cast(field.dataType).alias(field.name)
 
 
 def _deletion_values(
