@@ -144,6 +144,20 @@ def test_a_truncate_empties_the_table_and_older_changes_of_new_keys_are_ignored(
     assert values_by_key(sinks(tmp_path)[1].rows(spark).collect()) == {"a": "new", "b": "x"}
 
 
+def test_a_snapshot_row_before_a_repeated_change_keeps_the_place_of_the_stored_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = sinks(tmp_path)[1]
+    log = [
+        [Change("create", "a", "x", (5,), 50)],
+        [Change("snapshot", "a", "read", None, 60), Change("update", "a", "older", (3,), 30)],
+        [Change("update", "a", "older", (4,), 40)],
+    ]
+    for number, part in enumerate(log):
+        sink.write({"rows": changes(spark, part, 10 * number)}, batch(number))
+    assert values_by_key(sink.rows(spark).collect()) == {"a": "read"}
+
+
 @pytest.fixture
 def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run the test in a zone whose clocks repeat an hour on 1 November 2026, from 06:00 UTC."""

@@ -191,7 +191,7 @@ class _Occurrences:
 
     has_fallbacks: states with FALLBACK.
     has_unavailable: values that were not sent.
-    has_unplaced: states without a position in the log of the database.
+    has_unplaced: states without a position in the log of the database, as each FALLBACK is.
     newest_change: the latest `changed_at`, in microseconds since 1970.
     truncate: the position and the time of the truncate, with its times in microseconds; or None.
     """
@@ -213,7 +213,7 @@ class _Occurrences:
         found = rows.agg(
             F.max(F.col(FALLBACK).isNotNull()),
             F.max(lacks_values),
-            F.max(F.col("position")["source"].isNull()),
+            F.max(F.col("position")["source"].isNull() | F.col(FALLBACK).isNotNull()),
             F.unix_micros(F.max("changed_at")),
             F.first(F.when(_is_truncate(keys), truncate), ignorenulls=True),
         )
